@@ -1,0 +1,66 @@
+# Everything works in a fresh clone with Python 3.11 or later; `make help` lists the targets.
+# Set-up talks on stderr only: standard output belongs to what a target runs (`make demo ARGS=--json | jq`).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+VENV := .venv
+RUN := $(VENV)/bin
+PYTEST := $(RUN)/python -m pytest
+PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --editable
+
+# In this order; those that are there.
+SUITES := $(wildcard $(addprefix tests/, unit golden properties simulation contract integration acceptance))
+
+.PHONY: help demo test check bench chaos servers clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):.*  ## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
+	@exec $(RUN)/walrelay demo $(ARGS)
+
+test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers
+	@exec $(PYTEST) $(ARGS) $(SUITES)
+
+check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
+	@$(RUN)/ruff format --check .
+	@$(RUN)/ruff check .
+	@$(RUN)/mypy --strict walrelay tests
+	@$(RUN)/lint-imports
+
+bench: $(VENV)/dev.stamp servers  ## the benchmarks (ARGS="..." goes to them)
+	@exec $(RUN)/python -m tests.bench $(ARGS)
+
+chaos: $(VENV)/dev.stamp servers  ## the long tests that break things at random
+	@exec $(PYTEST) -m chaos $(ARGS) tests
+
+servers: $(VENV)/dev.stamp  ## install what the tests' servers need
+	@tests/servers/install $(RUN)/python >&2
+
+clean:  ## delete what the other targets made in the work tree
+	@rm -rf $(VENV) build dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@find walrelay tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/demo.stamp: pyproject.toml
+	@$(call make-venv) >&2
+	@$(PIP_INSTALL) '.[demo]' >&2
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml
+	@$(call make-venv) >&2
+	@$(PIP_INSTALL) '.[dev]' >&2
+	@touch $@ $(VENV)/demo.stamp
+
+# A name on PATH need not run (pyenv has shims for versions that are not active), nor be new enough.
+define make-venv
+if ! $(RUN)/python -m pip --version >/dev/null 2>&1; then \
+	for python in python3.13 python3.12 python3.11 python3 none; do \
+		if [ $$python = none ]; then echo 'walrelay needs Python 3.11 or later' >&2; exit 1; fi; \
+		if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
+	done; \
+	echo "making $(VENV) with $$($$python --version)"; \
+	$$python -m venv --clear $(VENV); \
+fi
+endef

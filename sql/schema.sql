@@ -1,0 +1,11 @@
+-- What walrelay keeps for itself: one row for each slot it made, so that a slot that was lost is never taken for one
+-- that was never made. Written by `walrelay init` and `walrelay drop` only.
+CREATE SCHEMA IF NOT EXISTS walrelay;
+
+CREATE TABLE IF NOT EXISTS walrelay.slots (
+    slot_name         text PRIMARY KEY,
+    plugin            text NOT NULL,
+    system_identifier text NOT NULL,
+    created_lsn       pg_lsn NOT NULL,
+    created_at        timestamptz NOT NULL DEFAULT now()
+);

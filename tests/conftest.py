@@ -1,0 +1,154 @@
+"""Fixtures of all tests: real servers, each started once when first needed, and what tests do to their own."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from tests.servers import choose
+from tests.servers.choose import Address, Docker, Machine, Missing
+from tests.servers.database import Database, Postgres
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import PostgresServer, Setting
+from tests.servers.proxy import Proxy
+from tests.servers.topics import Kafka
+
+T = TypeVar("T")
+
+TESTS = Path(__file__).parent
+
+
+class PostgresMaker(Protocol):
+    """Starts a PostgreSQL of the test's own: of any version, or of one."""
+
+    def __call__(self, *, major: int | None = None, **settings: Setting) -> PostgresServer: ...
+
+
+class KafkaMaker(Protocol):
+    """Starts a broker of the test's own; the options are KafkaServer's."""
+
+    def __call__(self, **options: Any) -> KafkaServer: ...
+
+
+class ProxyMaker(Protocol):
+    """A proxy in front of a port on this machine."""
+
+    def __call__(self, port: int) -> Proxy: ...
+
+
+@pytest.fixture(scope="session")
+def machine() -> Machine:
+    return choose.this_machine()
+
+
+@pytest.fixture(scope="session")
+def postgres(machine: Machine) -> Iterator[Postgres]:
+    """The server that tests share, with wal2json where that is to be had. Not to be stopped."""
+    found = _found(choose.shared_postgres, machine)
+    with ExitStack() as stack:
+        match found:
+            case Address(dsn):
+                yield Postgres(dsn)
+            case Docker():
+                from tests.servers.containers import postgres_container
+
+                yield stack.enter_context(postgres_container())
+            case programs:
+                yield stack.enter_context(PostgresServer(programs))
+
+
+@pytest.fixture(scope="session")
+def postgres18(machine: Machine) -> Iterator[PostgresServer]:
+    """A second shared server, of the newest version there is. Not to be stopped."""
+    with PostgresServer(_found(choose.newest_postgres_programs, machine)) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Postgres) -> Iterator[Database]:
+    """A fresh database on the shared server. Its slots, walsenders and backends end with the test."""
+    fresh = postgres.create_database()
+    yield fresh
+    fresh.drop()
+
+
+@pytest.fixture
+def private_postgres(machine: Machine) -> Iterator[PostgresMaker]:
+    """Makes servers that the test may stop, crash and configure."""
+    with ExitStack() as stack:
+
+        def make(*, major: int | None = None, **settings: Setting) -> PostgresServer:
+            programs = _found(lambda machine: choose.postgres_programs(machine, major), machine)
+            return stack.enter_context(PostgresServer(programs, settings))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def kafka(machine: Machine) -> Iterator[Kafka]:
+    """The broker that tests share. Not to be stopped."""
+    found = _found(choose.shared_kafka, machine)
+    with ExitStack() as stack:
+        match found:
+            case Address(bootstrap_servers):
+                yield Kafka(bootstrap_servers)
+            case Docker():
+                from tests.servers.containers import kafka_container
+
+                yield stack.enter_context(kafka_container())
+            case jars:
+                yield stack.enter_context(KafkaServer(jars))
+
+
+@pytest.fixture
+def topic(kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a fresh topic: 3 partitions, or as many as `parametrize("topic", [n], indirect=True)` says."""
+    name = kafka.create_topic(partitions=getattr(request, "param", 3))
+    yield name
+    kafka.delete_topics(name)
+
+
+@pytest.fixture
+def private_kafka(machine: Machine) -> Iterator[KafkaMaker]:
+    """Makes brokers that the test may stop and kill."""
+    with ExitStack() as stack:
+
+        def make(**options: Any) -> KafkaServer:
+            return stack.enter_context(KafkaServer(_found(choose.kafka_jars, machine), **options))
+
+        yield make
+
+
+@pytest.fixture
+def proxy() -> Iterator[ProxyMaker]:
+    """Makes proxies that break connections on purpose."""
+    with ExitStack() as stack:
+        yield lambda port: stack.enter_context(Proxy(("127.0.0.1", port)))
+
+
+@pytest.fixture(autouse=True)
+def _no_slot_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A slot left on the shared server would keep its WAL, and the next test would see it."""
+    if "postgres" not in request.fixturenames:
+        yield
+        return
+    server: Postgres = request.getfixturevalue("postgres")
+    before = server.slots()
+    yield
+    assert server.slots() <= before, "the test left replication slots on the shared server"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A test that did not run for lack of a server must be seen, and so must that there was none."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
+    lacking = sum(choose.SKIPPED_FOR_LACK in reason for reason in reasons)
+    terminalreporter.write_line(f"skipped for lack of a server: {lacking}")
+
+
+def _found(look: Callable[[Machine], T], machine: Machine) -> T:
+    try:
+        return look(machine)
+    except Missing as missing:
+        choose.give_up(missing)

@@ -1,0 +1,97 @@
+"""A server process: started as an unprivileged account where need be, its output in a file, ended by its pid."""
+
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.servers import reaper
+
+
+@dataclass(frozen=True)
+class Account:
+    """The system user that a server runs as."""
+
+    name: str
+    uid: int
+    gid: int
+
+    def identity(self) -> dict[str, Any]:
+        """What subprocess needs to run a program as this account."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+@cache
+def unprivileged_account() -> Account | None:
+    """Whom to run PostgreSQL as, which refuses to be root. None: just as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(name, entry.pw_uid, entry.pw_gid)
+    raise RuntimeError("running as root, and there is neither a user 'postgres' nor 'nobody' for PostgreSQL")
+
+
+def temporary_directory(name: str, account: Account | None = None) -> Path:
+    """A new directory owned by `account`, deleted at the latest when the test process is gone."""
+    path = Path(tempfile.mkdtemp(prefix=f"walrelay-{name}-"))
+    reaper.watch_directory(path)
+    if account is not None:
+        os.chown(path, account.uid, account.gid)
+    return path
+
+
+class ServerProcess:
+    """A running child process, known to the reaper until it was waited for."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        cwd: Path,
+        last_signal: signal.Signals,
+        account: Account | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        identity = account.identity() if account is not None else {}
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C goes to the tests, which end their servers in order
+                **identity,
+            )
+        reaper.watch_process(self._child.pid, last_signal)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        if self._child.poll() is None:
+            return True
+        reaper.forget_process(self.pid)
+        return False
+
+    def signal(self, number: signal.Signals) -> None:
+        self._child.send_signal(number)
+
+    def wait(self, timeout: float) -> None:
+        """Raises subprocess.TimeoutExpired when the process outlives `timeout`."""
+        self._child.wait(timeout)
+        reaper.forget_process(self.pid)

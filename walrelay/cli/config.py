@@ -1,0 +1,57 @@
+"""`walrelay config`: check the settings file, write one to start from, print its schema."""
+
+import json
+from pathlib import Path
+
+import click
+
+from walrelay import config as settings
+from walrelay.cli.options import config_option
+
+
+@click.group()
+def config() -> None:
+    """The settings file: check it, start one, teach it to an editor.
+
+    \b
+    Example:
+      walrelay config example > walrelay.yaml
+      walrelay config check
+    """
+
+
+@config.command()
+@config_option
+def check(config_path: Path) -> None:
+    """Report every problem in the settings file, with its line. Connects to nothing.
+
+    \b
+    Example:
+      DATABASE_URL=postgresql://walrelay@localhost/shop walrelay config check -c walrelay.yaml
+    """
+    settings.load(config_path)
+    click.echo(f"{config_path}: no problems")
+
+
+@config.command()
+def example() -> None:
+    """Print a commented settings file that works once DATABASE_URL is set.
+
+    \b
+    Example:
+      walrelay config example > walrelay.yaml
+    """
+    click.echo(settings.example(), nl=False)
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings file, with which editors complete it.
+
+    \b
+    Example:
+      walrelay config schema > walrelay.schema.json
+      # first line of walrelay.yaml, for editors with the YAML language server:
+      # yaml-language-server: $schema=walrelay.schema.json
+    """
+    click.echo(json.dumps(settings.json_schema(), indent=2))

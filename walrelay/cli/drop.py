@@ -1,0 +1,33 @@
+"""`walrelay drop`: removes slot and publication, never the table."""
+
+from pathlib import Path
+
+import click
+
+from walrelay import compose
+from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.source import setup
+from walrelay.source.catalog import Catalog
+
+
+@click.command()
+@config_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def drop(config_path: Path, yes: bool) -> None:
+    """Remove the slot and the publication. The outbox table and its rows stay.
+
+    Events that are committed but not yet confirmed will not be published by a later slot.
+
+    \b
+    Example:
+      walrelay drop --yes
+    """
+    settings = load(config_path)
+    slot, publication = settings.source.slot, compose.publication(settings)
+    if not yes:
+        what = f"slot {slot}" + (f" and publication {publication}" if publication else "")
+        click.confirm(f"Remove {what}? What is not published yet will not be.", abort=True, err=True)
+    with Catalog(compose.dsn(settings)) as catalog:
+        for name, outcome in setup.drop(catalog, slot, publication):
+            click.echo(f"{outcome:13}  {name}")

@@ -1,0 +1,51 @@
+"""`walrelay run`: the relay, until a signal."""
+
+import signal
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+import click
+
+from walrelay import compose
+from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.errors import Fatal, SettingsError
+from walrelay.telemetry import logs
+
+
+@click.command()
+@config_option
+@click.pass_context
+def run(ctx: click.Context, config_path: Path) -> None:
+    """Relay until SIGTERM or Ctrl-C; then settle what is in flight, confirm it and leave.
+
+    What can be retried is retried for ever, with a log line; what cannot ends the process with exit code 1 and a hint.
+
+    \b
+    Example:
+      walrelay run -c walrelay.yaml
+    """
+    settings = load(config_path)
+    logs.configure(settings.log.format, settings.log.level)
+    observer = logs.LogObserver(slot=settings.source.slot)
+    try:
+        compose.relay_until(_signalled(), settings, observer)
+    except SettingsError:
+        raise
+    except Fatal as error:
+        observer.failed(error)
+        ctx.exit(1)
+
+
+def _signalled() -> Event:
+    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
+    stop = Event()
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, asked)
+    return stop

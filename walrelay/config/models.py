@@ -1,0 +1,185 @@
+"""The settings as frozen models, in the order the data flows. The docstring of each setting is its documentation."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from walrelay.config import values
+from walrelay.config.section import Section
+from walrelay.config.sink import SinkSettings
+from walrelay.decode import contract
+
+
+def _connection_string(secret: SecretStr) -> SecretStr:
+    values.connection_string(secret.get_secret_value())
+    return secret
+
+
+def _table(text: str) -> str:
+    values.qualified_name(text)
+    return text
+
+
+def _number(value: Any) -> Any:
+    """A Literal of numbers takes no text, but `${NAME}` always yields text."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
+Name = Annotated[str, AfterValidator(values.name)]
+
+
+class SourceSettings(Section):
+    """Where the write-ahead log is read: one replication slot of one database."""
+
+    dsn: Annotated[SecretStr, AfterValidator(_connection_string)]
+    """The database, as a libpq URL or keyword string. The role needs REPLICATION. A secret: take it from
+    `${DATABASE_URL}` or `file:/run/secrets/dsn`."""
+
+    slot: Annotated[str, AfterValidator(values.slot_name)] = "walrelay"
+    """The logical replication slot. It holds the position; one relay at a time reads it."""
+
+    publication: Name = "walrelay"
+    """The publication that names the outbox table."""
+
+    plugin: Literal["pgoutput", "wal2json"] = "pgoutput"
+    """The output plugin. pgoutput is part of PostgreSQL; wal2json must be installed and allowed on the server."""
+
+    binary: bool = True
+    """pgoutput sends values in binary: less work for the server. wal2json ignores it."""
+
+    wal2json_format: Annotated[Literal[1, 2], BeforeValidator(_number)] = 2
+    """wal2json's format-version. 1 is faster but holds a whole transaction in one message, of up to 1 GB."""
+
+    failover: bool = False
+    """PostgreSQL 17 and later: the slot is created to be synchronised to standbys, so that it survives a failover."""
+
+    confirm_interval: Seconds = 0.1
+    """At most this often is progress confirmed to PostgreSQL. 34 bytes ten times a second cost nothing, and after
+    a crash at most a tenth of a second of durable messages is repeated."""
+
+    pause_limit: Seconds = 30
+    """How long reading may pause while the sink has no room before the replication connection is let go: a
+    walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
+
+    receive_timeout: Seconds = 60
+    """Silence after which the connection counts as dead. The server speaks up at half of its wal_sender_timeout,
+    so keep this above that half."""
+
+    publication_check_interval: Seconds = 10
+    """How often at most it is checked that the outbox is still published, while only other tables move the WAL."""
+
+
+class ColumnsSettings(Section):
+    """Which column of the outbox table plays which role; `null`: the table has no such column."""
+
+    id: Name = "id"
+    """Identifies the event, for consumers that must see it once. Required."""
+
+    aggregate_type: Name | None = "aggregate_type"
+    """The kind of thing the event is about; by default the topic is made from it."""
+
+    aggregate_id: Name | None = "aggregate_id"
+    """The thing itself; the message's key, so that its events stay in order."""
+
+    type: Name | None = "type"
+    """What happened."""
+
+    payload: Name = "payload"
+    """The message's value. Required."""
+
+    headers: Name | None = "headers"
+    """A JSON object that becomes message headers."""
+
+    topic: Name | None = "topic"
+    """A topic for this row alone; where it is NULL, `route.topic` decides."""
+
+    tenant_id: Name | None = "tenant_id"
+    """Whose event it is."""
+
+    created_at: Name | None = "created_at"
+    """When the application wrote the event."""
+
+
+class MessagesSettings(Section):
+    """Outbox records without a table: logical messages written with `pg_logical_emit_message`."""
+
+    prefix: Annotated[str, Field(min_length=1)] | None = "walrelay"
+    """The prefix of the logical messages that are outbox records; `null`: none are."""
+
+    non_transactional: Literal["stop", "skip"] = "stop"
+    """What to do with one that has the prefix but was not written in a transaction, and so may report what was
+    rolled back."""
+
+
+class OutboxSettings(Section):
+    """Which committed rows are outbox records."""
+
+    table: Annotated[str, AfterValidator(_table)] = "public.outbox"
+    """`schema.table`, or `table` for one in `public`. Capitals and spaces as in SQL: `'"My Schema"."Out box"'`."""
+
+    columns: ColumnsSettings = ColumnsSettings()
+    messages: MessagesSettings = MessagesSettings()
+
+    @property
+    def decoding(self) -> contract.Outbox:
+        """The section as the decoders take it."""
+        schema, table = values.qualified_name(self.table)
+        return contract.Outbox(
+            schema=schema,
+            table=table,
+            columns=contract.Columns(**self.columns.model_dump()),
+            prefix=self.messages.prefix,
+            skip_non_transactional=self.messages.non_transactional == "skip",
+        )
+
+
+class RouteSettings(Section):
+    """Where a record goes."""
+
+    topic: Annotated[str, AfterValidator(values.topic_template)] = "outbox.event.{aggregate_type}"
+    """The topic of a record that names none itself. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
+    `{tenant_id}`; a literal brace is doubled."""
+
+
+class RetrySettings(Section):
+    """How soon a run that ended in an error is followed by the next. The pause doubles each time; up to half of it
+    is left out at random, so that relays which failed together do not return together."""
+
+    min_pause: Seconds = 0.2
+    """The first pause."""
+
+    max_pause: Seconds = 30
+    """The longest pause."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min_pause > self.max_pause:
+            raise ValueError(f"min_pause ({self.min_pause:g}) is above max_pause ({self.max_pause:g})")
+        return self
+
+
+class LogSettings(Section):
+    """What the relay says about itself, on stderr."""
+
+    format: Literal["auto", "console", "json"] = "auto"
+    """auto: console on a terminal, JSON lines elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important event that is logged."""
+
+
+class Settings(Section):
+    """A relay: one slot, one outbox, one sink."""
+
+    source: SourceSettings
+    outbox: OutboxSettings = OutboxSettings()
+    route: RouteSettings = RouteSettings()
+    sink: SinkSettings
+    retry: RetrySettings = RetrySettings()
+
+    shutdown_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})] = 25
+    """How long a stop waits for the messages under way; what is not durable by then is published again at the
+    next start. Below the 30 seconds that Kubernetes gives a pod."""
+
+    log: LogSettings = LogSettings()

@@ -1,0 +1,9 @@
+"""What all sections of the settings file share."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """Nothing can be changed, no key is ignored, no error quotes what was given: it may hold a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)

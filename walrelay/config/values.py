@@ -1,0 +1,80 @@
+"""What a single setting may say, beyond its type: names as PostgreSQL takes them, templates, connection strings.
+
+Each function returns its value or raises ValueError with a text that says what to write instead.
+"""
+
+import re
+from string import Formatter
+
+from walrelay.route import FIELDS
+
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_IDENTIFIER = r'"(?:[^"]|"")+"|[^\W\d][\w$]*'
+_QUALIFIED = re.compile(rf"(?:({_IDENTIFIER})\.)?({_IDENTIFIER})")
+_NAME_BYTES = 63  # PostgreSQL cuts a longer name off (NAMEDATALEN - 1), and then it is another name
+
+
+def connection_string(text: str) -> str:
+    """Something that libpq may understand. Never shown in an error: it may hold the password."""
+    if re.match(r"postgres(ql)?://", text) or "=" in text.partition("://")[0]:
+        return text
+    if not text.strip():
+        raise ValueError("is empty; write postgresql://user@host/database")
+    if text.startswith("postgres") and "://" in text:
+        raise ValueError("libpq takes no driver in the scheme; write postgresql://user@host/database")
+    raise ValueError("is not a libpq connection string; write postgresql://user@host/database")
+
+
+def slot_name(text: str) -> str:
+    """A replication slot's name, by PostgreSQL's rule."""
+    if not _SLOT.fullmatch(text):
+        raise ValueError(f"{text!r} is no slot name: 1 to 63 of the characters a-z, 0-9 and _")
+    return text
+
+
+def name(text: str) -> str:
+    """A name of PostgreSQL's as the catalog holds it, without quotes."""
+    if not text or len(text.encode()) > _NAME_BYTES:
+        raise ValueError(f"{text!r} is no name: 1 to {_NAME_BYTES} bytes")
+    return text
+
+
+def qualified_name(text: str) -> tuple[str, str]:
+    """Schema and table of `table`, `schema.table` or `"My Schema"."Out box"`; the schema is public if left out."""
+    match = _QUALIFIED.fullmatch(text)
+    if match is None:
+        raise ValueError(f"""{text!r} is no table: write schema.table, or '"My Schema"."My Table"'""")
+    return _identified(match[1] or "public"), _identified(match[2])
+
+
+def _identified(identifier: str) -> str:
+    if identifier.startswith('"'):
+        return name(identifier[1:-1].replace('""', '"'))
+    if re.search("[A-Z]", identifier):  # SQL would fold it, an ORM would not: two tables, one spelling
+        raise ValueError(
+            f"{identifier!r} has capitals: write {identifier.lower()},"
+            f" or '\"{identifier}\"' if it was created in double quotes"
+        )
+    return name(identifier)
+
+
+def topic_template(text: str) -> str:
+    """A template whose fields are those of walrelay.route by name and nothing else: str.format can reach attributes."""
+    if not text.strip():
+        raise ValueError("is empty; write a topic, as in outbox.event.{aggregate_type}")
+    try:
+        pieces = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r}: {error}; a literal brace is doubled: {{{{ or }}}}") from None
+    for _, field, spec, conversion in pieces:
+        if field is not None:
+            _check_field(field, spec, conversion)
+    return text
+
+
+def _check_field(field: str, spec: str | None, conversion: str | None) -> None:
+    if field not in FIELDS:
+        known = ", ".join(f"{{{known}}}" for known in FIELDS)
+        raise ValueError(f"{{{field}}} is not a field of the template; known are {known}")
+    if spec or conversion:
+        raise ValueError(f"{{{field}}} stands alone in its braces, without ':' and '!'")

@@ -1,0 +1,71 @@
+"""The ledger: which position PostgreSQL may forget up to.
+
+Transactions come in commit order; receipts for their messages come in any order, because topics, partitions and
+brokers differ in speed. The ledger is a queue of the committed transactions, in commit order, and for each the number
+of its messages that have no receipt yet. What may be confirmed is the end of the longest prefix that is settled.
+
+    Invariant: every message of every transaction that ends at or before `confirmable` has its receipt.
+
+Idle progress (a keepalive, a transaction without outbox records) is an empty transaction: it extends the last one in
+the queue, so it waits for whatever stands before it. A transaction costs one entry, however many rows it has.
+"""
+
+from collections import deque
+
+from walrelay.errors import LedgerError
+from walrelay.lsn import LSN
+
+
+class Ledger:
+    """The account of one connection's stream, from the position it starts at; a new connection opens a new one."""
+
+    def __init__(self, start: LSN) -> None:
+        self.confirmable = start
+        self.unsettled = 0  # messages without a receipt, over all transactions
+        self.ticket = 0  # the number of the transaction being read; the sink gets it with each of its messages
+        self.in_transaction = False  # messages of it were published, its Commit is still to come
+        self._owed = {0: 0}  # ticket -> messages without a receipt
+        self._ends: deque[tuple[int, LSN]] = deque()  # (ticket, end) of the committed ones, oldest first
+        self._latest = start  # the highest end so far
+
+    def enter(self) -> None:
+        """A message of the transaction being read was handed to the sink."""
+        self.in_transaction = True
+        self.unsettled += 1
+        self._owed[self.ticket] += 1
+
+    def commit(self, end_lsn: LSN) -> None:
+        """The transaction being read ends at `end_lsn` (Commit.end_lsn, never its start: PITFALLS A1)."""
+        if end_lsn < self._latest:
+            raise LedgerError(f"a commit ends at {end_lsn}, but {self._latest} came before it")
+        self._latest = end_lsn
+        self._ends.append((self.ticket, end_lsn))
+        self.in_transaction = False
+        self.ticket += 1
+        self._owed[self.ticket] = 0
+        self._advance()
+
+    def idle(self, lsn: LSN) -> None:
+        """The server got to `lsn` and has nothing more for the outbox before it; no effect inside a transaction."""
+        if self.in_transaction or lsn <= self._latest:
+            return
+        self._latest = lsn
+        if self._ends:
+            self._ends[-1] = (self._ends[-1][0], lsn)
+        else:
+            self.confirmable = lsn
+
+    def settle(self, ticket: int, count: int) -> None:
+        """`count` messages of the transaction `ticket` are durable."""
+        owed = self._owed.get(ticket, 0) - count
+        if owed < 0 or count < 1:
+            raise LedgerError(f"a receipt for {count} messages of transaction {ticket}, which has {owed + count} open")
+        self._owed[ticket] = owed
+        self.unsettled -= count
+        if owed == 0:
+            self._advance()
+
+    def _advance(self) -> None:
+        while self._ends and self._owed[self._ends[0][0]] == 0:
+            ticket, self.confirmable = self._ends.popleft()
+            del self._owed[ticket]

@@ -1,0 +1,1 @@
+"""Decode: frames of either output plugin become committed outbox records. Pure."""

@@ -1,0 +1,48 @@
+"""What every decoder is told and what it owes: frames in, events out, whichever output plugin made the frames."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from walrelay.model import Event
+
+REQUIRED = frozenset({"id", "payload"})
+
+
+class Columns(NamedTuple):
+    """Which column of the outbox table plays which role; None: the table has no such column.
+
+    A role with a name must be in the table: a column that went missing stops the relay, because publishing
+    without it would be a guess (PITFALLS A32).
+    """
+
+    id: str | None = "id"
+    aggregate_type: str | None = "aggregate_type"
+    aggregate_id: str | None = "aggregate_id"
+    type: str | None = "type"
+    payload: str | None = "payload"
+    headers: str | None = "headers"
+    topic: str | None = "topic"
+    tenant_id: str | None = "tenant_id"
+    created_at: str | None = "created_at"
+
+
+class Outbox(NamedTuple):
+    """Where outbox records come from: one table, and logical messages with one prefix."""
+
+    schema: str = "public"
+    table: str = "outbox"
+    columns: Columns = Columns()
+    prefix: str | None = "walrelay"  # of pg_logical_emit_message; None: logical messages are not ours
+    skip_non_transactional: bool = False  # else one with our prefix stops the relay
+
+
+class Decoder(Protocol):
+    """Pure: no socket, no clock. Made new for each connection, because the server announces relations anew."""
+
+    def decode(self, frame: bytes) -> Iterable[Event]:
+        """The events of one CopyData payload (an XLogData or a keepalive, header included), in order.
+
+        ProtocolError for what the protocol does not allow; Undecodable for a committed row that is not an
+        outbox record under these settings. After an error the decoder is not used again.
+        """
+        ...

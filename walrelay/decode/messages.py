@@ -1,0 +1,91 @@
+"""The content of a logical message that is an outbox record: a JSON object with the roles as keys.
+
+    {"id": "...", "aggregate_type": "order", "aggregate_id": "42", "type": "placed", "payload": {...}}
+
+`payload` and `headers` are taken as the JSON text that stands there, blanks and digits and all, because a payload
+reaches the broker unchanged; the other roles are strings (or numbers, as they are written).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from walrelay.decode.contract import REQUIRED, Columns
+from walrelay.errors import Undecodable
+
+_VERBATIM = frozenset({"payload", "headers"})
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder()
+
+
+def message_fields(content: bytes, position: str) -> list[bytes | None]:
+    """The roles' values as text, in the order of `Columns`; Undecodable, naming `position`, for anything else."""
+    text = str(content, "utf-8", "surrogateescape")
+    fields: dict[str, str | None] = {}
+    try:
+        for role, value in _members(text):
+            if role not in Columns._fields or role in fields:
+                raise ValueError(f"key {role!r} is {'there twice' if role in fields else 'not a role'}")
+            fields[role] = _value(role, value)
+    except (ValueError, RecursionError) as cause:
+        raise _undecodable(position, str(cause)) from cause
+    missing = REQUIRED - fields.keys()
+    if missing or fields["id"] is None:
+        raise _undecodable(position, f"no {', '.join(sorted(missing)) or 'id'}")
+    values = (fields.get(role) for role in Columns._fields)
+    return [None if value is None else value.encode("utf-8", "surrogateescape") for value in values]
+
+
+def _undecodable(position: str, why: str) -> Undecodable:
+    return Undecodable(
+        f"the logical message at {position} is not an outbox record: {why}",
+        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required),"
+        " or use another prefix for messages that are not events.",
+    )
+
+
+def _value(role: str, text: str) -> str | None:
+    if text == "null":
+        return None
+    if role in _VERBATIM:
+        return text
+    value = json.loads(text)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return text
+    raise ValueError(f"{role} is neither a string nor a number")
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """The members of a JSON object, each value as the very text that stands there."""
+    at = _expect(text, 0, "{")
+    if text[at : at + 1] == "}":
+        at = _skip(text, at + 1)
+    else:
+        while True:
+            key, at = _DECODER.raw_decode(text, at)
+            if not isinstance(key, str):
+                raise ValueError("not a JSON object")
+            start = _expect(text, _skip(text, at), ":")
+            _, at = _DECODER.raw_decode(text, start)
+            yield key, text[start:at]
+            at = _skip(text, at)
+            if text[at : at + 1] == "}":
+                at = _skip(text, at + 1)
+                break
+            at = _expect(text, at, ",")
+    if at != len(text):
+        raise ValueError("something stands behind the JSON object")
+
+
+def _expect(text: str, at: int, what: str) -> int:
+    at = _skip(text, at)
+    if text[at : at + 1] != what:
+        raise ValueError(f"not a JSON object: {what!r} expected at character {at}")
+    return _skip(text, at + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    match = _BLANKS.match(text, at)
+    return match.end() if match else at

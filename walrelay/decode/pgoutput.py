@@ -1,0 +1,159 @@
+"""pgoutput's frames to events: which relation is the outbox, and which of its columns mean what.
+
+The stream describes itself: a row is read with the Relation that came before it in this very stream, never with
+today's catalog (PITFALLS A32), and columns are found by name.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from walrelay.decode.binary import BYTEA, PRINTERS, TEXT
+from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.messages import message_fields
+from walrelay.decode.records import (
+    BYTES_ROLES,
+    as_text,
+    missing_column,
+    not_transactional,
+    null_id,
+    record_of,
+    unhex,
+)
+from walrelay.errors import ProtocolError, Undecodable
+from walrelay.lsn import ZERO
+from walrelay.model import Committed, Event, Idle, OutboxRecord
+from walrelay.wire import pgoutput
+from walrelay.wire.frames import BODY, parse_keepalive
+
+Reader = Callable[[bytes], Any]
+
+_OUTSIDE = pgoutput.Begin(ZERO, 0, 0)
+_PASSED_OVER = frozenset({pgoutput.ORIGIN, pgoutput.TYPE, pgoutput.UPDATE, pgoutput.DELETE, pgoutput.TRUNCATE})
+
+
+class Layout(NamedTuple):
+    """How to read a row of the outbox: for each role where its value stands and what makes it the record's."""
+
+    width: int
+    readers: tuple[tuple[int, Reader], ...]  # index -1: a role without a column
+
+
+class PgoutputDecoder:
+    """Decodes protocol version 1, in text or `binary` mode. See `decode.contract.Decoder` for the obligations."""
+
+    def __init__(self, outbox: Outbox, *, binary: bool = False) -> None:
+        self._outbox = outbox
+        self._binary = binary
+        self._layouts: dict[int, Layout | None] = {}  # by relation OID; None: another table
+        self._begin = _OUTSIDE
+        self._ordinal = 0
+
+    def decode(self, frame: bytes) -> tuple[Event, ...]:
+        """The events of `frame`: none or one."""
+        if frame[:1] == b"w":
+            kind = frame[BODY] if len(frame) > BODY else 0
+            if kind == pgoutput.INSERT:
+                return self._insert(frame)
+            return self._rare(kind, frame)
+        if frame[:1] == b"k":
+            keepalive = parse_keepalive(frame)
+            return () if self._begin is not _OUTSIDE else (Idle(keepalive.wal_end),)
+        raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}", lsn=self._begin.final_lsn)
+
+    def _insert(self, frame: bytes) -> tuple[Event, ...]:
+        oid = pgoutput.relation_oid(frame)
+        if oid not in self._layouts or self._begin is _OUTSIDE:
+            raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=self._begin.final_lsn)
+        layout = self._layouts[oid]
+        if layout is None:
+            return ()
+        columns = pgoutput.parse_row(frame)
+        if len(columns) != layout.width:
+            raise ProtocolError(
+                f"a row of {len(columns)} columns, its relation has {layout.width}", lsn=self._begin.final_lsn
+            )
+        columns.append(None)  # where index -1 points
+        try:
+            fields: list[Any] = [
+                None if (value := columns[index]) is None else read(value) for index, read in layout.readers
+            ]
+        except ValueError as cause:
+            raise ProtocolError(f"a column value that cannot be read: {cause}", lsn=self._begin.final_lsn) from None
+        record = OutboxRecord(self._begin.final_lsn, self._ordinal, self._begin.committed_at, *fields)
+        if record.id is None:
+            raise null_id(self._outbox, record.position)
+        self._ordinal += 1
+        return (record,)
+
+    def _rare(self, kind: int, frame: bytes) -> tuple[Event, ...]:
+        if kind == pgoutput.BEGIN:
+            self._enter(pgoutput.parse_begin(frame))
+        elif kind == pgoutput.COMMIT:
+            return (self._leave(pgoutput.parse_commit(frame)),)
+        elif kind == pgoutput.RELATION:
+            relation = pgoutput.parse_relation(frame)
+            self._layouts[relation.oid] = self._layout(relation)
+        elif kind == pgoutput.MESSAGE:
+            return self._message(pgoutput.parse_message(frame))
+        elif kind not in _PASSED_OVER:
+            raise ProtocolError(f"a message of unknown type {chr(kind)!r}", lsn=self._begin.final_lsn)
+        return ()
+
+    def _enter(self, begin: pgoutput.Begin) -> None:
+        if self._begin is not _OUTSIDE:
+            raise ProtocolError("a transaction begins inside another", lsn=begin.final_lsn)
+        self._begin = begin
+        self._ordinal = 0
+
+    def _leave(self, commit: pgoutput.Commit) -> Event:
+        if self._begin is _OUTSIDE or commit.commit_lsn != self._begin.final_lsn:
+            raise ProtocolError("a commit that is not that of the open transaction", lsn=commit.commit_lsn)
+        self._begin = _OUTSIDE
+        return Committed(commit.end_lsn) if self._ordinal else Idle(commit.end_lsn)
+
+    def _message(self, message: pgoutput.LogicalMessage) -> tuple[Event, ...]:
+        if message.prefix != self._outbox.prefix:
+            return ()
+        if not message.transactional:
+            if self._outbox.skip_non_transactional:
+                return ()
+            raise not_transactional(message.prefix, str(message.lsn))
+        if self._begin is _OUTSIDE:
+            raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
+        where = f"{self._begin.final_lsn}:{self._ordinal}"
+        fields = message_fields(message.content, where)
+        record = record_of(self._begin.final_lsn, self._ordinal, self._begin.committed_at, fields)
+        self._ordinal += 1
+        return (record,)
+
+    def _layout(self, relation: pgoutput.Relation) -> Layout | None:
+        if (relation.schema, relation.name) != (self._outbox.schema, self._outbox.table):
+            return None
+        types = {column.name: (index, column.type_oid) for index, column in enumerate(relation.columns)}
+        readers: list[tuple[int, Reader]] = []
+        for role, column in zip(Columns._fields, self._outbox.columns, strict=True):
+            if column is None:
+                readers.append((-1, as_text))
+                continue
+            if column not in types:
+                raise missing_column(self._outbox, role, column, types, str(self._begin.final_lsn))
+            index, type_oid = types[column]
+            readers.append((index, self._reader(role, column, type_oid)))
+        return Layout(len(relation.columns), tuple(readers))
+
+    def _reader(self, role: str, column: str, type_oid: int) -> Reader:
+        if type_oid == BYTEA and role == "payload":
+            return bytes if self._binary else unhex
+        finish = bytes if role in BYTES_ROLES else as_text
+        if not self._binary:
+            return finish
+        printer = PRINTERS.get(type_oid)
+        if printer is None:
+            raise Undecodable(
+                f"column {column!r} of {self._outbox.schema}.{self._outbox.table} has the type with OID {type_oid},"
+                f" which is not read in binary mode (at {self._begin.final_lsn})",
+                hint="Set source.binary to false: in text mode a column may have any type.",
+            )
+        if printer is PRINTERS[TEXT]:  # the text types: the bytes are the text already
+            return finish
+        return lambda value: finish(printer(value))

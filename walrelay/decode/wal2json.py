@@ -1,0 +1,115 @@
+"""wal2json's frames to events, format versions 1 and 2: the same records as pgoutput's for the same transactions.
+
+Two things differ, both because the plugin does not say more. In format version 1 a record's `commit_lsn` is the END
+of its commit record (see wire.wal2json), and the whole transaction is in memory at once. And a null of the types
+real, double precision and numeric may have been NaN or an infinity: in a column with a role that stops the relay,
+also where the role may be NULL, because publishing a NULL that was none would change the event without a trace.
+"""
+
+from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.messages import message_fields
+from walrelay.decode.records import missing_column, not_transactional, null_id, record_of, unhex
+from walrelay.errors import ProtocolError, Undecodable
+from walrelay.lsn import ZERO
+from walrelay.model import Committed, Event, Idle, OutboxRecord
+from walrelay.wire import wal2json
+from walrelay.wire.frames import parse_keepalive
+
+_OUTSIDE = wal2json.Begin(ZERO, 0)
+_PARSERS = {1: wal2json.parse_transaction, 2: wal2json.parse_line}
+
+
+class Wal2jsonDecoder:
+    """Decodes one `format_version`, 1 or 2. See `decode.contract.Decoder` for the obligations."""
+
+    def __init__(self, outbox: Outbox, format_version: int) -> None:
+        self._outbox = outbox
+        self._parse = _PARSERS[format_version]
+        self._roles = tuple(zip(Columns._fields, outbox.columns, strict=True))
+        self._begin = _OUTSIDE
+        self._ordinal = 0
+
+    def decode(self, frame: bytes) -> list[Event]:
+        """The events of `frame`: none or one in format version 2, all of a transaction in format version 1."""
+        if frame[:1] == b"w":
+            return [event for message in self._parse(frame) if (event := self._event(message)) is not None]
+        if frame[:1] == b"k":
+            keepalive = parse_keepalive(frame)
+            return [Idle(keepalive.wal_end)] if self._begin is _OUTSIDE else []
+        raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}")
+
+    def _event(self, message: wal2json.Message) -> Event | None:
+        match message:
+            case wal2json.Insert():
+                return self._row(message)
+            case wal2json.LogicalMessage():
+                return self._logical_message(message)
+            case wal2json.Begin():
+                self._enter(message)
+                return None
+            case wal2json.Commit():
+                return self._leave(message)
+
+    def _enter(self, begin: wal2json.Begin) -> None:
+        if self._begin is not _OUTSIDE:
+            raise ProtocolError("a transaction begins inside another", lsn=begin.commit_lsn)
+        self._begin = begin
+        self._ordinal = 0
+
+    def _leave(self, commit: wal2json.Commit) -> Event:
+        if self._begin is _OUTSIDE or commit.commit_lsn != self._begin.commit_lsn:
+            raise ProtocolError("a commit that is not that of the open transaction", lsn=commit.commit_lsn)
+        self._begin = _OUTSIDE
+        return Committed(commit.end_lsn) if self._ordinal else Idle(commit.end_lsn)
+
+    def _row(self, row: wal2json.Insert) -> OutboxRecord | None:
+        if self._begin is _OUTSIDE:
+            raise ProtocolError(f"a row of {row.schema}.{row.table} outside any transaction")
+        if row.table != self._outbox.table or row.schema != self._outbox.schema:
+            return None
+        fields = [None if column is None else self._field(role, column, row.columns) for role, column in self._roles]
+        record = self._record(fields)
+        if record.id is None:
+            raise null_id(self._outbox, record.position)
+        return record
+
+    def _field(self, role: str, column: str, row: dict[str, wal2json.Value]) -> bytes | None:
+        if column not in row:
+            raise missing_column(self._outbox, role, column, row, self._position())
+        type_oid, text = row[column]
+        if text is None and type_oid in wal2json.NULL_OR_NAN:
+            raise self._null_or_nan(role, column)
+        if text is not None and type_oid == wal2json.BYTEA and role == "payload":
+            try:
+                return unhex(text)
+            except ValueError as cause:
+                raise ProtocolError(f"a bytea that cannot be read: {cause}", lsn=self._begin.commit_lsn) from cause
+        return text
+
+    def _logical_message(self, message: wal2json.LogicalMessage) -> OutboxRecord | None:
+        if message.prefix != self._outbox.prefix:
+            return None
+        if not message.transactional:
+            if self._outbox.skip_non_transactional:
+                return None
+            raise not_transactional(message.prefix, str(message.lsn))
+        if self._begin is _OUTSIDE:
+            raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
+        return self._record(message_fields(message.content, self._position()))
+
+    def _record(self, fields: list[bytes | None]) -> OutboxRecord:
+        record = record_of(self._begin.commit_lsn, self._ordinal, self._begin.committed_at, fields)
+        self._ordinal += 1
+        return record
+
+    def _position(self) -> str:
+        return f"{self._begin.commit_lsn}:{self._ordinal}"
+
+    def _null_or_nan(self, role: str, column: str) -> Undecodable:
+        outbox = self._outbox
+        return Undecodable(
+            f"column {column!r} of {outbox.schema}.{outbox.table}, role {role}, is null at {self._position()}:"
+            " wal2json prints NaN and Infinity of a numeric or floating-point type as null, so it may not be NULL",
+            hint=f"Read with the output plugin pgoutput, which tells them apart; or declare {column!r} as text or an"
+            f" integer type; or set outbox.columns.{role} to null if nobody needs it.",
+        )

@@ -1,0 +1,61 @@
+"""Errors by consequence: restart from the confirmed position, or an operator must act."""
+
+from walrelay.lsn import LSN
+
+
+class WalrelayError(Exception):
+    """Whatever walrelay says on purpose; its text names what happened and where."""
+
+
+class Retryable(WalrelayError):
+    """The run is over, and a new one from the confirmed position may well succeed.
+
+    `retry_within` caps the pause before the next try, in seconds, where waiting longer buys nothing: a slot
+    that another process holds should be taken over soon after it is let go.
+    """
+
+    def __init__(self, message: str, *, retry_within: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_within = retry_within
+
+
+class Fatal(WalrelayError):
+    """No retry can cure it. `hint` tells the operator what to do, best as a command to paste."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ProtocolError(Fatal):
+    """The server sent something that the replication protocol does not allow, at `lsn` where it is known."""
+
+    def __init__(self, message: str, *, lsn: LSN | None = None, hint: str = "") -> None:
+        where = f" (at {lsn})" if lsn else ""
+        super().__init__(
+            f"{message}{where}",
+            hint=hint
+            or "Nothing was confirmed past this point. Please report it together with the output of"
+            " `walrelay tail --limit 1`.",
+        )
+        self.lsn = lsn
+
+
+class Undecodable(Fatal):
+    """A committed row that cannot be read as an outbox record with these settings; text says which and why."""
+
+
+class Unroutable(Fatal):
+    """A record for which the routing rules yield no message."""
+
+
+class Refused(Fatal):
+    """The broker will not take a message, however often it is offered."""
+
+
+class SettingsError(Fatal):
+    """The settings cannot be used; every problem is listed, with its line where there is one."""
+
+
+class LedgerError(WalrelayError):
+    """A stage broke its promise towards the ledger. A bug, never a condition: the relay must not go on."""

@@ -1,0 +1,89 @@
+"""The values that cross the boundaries between the stages. Immutable; NamedTuples where there is one a row."""
+
+from typing import NamedTuple
+
+from walrelay.lsn import LSN
+
+
+class OutboxRecord(NamedTuple):
+    """One committed outbox row (or transactional logical message), as decode hands it to route.
+
+    `(commit_lsn, ordinal)` identifies it: `commit_lsn` is where the transaction's commit record starts
+    (pgoutput's Begin.final_lsn), `ordinal` counts the outbox records inside the transaction from 0. A row's own
+    LSN would not do: the rows of one COPY share it (PITFALLS A2).
+
+    Text columns are `str` decoded with `surrogateescape`, so that whatever a SQL_ASCII database holds comes
+    out as the same bytes. `payload` is the column's text (or, for bytea, the bytes), never reparsed.
+    """
+
+    commit_lsn: LSN
+    ordinal: int
+    committed_at: int  # microseconds since 1970-01-01 UTC, the server's clock
+    id: str
+    aggregate_type: str | None
+    aggregate_id: str | None
+    type: str | None
+    payload: bytes | None
+    headers: bytes | None  # a JSON object's text
+    topic: str | None
+    tenant_id: str | None
+    created_at: str | None
+
+    @property
+    def position(self) -> str:
+        """`16/B374D848:0`: commit LSN and ordinal; the part before the colon is PostgreSQL's pg_lsn text."""
+        return f"{self.commit_lsn}:{self.ordinal}"
+
+
+class Committed(NamedTuple):
+    """The end of a transaction that held outbox records: `end_lsn` is the position to confirm, exactly."""
+
+    end_lsn: LSN
+
+
+class Idle(NamedTuple):
+    """The server got to `lsn` and nothing in between concerns the outbox.
+
+    A keepalive outside a transaction and a transaction without an outbox record are the same thing: an empty
+    transaction. So idle progress takes the path of real work and cannot overtake it.
+    """
+
+    lsn: LSN
+
+
+Event = OutboxRecord | Committed | Idle
+
+
+class Message(NamedTuple):
+    """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    timestamp_ms: int
+
+
+class Receipt(NamedTuple):
+    """`messages` of the transaction `ticket` became durable: how many."""
+
+    ticket: int
+    messages: int
+
+
+class Refusal(NamedTuple):
+    """A message that the sink cannot make durable: why, and what an operator can do."""
+
+    ticket: int
+    message: Message
+    reason: str
+    hint: str
+
+
+class Finding(NamedTuple):
+    """One answer of the doctor. `fix` is a command or statement to paste; empty where all is well."""
+
+    subject: str
+    verdict: str  # "ok", "warning" or "problem"; a problem blocks a start
+    detail: str
+    fix: str = ""

@@ -1,0 +1,62 @@
+"""What the relay tells whoever watches: an Observer with methods that do nothing, to override at will."""
+
+from collections.abc import Callable
+from time import monotonic
+
+from walrelay.lsn import LSN
+
+
+class Observer:
+    """Called from the relay's thread, at most a few times per turn of the loop and never per message.
+
+    An implementation must return soon and must not raise. Positions are LSNs, times are seconds.
+    """
+
+    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
+        """A run began: the slot streams from `start`."""
+
+    def read(self, records: int, messages: int) -> None:
+        """`records` were decoded and `messages` handed to the sink since the last call."""
+
+    def confirmed(self, lsn: LSN, unsettled: int) -> None:
+        """`lsn` was told to PostgreSQL as durable; `unsettled` messages wait for their receipt."""
+
+    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
+        """The sink has had no room, or given no receipt, for `seconds`; called again while it lasts."""
+
+    def resumed(self, seconds: float) -> None:
+        """A stall of `seconds` is over."""
+
+    def noticed(self, text: str) -> None:
+        """The server or a sink said something that needs no action by the relay."""
+
+    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+        """The run ended in something retryable; the next one begins in `pause` seconds."""
+
+    def stopping(self, unsettled: int) -> None:
+        """A stop was asked for; `unsettled` messages are still to be settled."""
+
+    def stopped(self, confirmed: LSN, unsettled: int) -> None:
+        """The relay left in good order."""
+
+
+class StallWatch:
+    """Makes "nothing was settled" a thing that is said: a silent stall behind a green check is the worst failure."""
+
+    def __init__(self, observer: Observer, trouble: Callable[[], str], *, patience: float = 5.0) -> None:
+        self._observer = observer
+        self._trouble = trouble
+        self._patience = patience
+        self._moved = monotonic()  # when something was last settled, or there was nothing to settle
+        self._said = 0.0
+
+    def saw(self, unsettled: int, *, settled: bool) -> None:
+        """To be called at each turn: `unsettled` messages wait, and whether any got its receipt since."""
+        now = monotonic()
+        if settled or unsettled == 0:
+            if self._said:
+                self._observer.resumed(now - self._moved)
+            self._moved, self._said = now, 0.0
+        elif now - max(self._moved, self._said) > self._patience * (2 if self._said else 1):
+            self._said = now
+            self._observer.stalled(now - self._moved, unsettled, self._trouble())

@@ -1,0 +1,59 @@
+"""The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from walrelay.model import Finding, Message, Receipt, Refusal
+
+
+class Sink(Protocol):
+    """Owned and called by the relay's one thread. Made for one run; never reused after an error.
+
+    Every implementation documents what "durable" means for its broker, and passes the conformance suite in
+    `tests/contract` against the real server. Where the connection is lost for good a method raises Retryable;
+    what no retry can cure is a Refusal (one message) or Fatal (the sink as a whole).
+    """
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        """Takes responsibility for `message`, after all those before it and without dropping it, or returns
+        False: no room now, nothing was taken, offer the same message again after `receipts`. Returns at once.
+        `ticket` is the transaction's number and comes back in the receipts.
+        """
+        ...
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        """What became durable, or was refused, since the last call; waits at most `timeout` seconds for the
+        first of it. Receipts may come in any order. A message that never gets a receipt counts as lost.
+        """
+        ...
+
+    def flush(self, timeout: float) -> None:
+        """Pushes out what a sink holds back for batching; returns when all is settled or after `timeout`
+        seconds. The receipts are still to be asked for.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets everything go that has no receipt, within a second or two: nothing that is still queued may
+        reach the broker afterwards, because the next run publishes it again. May be called twice; never raises.
+        """
+        ...
+
+    def trouble(self) -> str:
+        """Why nothing moves, as far as the sink knows (the client library's last complaint); empty otherwise."""
+        ...
+
+
+class SinkPlugin(Protocol):
+    """What an entry point in the group `walrelay.sinks` names. Importing it must not import the client library."""
+
+    settings: type[Any]
+    """A pydantic model with the fields of the settings file's `sink:` section, `kind` left out."""
+
+    def open(self, settings: Any) -> Sink:
+        """A new sink for one run. Does not wait for the broker: one that is away is back-pressure."""
+        ...
+
+    def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
+        """The doctor's questions about the broker, for the `topics` that are known beforehand."""
+        ...

@@ -1,0 +1,24 @@
+"""The plug-in door: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
+
+from importlib.metadata import entry_points
+
+from walrelay.errors import Fatal
+from walrelay.publish.contract import SinkPlugin
+
+GROUP = "walrelay.sinks"
+
+
+def installed() -> list[str]:
+    """The kinds of sink that are installed, sorted."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def load(kind: str) -> SinkPlugin:
+    """The plug-in of that kind; Fatal when there is none."""
+    for point in entry_points(group=GROUP, name=kind):
+        plugin: SinkPlugin = point.load()
+        return plugin
+    raise Fatal(
+        f"there is no sink of kind {kind!r}",
+        hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
+    )

@@ -1,0 +1,119 @@
+"""The loop: tail, decode, route, publish, confirm."""
+
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import NamedTuple
+
+from walrelay.confirm import Ledger
+from walrelay.decode.contract import Decoder
+from walrelay.errors import Retryable
+from walrelay.lsn import ZERO
+from walrelay.model import Committed, Message, OutboxRecord, Receipt
+from walrelay.observe import Observer, StallWatch
+from walrelay.publish import Sink, refused
+from walrelay.route import Router
+from walrelay.source.contract import Source
+
+_IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
+_BUSY_WAIT = 0.01  # how soon receipts are fetched while no frame comes
+_ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
+
+
+class Limits(NamedTuple):
+    """Seconds: how long reading may pause for want of room, and how long leaving may take."""
+
+    pause: float = 30.0
+    shutdown: float = 25.0
+
+
+class Relay:
+    """One run over one connection. Any error ends it; what was not confirmed is read again by the next run."""
+
+    def __init__(
+        self, source: Source, decoder: Decoder, router: Router, sink: Sink, observer: Observer, limits: Limits
+    ) -> None:
+        self._source = source
+        self._decode = decoder.decode
+        self._route = router.route
+        self._sink = sink
+        self._observer = observer
+        self._limits = limits
+        self._ledger = Ledger(source.start)
+        self._stalls = StallWatch(observer, sink.trouble)
+        self._idle = ZERO
+        self._deadline = inf
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Relays until `stop` says so, then settles what is in flight, confirms it and leaves."""
+        self._stop = stop
+        while not stop():
+            self._turn()
+        self._leave()
+
+    def _turn(self, *, to_commit: bool = False) -> None:
+        records = messages = 0
+        ledger = self._ledger
+        for frame in self._source.read(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT):
+            for event in self._decode(frame):
+                if isinstance(event, OutboxRecord):
+                    records += 1
+                    for message in self._route(event):
+                        if not self._sink.publish(message, ledger.ticket):
+                            self._publish_when_there_is_room(message)
+                        ledger.enter()
+                        messages += 1
+                elif isinstance(event, Committed):
+                    ledger.commit(event.end_lsn)
+                else:
+                    self._idle = event.lsn
+            if to_commit and not ledger.in_transaction:
+                break  # the rest was not confirmed, so it comes again
+        if records:
+            self._observer.read(records, messages)
+        self._settle(0)
+
+    def _publish_when_there_is_room(self, message: Message) -> None:
+        """Reading pauses: PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer of
+        the whole cluster (PITFALLS A8), so after a while the connection is let go.
+        """
+        paused = monotonic()
+        while not self._sink.publish(message, self._ledger.ticket):
+            if self._stop() and self._deadline == inf:
+                self._deadline = monotonic() + self._limits.shutdown
+            if monotonic() > min(paused + self._limits.pause, self._deadline):
+                raise Retryable(
+                    f"the sink has had no room for {monotonic() - paused:.0f} s"
+                    f" ({self._sink.trouble() or 'no receipt came'}); letting the replication connection go so that"
+                    " the server need not wait for it"
+                )
+            self._settle(_ROOM_WAIT)
+
+    def _settle(self, timeout: float) -> None:
+        ledger = self._ledger
+        unsettled = ledger.unsettled
+        refusals = []
+        for receipt in self._sink.receipts(timeout):
+            if isinstance(receipt, Receipt):
+                ledger.settle(receipt.ticket, receipt.messages)
+            else:
+                refusals.append(receipt)
+        if self._idle > ledger.confirmable:
+            ledger.idle(self._source.vouch(self._idle))
+        if self._source.confirm(ledger.confirmable):
+            self._observer.confirmed(ledger.confirmable, ledger.unsettled)
+        self._stalls.saw(ledger.unsettled, settled=ledger.unsettled < unsettled)
+        if refusals:
+            raise refused(refusals[0])
+
+    def _leave(self) -> None:
+        ledger = self._ledger
+        self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
+        self._observer.stopping(ledger.unsettled)
+        while ledger.in_transaction and monotonic() < self._deadline:
+            self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
+        while ledger.unsettled and monotonic() < self._deadline:
+            self._sink.flush(_ROOM_WAIT)
+            self._settle(_ROOM_WAIT)
+        self._source.leave(ledger.confirmable)
+        self._observer.stopped(ledger.confirmable, ledger.unsettled)

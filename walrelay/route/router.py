@@ -1,0 +1,90 @@
+"""The routing of a record: its topic, key, value and headers. Richer rules will stand here."""
+
+import json
+from decimal import Decimal
+
+from walrelay.errors import Unroutable
+from walrelay.lsn import ZERO
+from walrelay.model import Message, OutboxRecord
+from walrelay.route.template import TopicTemplate
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class Router:
+    """One record to one message: topic by template (or the row's own), key = aggregate_id, value = payload.
+
+    Headers are the row's own, in their order, then `id`, `type` and `position` (`16/B374D848:0`: commit LSN and
+    ordinal, which consumers may use to tell repetitions). The timestamp is the commit's.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._template = TopicTemplate(topic)
+        self._commit_lsn = ZERO
+        self._commit_text = b""
+
+    def route(self, record: OutboxRecord) -> tuple[Message, ...]:
+        """The messages for `record`, in order; Unroutable where the rules yield none."""
+        if record.commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
+            self._commit_lsn = record.commit_lsn
+            self._commit_text = str(record.commit_lsn).encode()
+        headers = _own_headers(record) if record.headers else []
+        headers.append(("id", record.id.encode("utf-8", "surrogateescape")))
+        if record.type is not None:
+            headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
+        headers.append(("position", b"%b:%d" % (self._commit_text, record.ordinal)))
+        key = record.aggregate_id
+        return (
+            Message(
+                record.topic or self._template.render(record),
+                None if key is None else key.encode("utf-8", "surrogateescape"),
+                record.payload,
+                headers,
+                record.committed_at // 1000,
+            ),
+        )
+
+
+def _own_headers(record: OutboxRecord) -> Headers:
+    """The row's headers: strings as they are, null as a null value, anything else as its JSON text."""
+    text = record.headers or b""
+    if text == b"{}":
+        return []
+    try:
+        members = json.loads(text.decode("utf-8", "surrogateescape"), parse_float=Decimal, object_pairs_hook=_Pairs)
+    except (ValueError, RecursionError) as cause:
+        raise _not_headers(record, str(cause)) from cause
+    if members is None:
+        return []
+    if not isinstance(members, _Pairs):
+        raise _not_headers(record, f"it is {text[:40]!r}")
+    return [(name, _header_value(value)) for name, value in members]
+
+
+class _Pairs(list[tuple[str, object]]):
+    """A JSON object's members in their order, a repeated name included."""
+
+
+def _header_value(value: object) -> bytes | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else _json(value)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _json(value: object) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, _Pairs):
+        return "{" + ",".join(f"{_json(name)}:{_json(member)}" for name, member in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _not_headers(record: OutboxRecord, why: str) -> Unroutable:
+    return Unroutable(
+        f"the headers of record {record.id} at {record.position} are not a JSON object: {why}",
+        hint='Headers are an object of names and values, as in {"traceparent": "00-..."}; the column is set by'
+        " outbox.columns.headers.",
+    )

@@ -1,0 +1,38 @@
+"""The Kafka sink's entry point; imports the client library only when a sink is opened."""
+
+from collections.abc import Iterable, Sequence
+
+from walrelay.errors import Fatal
+from walrelay.model import Finding
+from walrelay.publish.contract import Sink
+from walrelay.sinks.kafka.settings import KafkaSettings
+
+
+class KafkaPlugin:
+    """See `walrelay.publish.SinkPlugin`."""
+
+    settings = KafkaSettings
+
+    def open(self, settings: KafkaSettings) -> Sink:
+        try:
+            from walrelay.sinks.kafka.sink import KafkaSink
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return KafkaSink(settings.client_options())
+
+    def examine(self, settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
+        try:
+            from walrelay.sinks.kafka.examine import examine
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return examine(settings, topics)
+
+
+def _not_installed(cause: ImportError) -> Fatal:
+    return Fatal(
+        f"the Kafka client is not installed ({cause})",
+        hint="Install it in the environment walrelay runs in: pip install 'walrelay[kafka]'",
+    )
+
+
+plugin = KafkaPlugin()

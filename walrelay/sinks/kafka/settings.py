@@ -1,0 +1,91 @@
+"""The settings of the Kafka sink, and which librdkafka options would break the guarantee."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+_GUARANTEED: dict[str, Any] = {
+    "enable.idempotence": True,  # order and no repetition under retries; forces acks=all (PITFALLS C1)
+    "message.timeout.ms": 0,  # never give up: a message that times out leaves a gap in the order (C2)
+    "enable.gapless.guarantee": True,  # after a message that failed for good no later one is sent (C3)
+}
+
+_REFUSED = {
+    "acks": "acks=all is what makes a message durable",
+    "request.required.acks": "acks=all is what makes a message durable",
+    "enable.idempotence": "without it retries reorder and repeat messages",
+    "enable.gapless.guarantee": "without it messages overtake one that failed",
+    "message.timeout.ms": "a message that times out leaves a gap in the order; walrelay waits for the broker instead",
+    "delivery.timeout.ms": "a message that times out leaves a gap in the order; walrelay waits for the broker instead",
+    "retries": "idempotence needs them unlimited",
+    "message.send.max.retries": "idempotence needs them unlimited",
+    "max.in.flight": "idempotence keeps the order with at most 5, which is what it is set to",
+    "max.in.flight.requests.per.connection": "idempotence keeps the order with at most 5, which is what it is set to",
+    "queuing.strategy": "last-in-first-out is no order",
+    "delivery.report.only.error": "without a report of success nothing could ever be confirmed",
+    "transactional.id": "delivery is at least once; transactions would never be committed",
+    "default.topic.config": "topic options go directly under sink.options",
+    "bootstrap.servers": "it has a setting of its own: sink.bootstrap_servers",
+    "metadata.broker.list": "it has a setting of its own: sink.bootstrap_servers",
+    "allow.auto.create.topics": "it has a setting of its own: sink.create_topics",
+    "queue.buffering.max.messages": "it has a setting of its own: sink.max_queued_messages",
+    "queue.buffering.max.kbytes": "it has a setting of its own: sink.max_queued_bytes",
+}
+
+Option = bool | int | float | str | SecretStr
+
+
+class KafkaSettings(BaseModel):
+    """`kind: kafka`: acks=all, idempotent, in order per partition; a broker that is away makes back-pressure."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bootstrap_servers: str = Field(min_length=1, description="host:port of one broker or several, with commas.")
+    create_topics: bool = Field(
+        False,
+        description="Whether the broker may create a topic that does not exist, with its default partitions"
+        " (it must have auto.create.topics.enable). Otherwise such a topic stops the relay.",
+    )
+    max_queued_messages: int = Field(
+        20_000, ge=1, description="Messages that may wait for the broker before reading pauses."
+    )
+    max_queued_bytes: int = Field(
+        32 * 2**20,
+        ge=2**20,
+        description="Bytes of messages that may wait for the broker before reading pauses.",
+    )
+    options: dict[str, Option] = Field(
+        default_factory=dict,
+        description="Any other librdkafka setting: security.protocol, sasl.*, ssl.*, compression.type, linger.ms ...",
+    )
+
+    @field_validator("options")
+    @classmethod
+    def _keep_the_guarantee(cls, options: dict[str, Option]) -> dict[str, Option]:
+        refused = [f"{name}: {_REFUSED[name]}" for name in options if name in _REFUSED]
+        if refused:
+            raise ValueError("refused, because it would break the guarantee: " + "; ".join(refused))
+        return options
+
+    def client_options(self) -> Mapping[str, Any]:
+        """The whole configuration for a librdkafka producer."""
+        options = {name: _plain(value) for name, value in self.options.items()}
+        largest = int(options.get("message.max.bytes", 1_000_000))
+        return {
+            "client.id": "walrelay",
+            "compression.type": "lz4",
+            "linger.ms": 1,
+            "partitioner": "murmur2_random",  # where Java's clients would put the same key (C15)
+            **options,
+            **_GUARANTEED,
+            "bootstrap.servers": self.bootstrap_servers,
+            "allow.auto.create.topics": self.create_topics,
+            "queue.buffering.max.messages": self.max_queued_messages,
+            # A message larger than the whole queue would never find room.
+            "queue.buffering.max.kbytes": max(self.max_queued_bytes, 2 * largest) // 1024,
+        }
+
+
+def _plain(value: Option) -> bool | int | float | str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else value

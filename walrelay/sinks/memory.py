@@ -1,0 +1,55 @@
+"""The memory sink: keeps the last messages in a list. For tests and for trying things out; durable it is not."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from walrelay.model import Finding, Message, Receipt
+
+
+class MemorySettings(BaseModel):
+    """`kind: memory`: messages stay in the process and are gone with it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keep: int = Field(1000, ge=0, description="How many of the latest messages are kept.")
+
+
+class MemorySink:
+    """Counts a message as durable as soon as it is asked for receipts."""
+
+    def __init__(self, keep: int = 1000) -> None:
+        self.messages: deque[Message] = deque(maxlen=keep)
+        self._unsettled: Counter[int] = Counter()
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        self.messages.append(message)
+        self._unsettled[ticket] += 1
+        return True
+
+    def receipts(self, timeout: float) -> Iterable[Receipt]:
+        settled, self._unsettled = self._unsettled, Counter()
+        return [Receipt(ticket, count) for ticket, count in settled.items()]
+
+    def flush(self, timeout: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def trouble(self) -> str:
+        return ""
+
+
+class _Plugin:
+    settings = MemorySettings
+
+    def open(self, settings: MemorySettings) -> MemorySink:
+        return MemorySink(settings.keep)
+
+    def examine(self, settings: MemorySettings, topics: Sequence[str]) -> Iterable[Finding]:
+        return [Finding("sink", "warning", "the memory sink forgets everything when the process ends")]
+
+
+plugin = _Plugin()

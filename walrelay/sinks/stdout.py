@@ -1,0 +1,108 @@
+"""The stdout sink: one JSON line a message. Durable means: the operating system took the line.
+
+    {"topic": "...", "key": "42", "value": "{...}", "headers": [["id", "..."]], "timestamp_ms": 1789...}
+
+Key, value and header values are text where they are UTF-8, else {"base64": "..."}.
+"""
+
+import json
+import os
+import select
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from time import monotonic
+
+from pydantic import BaseModel, ConfigDict
+
+from walrelay.errors import Fatal
+from walrelay.model import Finding, Message, Receipt
+
+_ROOM = 1 << 20  # bytes that may wait for a slow reader
+_PIPE_BUF = 4096  # what a pipe that select calls writable takes without blocking (POSIX)
+
+
+class StdoutSettings(BaseModel):
+    """`kind: stdout`: one JSON line a message; logs go to stderr."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StdoutSink:
+    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting = bytearray()
+        self._written = 0  # bytes, since the beginning
+        self._lines: list[tuple[int, int]] = []  # (offset where the line ends, ticket), oldest first
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if len(self._waiting) > _ROOM:
+            return False
+        self._waiting += line(message)
+        self._lines.append((self._written + len(self._waiting), ticket))
+        return True
+
+    def receipts(self, timeout: float) -> Iterable[Receipt]:
+        self._write(timeout)
+        count = 0
+        while count < len(self._lines) and self._lines[count][0] <= self._written:
+            count += 1
+        settled, self._lines = self._lines[:count], self._lines[count:]
+        return [Receipt(ticket, 1) for _, ticket in settled]
+
+    def flush(self, timeout: float) -> None:
+        deadline = monotonic() + timeout
+        while self._waiting and monotonic() < deadline:
+            self._write(deadline - monotonic())
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+    def trouble(self) -> str:
+        return "whoever reads standard output is not reading" if self._waiting else ""
+
+    def _write(self, timeout: float) -> None:
+        try:
+            while self._waiting and select.select([], [self._descriptor], [], max(timeout, 0))[1]:
+                count = os.write(self._descriptor, self._waiting[:_PIPE_BUF])
+                del self._waiting[:count]
+                self._written += count
+                timeout = 0
+        except OSError as cause:
+            raise Fatal(f"standard output cannot be written: {cause.strerror}") from cause
+
+
+def line(message: Message) -> bytes:
+    """The JSON line of `message`, with its newline."""
+    members = {
+        "topic": message.topic,
+        "key": _text(message.key),
+        "value": _text(message.value),
+        "headers": [[name, _text(value)] for name, value in message.headers],
+        "timestamp_ms": message.timestamp_ms,
+    }
+    return json.dumps(members, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(value: bytes | None) -> str | dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+class _Plugin:
+    settings = StdoutSettings
+
+    def open(self, settings: StdoutSettings) -> StdoutSink:
+        return StdoutSink(sys.stdout.fileno())
+
+    def examine(self, settings: StdoutSettings, topics: Sequence[str]) -> Iterable[Finding]:
+        return []
+
+
+plugin = _Plugin()

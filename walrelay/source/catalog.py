@@ -1,0 +1,157 @@
+"""What the catalog says about slot, publication and table; asked on an ordinary connection."""
+
+from typing import Any, NamedTuple
+
+import psycopg
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.lsn import LSN
+from walrelay.source import connect
+from walrelay.source.failures import first_line
+
+
+class Slot(NamedTuple):
+    """A row of pg_replication_slots; None where the server does not say, or is too old to."""
+
+    name: str
+    plugin: str | None
+    database: str | None
+    active_pid: int | None
+    restart_lsn: LSN | None
+    confirmed_flush_lsn: LSN | None
+    wal_status: str | None
+    safe_wal_size: int | None
+    invalidation_reason: str | None
+    failover: bool
+    temporary: bool
+
+
+class PublishedTable(NamedTuple):
+    """How the publication has the outbox table. `oid` None: there is no such table."""
+
+    exists: bool  # the publication
+    oid: int | None
+    partitioned: bool
+    covered: bool
+    inserts: bool
+    via_root: bool
+
+    def fault(self, publication: str, table: str) -> str:
+        """Why rows of the table may not come through the publication; empty when they do."""
+        if not self.exists:
+            return f"publication {publication!r} does not exist"
+        if self.oid is None:
+            return f"table {table} does not exist"
+        if self.partitioned and not self.via_root:
+            return f"publication {publication!r} has the partitions of {table} under their own names"
+        if not self.covered:
+            return f"table {table} is not in publication {publication!r}"
+        if not self.inserts:
+            return f"publication {publication!r} does not publish inserts"
+        return ""
+
+
+class Catalog:
+    """Questions on one ordinary connection. A lost connection is Retryable; whoever asks ends its run."""
+
+    def __init__(self, dsn: str) -> None:
+        self.connection = connect.ordinary(dsn)
+
+    def __enter__(self) -> "Catalog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query; `%s` stands for a parameter."""
+        try:
+            return self.connection.execute(query.encode(), parameters or None).fetchall()
+        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+            raise Retryable(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
+
+    def value(self, query: str, *parameters: Any) -> Any:
+        """The first column of the first row; None without a row."""
+        rows = self.rows(query, *parameters)
+        return rows[0][0] if rows else None
+
+    @property
+    def server_version(self) -> int:
+        """As libpq counts: 150020 is 15.20."""
+        return self.connection.info.server_version
+
+    def in_recovery(self) -> bool:
+        return bool(self.value("SELECT pg_is_in_recovery()"))
+
+    def current_lsn(self) -> LSN:
+        """Where the WAL ends now, as a lower bound for what is written after this call."""
+        return LSN.parse(self.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+    def slot(self, name: str) -> Slot | None:
+        row = self.value("SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", name)
+        return _slot(row) if row else None
+
+    def published(self, publication: str, table: str) -> PublishedTable:
+        """How `publication` has `table`, an identifier quoted where it must be."""
+        exists, inserts, via_root, oid, kind, covered = self.rows(
+            """
+            SELECT p.oid IS NOT NULL, coalesce(p.pubinsert, false), coalesce(p.pubviaroot, false), c.oid,
+                   c.relkind::text,
+                   EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+                           WHERE t.pubname = p.pubname AND t.tablename = c.relname AND n.oid = c.relnamespace)
+            FROM (VALUES (1)) AS one
+            LEFT JOIN pg_publication p ON p.pubname = %s
+            LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
+            """,
+            publication,
+            table,
+        )[0]
+        return PublishedTable(exists, oid, kind == "p", covered, inserts, via_root)
+
+    def column_types(self, table: str) -> dict[str, int]:
+        """Column name -> type OID, in the table's order; empty when there is no such table."""
+        return dict(
+            self.rows(
+                "SELECT attname::text, atttypid::int8 FROM pg_attribute"
+                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                table,
+            )
+        )
+
+    def refuse_standby(self) -> None:
+        """Retryable on a standby: it may be promoted, or the DSN's next host be the primary."""
+        if self.in_recovery():
+            raise Retryable(
+                "the server is a standby; a relay needs the primary (a DSN with several hosts and"
+                " target_session_attrs=read-write finds it)"
+            )
+
+    def refuse_synchronous(self, walsender_pid: int) -> None:
+        """Fatal when commits would wait for this relay (PITFALLS A38)."""
+        state = self.value("SELECT sync_state FROM pg_stat_replication WHERE pid = %s", walsender_pid)
+        if state in ("sync", "quorum"):
+            raise Fatal(
+                f"PostgreSQL treats walrelay as a synchronous standby (sync_state is {state}): while the broker is"
+                " away every COMMIT of the cluster would hang",
+                hint="Name the real standbys in synchronous_standby_names instead of '*', or give walrelay another"
+                " application_name in the DSN.",
+            )
+
+
+def _slot(row: dict[str, Any]) -> Slot:
+    return Slot(
+        name=row["slot_name"],
+        plugin=row["plugin"],
+        database=row["database"],
+        active_pid=row["active_pid"],
+        restart_lsn=LSN.parse(row["restart_lsn"]) if row["restart_lsn"] else None,
+        confirmed_flush_lsn=LSN.parse(row["confirmed_flush_lsn"]) if row["confirmed_flush_lsn"] else None,
+        wal_status=row.get("wal_status"),
+        safe_wal_size=row.get("safe_wal_size"),
+        invalidation_reason=row.get("invalidation_reason"),
+        failover=bool(row.get("failover")),
+        temporary=row["temporary"],
+    )

@@ -1,0 +1,32 @@
+"""What the relay asks of a source: a replication slot as a stream of frames."""
+
+from typing import Protocol
+
+from walrelay.lsn import LSN
+
+
+class Source(Protocol):
+    """One replication connection that streams; after any error it is closed and never used again."""
+
+    start: LSN
+    """Where this connection's stream begins: the end of what was confirmed before."""
+
+    def read(self, timeout: float) -> list[bytes]:
+        """All frames that are ready; waits up to `timeout` seconds for the first. Retryable when the stream ended."""
+        ...
+
+    def confirm(self, lsn: LSN) -> bool:
+        """Tells the server that everything before `lsn` is durable, if a status update is due by progress, by the
+        server's wish or by time; to be called at every turn, reading or not. True if progress was told.
+        """
+        ...
+
+    def vouch(self, lsn: LSN) -> LSN:
+        """How far up to `lsn` it is known that the outbox was published all along, so that a stream without
+        records means that there were none (PITFALLS A19). Fatal when the table left the publication.
+        """
+        ...
+
+    def leave(self, lsn: LSN) -> None:
+        """Confirms `lsn` and ends the stream in good order, within a few seconds."""
+        ...

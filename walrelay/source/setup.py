@@ -1,0 +1,183 @@
+"""What `walrelay init` makes and `walrelay drop` removes: schema objects, publication, then the slot.
+
+The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
+what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (PITFALLS A18).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import psycopg
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.ddl import script
+from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
+from walrelay.wire.commands import identifier, literal
+
+
+class Wanted(NamedTuple):
+    """What a relay needs to be there. `columns` maps the arguments of walrelay.emit to columns of the outbox."""
+
+    table: str  # quoted where it must be
+    columns: dict[str, str]
+    slot: str
+    publication: str | None  # None for wal2json
+    plugin: str
+    failover: bool
+
+
+class Step(NamedTuple):
+    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it."""
+
+    what: str
+    present: bool
+    sql: str
+    optional: bool = False
+
+
+def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """The steps in order, each with whether it is done already. Fatal where a step would hide a loss."""
+    slot = catalog.slot(wanted.slot)
+    _refuse_loss(catalog, wanted, slot)
+    steps = [
+        Step("schema walrelay", catalog.value("SELECT to_regclass('walrelay.slots')") is not None, script("schema")),
+        Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
+        Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
+    ]
+    if wanted.publication is not None:
+        steps.append(_publication(catalog, wanted, wanted.publication))
+    return [*steps, Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+
+
+def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
+    """Makes what is missing, one step after the other, and tells what came of each: "present", "created", or why an
+    optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
+    """
+    catalog.connection.execute(f"SET statement_timeout = {int(patience * 1000)}".encode())
+    for step in steps:
+        if step.present:
+            yield step, "present"
+            continue
+        try:
+            catalog.connection.execute(step.sql.encode())
+            yield step, "created"
+        except psycopg.errors.QueryCanceled as cause:
+            raise _blocked(catalog, step, patience) from cause
+        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+            raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
+        except psycopg.Error as cause:
+            if not step.optional:
+                raise _not_made(step, cause, wanted) from cause
+            yield step, f"left out: {first_line(cause)}"
+    _remember(catalog, wanted)
+
+
+def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple[str, str]]:
+    """Removes the slot and the publication, never the table; tells what came of each."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    if found is not None:
+        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    if catalog.value("SELECT to_regclass('walrelay.slots')") is not None:
+        catalog.connection.execute("DELETE FROM walrelay.slots WHERE slot_name = %s", (slot,))
+    yield f"slot {slot}", "dropped" if found else "was not there"
+    if publication is not None:
+        there = catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+        catalog.connection.execute(f"DROP PUBLICATION IF EXISTS {identifier(publication)}".encode())
+        yield f"publication {publication}", "dropped" if there else "was not there"
+
+
+def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
+    """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
+    if slot is None:
+        known = catalog.value("SELECT to_regclass('walrelay.slots')") is not None and catalog.value(
+            "SELECT created_at FROM walrelay.slots WHERE slot_name = %s", wanted.slot
+        )
+        if known:
+            missing = slot_missing(wanted.slot)
+            raise Fatal(f"{missing}; it was made at {known:%Y-%m-%d %H:%M} and is gone", hint=missing.hint)
+    elif slot.wal_status == "lost" or slot.invalidation_reason:
+        raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
+    elif slot.plugin != wanted.plugin or slot.database != catalog.value("SELECT current_database()"):
+        raise Fatal(
+            f"slot {slot.name!r} is there already, for plugin {slot.plugin} in database {slot.database}",
+            hint="Give source.slot another name, or correct source.plugin and the DSN's database.",
+        )
+
+
+def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
+    return catalog.value("SELECT to_regclass(%s)", wanted.table) is not None
+
+
+def _emit_exists(catalog: Catalog) -> bool:
+    query = "SELECT 1 FROM pg_proc WHERE proname = 'emit' AND pronamespace = to_regnamespace('walrelay')"
+    return bool(catalog.value(query))
+
+
+def _emit(wanted: Wanted) -> str:
+    columns = ", ".join(identifier(column) for column in wanted.columns.values())
+    values = ", ".join(f"emit.{argument}" for argument in wanted.columns)
+    return script("emit", table=wanted.table, columns=columns, values=values)
+
+
+def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
+    published = catalog.published(name, wanted.table)
+    what, quoted = f"publication {name}", identifier(name)
+    if not published.exists:
+        return Step(what, False, script("publication", publication=quoted, table=wanted.table))
+    mend = []
+    if not published.inserts or (published.partitioned and not published.via_root):
+        mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
+    if not published.covered and not (published.partitioned and not published.via_root):
+        mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wanted.table};")
+    return Step(what, not mend, "\n".join(mend) + "\n")
+
+
+def _slot(catalog: Catalog, wanted: Wanted) -> str:
+    arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
+    if wanted.failover:
+        if catalog.server_version < 170000:
+            raise Fatal(
+                "source.failover needs PostgreSQL 17 or later",
+                hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
+            )
+        arguments += ", failover => true"
+    return f"SELECT pg_create_logical_replication_slot({arguments});\n"
+
+
+def _remember(catalog: Catalog, wanted: Wanted) -> None:
+    catalog.connection.execute(
+        "INSERT INTO walrelay.slots (slot_name, plugin, system_identifier, created_lsn)"
+        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn"
+        " FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO NOTHING",
+        (wanted.slot,),
+    )
+
+
+def _blocked(catalog: Catalog, step: Step, patience: float) -> Fatal:
+    """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
+    writers = catalog.rows(
+        "SELECT pid, coalesce(application_name, ''), state, round(extract(epoch FROM now() - xact_start))"
+        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5"
+    )
+    listed = "; ".join(f"PID {pid} {name!r} {state}, open for {age} s" for pid, name, state, age in writers)
+    return Fatal(
+        f"{step.what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
+        hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
+        " running it again goes on where it stopped.",
+    )
+
+
+def _not_made(step: Step, cause: psycopg.Error, wanted: Wanted) -> Fatal:
+    if step.what.startswith("slot "):
+        found = failure(cause.sqlstate, first_line(cause), slot=wanted.slot, publication=wanted.publication or "")
+        hint = found.hint if isinstance(found, Fatal) else ""
+        if cause.sqlstate == "55000":
+            hint = "ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL."
+        return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
+    return Fatal(
+        f"{step.what} could not be made: {first_line(cause)}",
+        hint="`walrelay init --dry-run` prints the SQL; a role with more rights can run it, then init again.",
+    )

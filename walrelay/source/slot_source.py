@@ -1,0 +1,134 @@
+"""The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.lsn import LSN
+from walrelay.source.catalog import Catalog, PublishedTable, Slot
+from walrelay.source.failures import slot_lost, slot_missing
+from walrelay.source.stream import Stream, System, Timing
+from walrelay.wire.commands import Options
+
+
+class Reading(NamedTuple):
+    """What is read, and how. `publication` is None for wal2json, which knows none; `check_interval` in seconds."""
+
+    dsn: str
+    slot: str
+    publication: str | None
+    plugin: str
+    options: Options
+    table: str  # quoted where it must be
+    timing: Timing = Timing()
+    check_interval: float = 2.0
+
+
+class Bookmark(NamedTuple):
+    """What this process confirmed last: better than the slot's own memory, which a crash of the server sets back."""
+
+    system: System
+    confirmed: LSN
+
+
+class SlotSource:
+    """Implements `walrelay.source.contract.Source`."""
+
+    def __init__(
+        self, reading: Reading, catalog: Catalog, bookmark: Bookmark | None, notice: Callable[[str], None]
+    ) -> None:
+        self._reading, self._catalog = reading, catalog
+        catalog.refuse_standby()
+        slot = _usable(catalog.slot(reading.slot), reading)
+        self._oid: int | None = None
+        self._vouched = self._check()
+        self._checked = monotonic()
+        self._stream = Stream(reading.dsn, reading.slot, reading.publication or "", reading.timing, notice)
+        try:
+            self._stream.begin(_start(slot, bookmark, self._stream.system), reading.options)
+            catalog.refuse_synchronous(self._stream.pid)
+        except BaseException:
+            self._stream.close()
+            raise
+        self.start = self._confirmed = self._stream.start
+        self.read = self._stream.read
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """What is known to be confirmed, for the next connection of this process."""
+        return Bookmark(self._stream.system, self._confirmed)
+
+    def confirm(self, lsn: LSN) -> bool:
+        told = self._stream.confirm(lsn)
+        if told:
+            self._confirmed = lsn
+        return told
+
+    def vouch(self, lsn: LSN) -> LSN:
+        if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
+            self._vouched = self._check()
+            self._checked = monotonic()
+        return min(lsn, self._vouched)
+
+    def leave(self, lsn: LSN) -> None:
+        self._stream.leave(lsn)
+        self._confirmed = lsn
+
+    def close(self) -> None:
+        self._stream.close()
+        self._catalog.close()
+
+    def _check(self) -> LSN:
+        """The end of WAL before a moment at which the outbox was still published; Fatal if it is not.
+
+        In this order: a table that leaves the publication after the LSN was read is found by the next check.
+        """
+        before, reading = self._catalog.current_lsn(), self._reading
+        if reading.publication is None:
+            published = PublishedTable(True, self._catalog.published("", reading.table).oid, False, True, True, True)
+        else:
+            published = self._catalog.published(reading.publication, reading.table)
+        fault = published.fault(reading.publication or "", reading.table)
+        if not fault and self._oid not in (None, published.oid):
+            fault = f"table {reading.table} was dropped and made anew (OID {self._oid}, now {published.oid})"
+        if fault:
+            raise Fatal(
+                f"the outbox is not published: {fault}; nothing past the last event was confirmed",
+                hint="Rows committed meanwhile may be missing from the stream. `walrelay init` puts the table back into"
+                " the publication; rows written before that are still in the table, and must be looked after.",
+            )
+        self._oid = published.oid
+        return before
+
+
+def _usable(slot: Slot | None, reading: Reading) -> Slot:
+    """The slot, if it can be read by this relay now."""
+    if slot is None:
+        raise slot_missing(reading.slot)
+    if slot.wal_status == "lost" or slot.invalidation_reason:
+        raise slot_lost(reading.slot, slot.invalidation_reason or "wal_status is lost")
+    if slot.plugin != reading.plugin:
+        raise Fatal(
+            f"slot {slot.name!r} was made for {slot.plugin or 'physical replication'}, the settings say"
+            f" {reading.plugin}",
+            hint=f"Set source.plugin to {slot.plugin}, or source.slot to another slot.",
+        )
+    if slot.active_pid is not None:
+        raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
+    return slot
+
+
+def _start(slot: Slot, bookmark: Bookmark | None, system: System) -> LSN:
+    """Where to start: the later of the slot's position and our own, if both speak of the same history."""
+    confirmed = slot.confirmed_flush_lsn or LSN(0)
+    if bookmark is None or bookmark.system != system:
+        return confirmed
+    if confirmed > bookmark.confirmed:
+        raise Fatal(
+            f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {bookmark.confirmed}: something"
+            " else moved it, or it was made anew, and the events in between were not published by this relay",
+            hint="Find out who consumed or re-created the slot. The rows in between are still in the outbox table;"
+            " starting walrelay again accepts the slot's position.",
+        )
+    return bookmark.confirmed

@@ -1,0 +1,202 @@
+"""A replication slot that streams: CopyBoth through psycopg's libpq, and the status updates that keep it alive.
+
+What a status update says (PITFALLS A5, A6, A9): `write` is all that was received, so that the server neither asks
+again and again nor waits for us at a fast shutdown; `flush` is what became safe since the last update, and 0/0 when
+that is nothing. Only `flush` moves the slot, and PostgreSQL believes any value it is told. So before each send
+
+    previous flush <= flush <= highest position received on this connection
+
+must hold, or nothing is sent and the run dies of a LedgerError.
+"""
+
+import select
+from collections.abc import Callable
+from time import monotonic, time_ns
+from typing import NamedTuple
+
+import psycopg
+from psycopg import pq
+
+from walrelay.errors import Fatal, LedgerError, Retryable, WalrelayError
+from walrelay.lsn import LSN, ZERO
+from walrelay.source import connect
+from walrelay.source.failures import failure, first_line
+from walrelay.wire.commands import Options, start_replication
+from walrelay.wire.frames import KEEPALIVE, parse_keepalive, status_update
+
+_LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
+
+
+class Timing(NamedTuple):
+    """Seconds; see the settings of the same names."""
+
+    confirm_interval: float = 0.1
+    receive_timeout: float = 60.0
+
+
+class System(NamedTuple):
+    """Which history of WAL a position belongs to."""
+
+    identifier: str
+    timeline: int
+
+
+class Stream:
+    """One replication connection, owned by one thread; after any error it is closed and not used again."""
+
+    def __init__(self, dsn: str, slot: str, publication: str, timing: Timing, notice: Callable[[str], None]) -> None:
+        self._slot, self._publication, self._timing, self._said = slot, publication, timing, notice
+        self._connection = connect.replication(dsn)
+        self._pgconn = self._connection.pgconn
+        self._pgconn.notice_handler = self._notice
+        identifier, timeline, *_ = self.command("IDENTIFY_SYSTEM")
+        self.system = System(identifier, int(timeline))
+        patience = int(self.command("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")[0]) / 1000
+        self._heartbeat = min(10.0, patience / 6) if patience else 10.0
+        self._poll = select.poll()
+        self._poll.register(self._pgconn.socket, select.POLLIN)
+        self._fatal: WalrelayError | None = None
+        self._asked = False  # the server wants a status update at once
+        self._pinged = False  # we want a sign of life from the server
+        self._silence = 0.0  # seconds waited since the server was last heard
+        self._received = bytes(8)  # the highest position received, big-endian: bytes compare as numbers do
+        self._flushed = self.start = ZERO
+        self._told = 0.0  # when the last status update was sent
+
+    @property
+    def pid(self) -> int:
+        """The walsender's process id."""
+        return self._pgconn.backend_pid
+
+    def command(self, text: str) -> list[str]:
+        """The first row of a replication command's result (or of a query without parameters)."""
+        result = self._pgconn.exec_(text.encode())
+        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            raise self._failed(result)
+        return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
+
+    def begin(self, start: LSN, options: Options) -> None:
+        """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones)."""
+        result = self._pgconn.exec_(start_replication(self._slot, start, options).encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            raise self._failed(result)
+        self._pgconn.nonblocking = 1
+        self._flushed = self.start = start
+        self._received = start.to_bytes(8)
+        self._send(start)
+
+    def read(self, timeout: float) -> list[bytes]:
+        """All frames that are ready; waits up to `timeout` seconds for the first."""
+        frames = self._drain()
+        if not frames:
+            waited = monotonic()
+            self._poll.poll(timeout * 1000)
+            frames = self._drain()
+            self._silence += monotonic() - waited
+        if frames:
+            self._silence, self._pinged = 0.0, False
+        elif self._silence > self._timing.receive_timeout:
+            raise Retryable(f"PostgreSQL has been silent for {self._silence:.0f} s; taking the connection for dead")
+        if self._fatal:
+            raise self._fatal
+        return frames
+
+    def confirm(self, lsn: LSN) -> bool:
+        """Sends a status update if one is due: progress, the server's wish, time, or doubt whether it lives."""
+        age = monotonic() - self._told
+        progress = lsn > self._flushed and age >= self._timing.confirm_interval
+        ping = not self._pinged and self._silence > self._timing.receive_timeout / 2
+        if progress or self._asked or ping or age >= self._heartbeat:
+            return self._send(lsn, ping=ping)
+        return False
+
+    def leave(self, lsn: LSN) -> None:
+        """Confirms `lsn`, ends the stream and waits until the server has taken note."""
+        self._send(lsn)
+        self._pgconn.nonblocking = 0
+        self._pgconn.put_copy_end()
+        self._pgconn.flush()
+        deadline = monotonic() + _LEAVE_TIMEOUT
+        while (left := deadline - monotonic()) > 0:
+            size, _ = self._pgconn.get_copy_data(1)
+            if size < 0:
+                break
+            if size == 0:
+                self._poll.poll(left * 1000)
+                self._pgconn.consume_input()
+        self.close()
+
+    def close(self) -> None:
+        """Lets the connection go; the slot is free as soon as the server notices."""
+        self._connection.close()
+
+    def _drain(self) -> list[bytes]:
+        """Every frame that is there. Reads before it is told to, because TLS may hold bytes no poll sees."""
+        get, frames, received = self._pgconn.get_copy_data, list[bytes](), self._received
+        try:
+            self._pgconn.consume_input()
+            while True:
+                size, data = get(1)
+                if size <= 0:
+                    break
+                frame = bytes(data)  # the view is on libpq's buffer
+                frames.append(frame)
+                if frame[0] == KEEPALIVE:
+                    keepalive = parse_keepalive(frame)
+                    self._asked |= keepalive.reply_requested
+                    received = max(received, frame[1:9])
+                elif frame[9:17] > received:
+                    received = frame[9:17]
+        except psycopg.OperationalError as cause:
+            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        self._received = received
+        if size < 0:
+            raise self._ended()
+        return frames
+
+    def _send(self, lsn: LSN, *, ping: bool = False) -> bool:
+        """Sends a status update; True if it told progress. One that libpq could not write yet is not doubled."""
+        received = LSN(int.from_bytes(self._received))
+        if not self._flushed <= lsn <= received:
+            raise LedgerError(f"about to confirm {lsn}, between {self._flushed} told before and {received} received")
+        try:
+            if self._pgconn.flush() == 1:
+                return False
+            progress = lsn > self._flushed or self._told == 0.0
+            flush = lsn if progress else ZERO
+            sent_at = time_ns() // 1000
+            self._pgconn.put_copy_data(
+                status_update(write=received, flush=flush, sent_at=sent_at, reply_requested=ping)
+            )
+            self._pgconn.flush()
+        except psycopg.OperationalError as cause:
+            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        self._flushed, self._told, self._asked = lsn, monotonic(), False
+        self._pinged |= ping
+        return progress
+
+    def _ended(self) -> WalrelayError:
+        """Why the stream ended: a clean shutdown of the server looks like success (PITFALLS A42)."""
+        result = self._pgconn.get_result()
+        if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
+            return Retryable("PostgreSQL ended the stream: it is shutting down")
+        return self._failed(result)
+
+    def _failed(self, result: pq.abc.PGresult) -> WalrelayError:
+        sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message or b"").decode()
+        return failure(sqlstate, text.strip(), slot=self._slot, publication=self._publication)
+
+    def _notice(self, result: pq.abc.PGresult) -> None:
+        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
+        if sqlstate == b"55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
+            self._fatal = Fatal(
+                f"PostgreSQL passes over the publication: {text}",
+                hint=f"The publication {self._publication!r} did not exist at this point of the WAL, so rows may be"
+                " missing from the stream; nothing past it was confirmed. Publish or note the rows that are in the"
+                " table already, then make slot and publication anew, in the right order, with `walrelay drop` and"
+                " `walrelay init`.",
+            )
+        else:
+            self._said(text)

@@ -1,0 +1,38 @@
+"""The texts of replication commands. A replication connection takes no parameters, so names are quoted here."""
+
+from collections.abc import Iterable
+
+from walrelay.lsn import LSN
+
+Options = Iterable[tuple[str, str]]
+
+
+def identifier(name: str) -> str:
+    """`name` as a quoted identifier."""
+    if "\0" in name:
+        raise ValueError("a name cannot contain the zero byte")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """`text` as a string of the replication grammar, in which a backslash is just that."""
+    if "\0" in text:
+        raise ValueError("a text cannot contain the zero byte")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def start_replication(slot: str, start: LSN, options: Options) -> str:
+    """START_REPLICATION of a logical slot from `start`, with the output plugin's options."""
+    listed = ", ".join(f"{identifier(name)} {literal(value)}" for name, value in options)
+    return f"START_REPLICATION SLOT {identifier(slot)} LOGICAL {start} ({listed})"
+
+
+def create_temporary_slot(slot: str, plugin: str) -> str:
+    """CREATE_REPLICATION_SLOT for a slot that ends with its connection and exports no snapshot."""
+    return f"CREATE_REPLICATION_SLOT {identifier(slot)} TEMPORARY LOGICAL {identifier(plugin)} NOEXPORT_SNAPSHOT"
+
+
+def pgoutput_options(publication: str, *, binary: bool) -> list[tuple[str, str]]:
+    """pgoutput's options: version 1 sends committed transactions only, `messages` brings logical messages too."""
+    options = [("proto_version", "1"), ("publication_names", identifier(publication)), ("messages", "true")]
+    return [*options, ("binary", "true")] if binary else options
