@@ -150,5 +150,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _found(look: Callable[[Machine], T], machine: Machine) -> T:
     try:
         return look(machine)
-    except Missing as missing:
-        choose.give_up(missing)
+    except Missing as error:
+        missing = error
+    return choose.give_up(missing)

@@ -11,7 +11,7 @@ from walrelay.errors import Retryable
 from walrelay.lsn import ZERO
 from walrelay.model import Committed, Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
-from walrelay.publish import Sink, refused
+from walrelay.publish import Push, Sink, refused
 from walrelay.route import Router
 from walrelay.source.contract import Source
 
@@ -33,13 +33,10 @@ class Relay:
     def __init__(
         self, source: Source, decoder: Decoder, router: Router, sink: Sink, observer: Observer, limits: Limits
     ) -> None:
-        self._source = source
-        self._decode = decoder.decode
-        self._route = router.route
-        self._sink = sink
-        self._observer = observer
-        self._limits = limits
+        self._source, self._sink, self._observer, self._limits = source, sink, observer, limits
+        self._decode, self._route = decoder.decode, router.route
         self._ledger = Ledger(source.start)
+        self._push = Push(sink)
         self._stalls = StallWatch(observer, sink.trouble)
         self._idle = ZERO
         self._deadline = inf
@@ -52,9 +49,9 @@ class Relay:
         self._leave()
 
     def _turn(self, *, to_commit: bool = False) -> None:
-        records = messages = 0
-        ledger = self._ledger
-        for frame in self._source.read(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT):
+        ledger, records, messages = self._ledger, 0, 0
+        frames = self._source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT))
+        for frame in frames:
             for event in self._decode(frame):
                 if isinstance(event, OutboxRecord):
                     records += 1
@@ -69,7 +66,10 @@ class Relay:
                     self._idle = event.lsn
             if to_commit and not ledger.in_transaction:
                 break  # the rest was not confirmed, so it comes again
-        if records:
+        if not frames:
+            self._push.drained()
+        elif records:
+            self._push.handed_over(messages)
             self._observer.read(records, messages)
         self._settle(0)
 
@@ -79,20 +79,18 @@ class Relay:
         """
         paused = monotonic()
         while not self._sink.publish(message, self._ledger.ticket):
-            if self._stop() and self._deadline == inf:
-                self._deadline = monotonic() + self._limits.shutdown
+            if self._stop():
+                self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self._deadline):
                 raise Retryable(
                     f"the sink has had no room for {monotonic() - paused:.0f} s"
-                    f" ({self._sink.trouble() or 'no receipt came'}); letting the replication connection go so that"
-                    " the server need not wait for it"
+                    f" ({self._sink.trouble() or 'no receipt came'}); letting the replication connection go"
                 )
             self._settle(_ROOM_WAIT)
 
     def _settle(self, timeout: float) -> None:
-        ledger = self._ledger
+        ledger, refusals = self._ledger, []
         unsettled = ledger.unsettled
-        refusals = []
         for receipt in self._sink.receipts(timeout):
             if isinstance(receipt, Receipt):
                 ledger.settle(receipt.ticket, receipt.messages)

@@ -1,8 +1,11 @@
-"""Captures what pgoutput and wal2json send for the same transactions: `python -m tests.golden.capture_wal2json DSN`.
+"""Captures what pgoutput and wal2json send for the same transactions.
 
-Every *.sql beside the captures is run in a fresh database, each paragraph as one list of statements, so as one
-transaction unless it says otherwise. At the line `-- capture` three slots are made, one for each output plugin and
-format version. They decode the same WAL, so their LSNs agree.
+    python -m tests.golden.capture_wal2json DSN NAME
+
+NAME is the directory of the captures, such as 15-2.5 for PostgreSQL 15 with wal2json 2.5. Every *.sql is run in a
+fresh database, each paragraph as one list of statements, so as one transaction unless it says otherwise. At the line
+`-- capture` three slots are made, one for each output plugin and format version. They decode the same WAL, so their
+LSNs agree.
 
 A line of a capture is a frame: its header in hexadecimal, a blank and the plugin's message with Python's escapes.
 """
@@ -26,15 +29,16 @@ from walrelay.wire.wal2json import options
 
 CAPTURES = Path(__file__).parent / "wal2json"
 OUTBOXES = {"plain": Outbox(), "odd": Outbox("Odd, Schema.", "out.box\\ \"*\" 'x'")}
+SERVERS = ("15-2.5", "18-2.6")
 FORMATS = {"pgoutput": "pgoutput", "format1": "wal2json", "format2": "wal2json"}
 
 _SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
 _LAST = b"the capture ends here"
 
 
-def read_capture(name: str) -> list[bytes]:
-    """The frames of `name`, such as plain.format2."""
-    return [_frame(line) for line in (CAPTURES / name).read_text("ascii").splitlines()]
+def read_capture(server: str, case: str, name: str) -> list[bytes]:
+    """The frames that `server` (of SERVERS) sent for `case` (of OUTBOXES) in the format `name` (of FORMATS)."""
+    return [_frame(line) for line in (CAPTURES / server / f"{case}.{name}").read_text("ascii").splitlines()]
 
 
 def _frame(line: str) -> bytes:
@@ -47,7 +51,7 @@ def _line(frame: bytes) -> str:
     return f"{frame[:BODY].hex()} {escaped}" if escaped else frame.hex()
 
 
-def capture(server: Postgres, case: str) -> None:
+def capture(server: Postgres, case: str, directory: Path) -> None:
     """Write the three captures of the .sql file `case`."""
     prepare, _, transactions = (CAPTURES / f"{case}.sql").read_text("utf-8").partition("-- capture\n")
     database = server.create_database()
@@ -59,7 +63,7 @@ def capture(server: Postgres, case: str) -> None:
         database.execute("SELECT pg_logical_emit_message(false, 'capture', %s)", [_LAST.decode()])
         for name in FORMATS:
             frames = _stream(database, f"{database.name}_{name}", _options(name, OUTBOXES[case]))
-            (CAPTURES / f"{case}.{name}").write_text("".join(_line(frame) + "\n" for frame in frames), "ascii")
+            (directory / f"{case}.{name}").write_text("".join(_line(frame) + "\n" for frame in frames), "ascii")
     finally:
         database.drop()
 
@@ -96,5 +100,7 @@ def _stream(database: Database, slot: str, plugin_options: Options) -> Iterator[
 
 
 if __name__ == "__main__":
+    _, dsn, name = sys.argv
+    (CAPTURES / name).mkdir(exist_ok=True)
     for case in OUTBOXES:
-        capture(Postgres(sys.argv[1]), case)
+        capture(Postgres(dsn), case, CAPTURES / name)

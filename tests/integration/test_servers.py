@@ -175,10 +175,9 @@ def test_the_mock_cluster_takes_and_gives_messages() -> None:
     assert not _listens(port)
 
 
-def test_postgres_behind_a_proxy_loses_a_cut_connection(private_postgres: PostgresMaker, proxy: ProxyMaker) -> None:
-    server = private_postgres()
-    between = proxy(server.port)
-    with psycopg.connect(server.dsn.replace(str(server.port), str(between.port))) as connection:
+def test_postgres_behind_a_proxy_loses_a_cut_connection(database: Database, proxy: ProxyMaker) -> None:
+    between = proxy(database.server.port)
+    with psycopg.connect(database.through(between)) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
         between.cut()
         with pytest.raises(psycopg.OperationalError):

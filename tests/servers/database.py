@@ -6,8 +6,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.servers.ports import LOOPBACK
+from tests.servers.proxy import Proxy
 from tests.servers.waiting import wait_until
 
 Params = Sequence[Any] | dict[str, Any]
@@ -20,6 +22,10 @@ class Database:
         self.server = server
         self.name = name
         self.dsn = server.database(name)
+
+    def through(self, proxy: Proxy) -> str:
+        """The connection string by way of a proxy in front of `server.port`."""
+        return make_conninfo(self.dsn, host=LOOPBACK, port=proxy.port)
 
     def connect(self, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
         """A new connection, in autocommit unless told otherwise."""
@@ -54,6 +60,7 @@ class Postgres:
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
+        self.port = int(conninfo_to_dict(dsn).get("port") or 5432)
 
     @property
     def major(self) -> int:

@@ -20,7 +20,10 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except WalrelayError as error:
-            click.secho(f"error: {error}", fg="red", err=True)
+            if isinstance(error, SettingsError):  # its lines begin with file and line, which editors can follow
+                click.secho(str(error), fg="red", err=True)
+            else:
+                click.secho(f"error: {error}", fg="red", err=True)
             if isinstance(error, Fatal) and error.hint:
                 click.echo(f"hint: {error.hint}", err=True)
             ctx.exit(2 if isinstance(error, SettingsError) else 1)

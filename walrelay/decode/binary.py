@@ -1,4 +1,4 @@
-"""Binary column values to the text PostgreSQL would print, for the types an outbox column usually has.
+"""Binary column values to the text that PostgreSQL would print, for the types an outbox column usually has.
 
 A type that is not here is not guessed at: such a table is read in text mode. Every type here has a send function,
 so in binary mode the server never falls back to text for it (pgoutput: logicalrep_write_tuple).
@@ -15,66 +15,71 @@ BPCHAR, VARCHAR, TIMESTAMP, TIMESTAMPTZ, UUID, JSONB = 1042, 1043, 1114, 1184, 2
 _EPOCH = datetime(2000, 1, 1)
 
 
-def _same(value: bytes) -> bytes:
-    return value
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")
 
 
-def _jsonb(value: bytes) -> bytes:
+def _jsonb(value: bytes) -> str:
+    return _text(json_text(value))
+
+
+def json_text(value: bytes) -> bytes:
+    """The text of a jsonb value: what follows its version, of which only 1 is known."""
     if value[:1] != b"\x01":
         raise ProtocolError(f"jsonb of version {value[:1]!r}, only 1 is known")
     return value[1:]
 
 
-def _uuid(value: bytes) -> bytes:
+def _uuid(value: bytes) -> str:
     if len(value) != 16:
         raise ProtocolError(f"a uuid of {len(value)} bytes")
     text = value.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}".encode()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _integer(size: int) -> Callable[[bytes], bytes]:
-    def text(value: bytes) -> bytes:
+def _integer(size: int) -> Callable[[bytes], str]:
+    def text(value: bytes) -> str:
         if len(value) != size:
             raise ProtocolError(f"an int{size} of {len(value)} bytes")
-        return b"%d" % int.from_bytes(value, signed=True)
+        return str(int.from_bytes(value, signed=True))
 
     return text
 
 
-def _bool(value: bytes) -> bytes:
+def _bool(value: bytes) -> str:
     if value not in (b"\x00", b"\x01"):
         raise ProtocolError(f"a boolean that is {value!r}")
-    return b"t" if value == b"\x01" else b"f"
+    return "t" if value == b"\x01" else "f"
 
 
-def _timestamp(zone: str) -> Callable[[bytes], bytes]:
-    def text(value: bytes) -> bytes:
+def _timestamp(zone: str) -> Callable[[bytes], str]:
+    def text(value: bytes) -> str:
         if len(value) != 8:
             raise ProtocolError(f"a timestamp of {len(value)} bytes")
         microseconds = int.from_bytes(value, signed=True)
         if microseconds in (2**63 - 1, -(2**63)):
-            return b"infinity" if microseconds > 0 else b"-infinity"
+            return "infinity" if microseconds > 0 else "-infinity"
         try:
             moment = _EPOCH + timedelta(microseconds=microseconds)
         except OverflowError:
             raise ProtocolError("a timestamp outside the years 1 to 9999: set source.binary to false") from None
         printed = moment.isoformat(" ")
-        return ((printed.rstrip("0") if moment.microsecond else printed) + zone).encode()
+        return (printed.rstrip("0") if moment.microsecond else printed) + zone
 
     return text
 
 
-PRINTERS: dict[int, Callable[[bytes], bytes]] = {
+PRINTERS: dict[int, Callable[[bytes], str]] = {
     BOOL: _bool,
-    BYTEA: lambda value: b"\\x" + value.hex().encode(),
-    NAME: _same,
+    BYTEA: lambda value: "\\x" + value.hex(),
+    NAME: _text,
     INT8: _integer(8),
     INT2: _integer(2),
     INT4: _integer(4),
-    TEXT: _same,
-    JSON: _same,
-    BPCHAR: _same,
-    VARCHAR: _same,
+    TEXT: _text,
+    JSON: _text,
+    BPCHAR: _text,
+    VARCHAR: _text,
     TIMESTAMP: _timestamp(""),
     TIMESTAMPTZ: _timestamp("+00"),  # the walsender's TimeZone is forced to UTC
     UUID: _uuid,

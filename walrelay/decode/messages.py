@@ -15,7 +15,7 @@ from walrelay.errors import Undecodable
 
 _VERBATIM = frozenset({"payload", "headers"})
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)  # numbers of any length, kept as they are written
 
 
 def message_fields(content: bytes, position: str) -> list[bytes | None]:
@@ -27,13 +27,13 @@ def message_fields(content: bytes, position: str) -> list[bytes | None]:
             if role not in Columns._fields or role in fields:
                 raise ValueError(f"key {role!r} is {'there twice' if role in fields else 'not a role'}")
             fields[role] = _value(role, value)
+        missing = REQUIRED - fields.keys()
+        if missing or fields["id"] is None:
+            raise ValueError(f"no {', '.join(sorted(missing)) or 'id'}")
+        values = (fields.get(role) for role in Columns._fields)
+        return [None if value is None else value.encode("utf-8", "surrogateescape") for value in values]
     except (ValueError, RecursionError) as cause:
         raise _undecodable(position, str(cause)) from cause
-    missing = REQUIRED - fields.keys()
-    if missing or fields["id"] is None:
-        raise _undecodable(position, f"no {', '.join(sorted(missing)) or 'id'}")
-    values = (fields.get(role) for role in Columns._fields)
-    return [None if value is None else value.encode("utf-8", "surrogateescape") for value in values]
 
 
 def _undecodable(position: str, why: str) -> Undecodable:

@@ -7,7 +7,7 @@ today's catalog (PITFALLS A32), and columns are found by name.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from walrelay.decode.binary import BYTEA, PRINTERS, TEXT
+from walrelay.decode.binary import BPCHAR, BYTEA, JSON, JSONB, PRINTERS, TEXT, VARCHAR, json_text
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.messages import message_fields
 from walrelay.decode.records import (
@@ -27,6 +27,7 @@ from walrelay.wire.frames import BODY, parse_keepalive
 
 Reader = Callable[[bytes], Any]
 
+_TEXTS = frozenset({TEXT, VARCHAR, BPCHAR, JSON})  # binary is the text already
 _OUTSIDE = pgoutput.Begin(ZERO, 0, 0)
 _PASSED_OVER = frozenset({pgoutput.ORIGIN, pgoutput.TYPE, pgoutput.UPDATE, pgoutput.DELETE, pgoutput.TRUNCATE})
 
@@ -79,7 +80,7 @@ class PgoutputDecoder:
             ]
         except ValueError as cause:
             raise ProtocolError(f"a column value that cannot be read: {cause}", lsn=self._begin.final_lsn) from None
-        record = OutboxRecord(self._begin.final_lsn, self._ordinal, self._begin.committed_at, *fields)
+        record = OutboxRecord._make((self._begin.final_lsn, self._ordinal, self._begin.committed_at, *fields))
         if record.id is None:
             raise null_id(self._outbox, record.position)
         self._ordinal += 1
@@ -142,18 +143,25 @@ class PgoutputDecoder:
         return Layout(len(relation.columns), tuple(readers))
 
     def _reader(self, role: str, column: str, type_oid: int) -> Reader:
+        if role in BYTES_ROLES:
+            return self._bytes_reader(role, column, type_oid)
+        return self._printer(column, type_oid) if self._binary else as_text
+
+    def _bytes_reader(self, role: str, column: str, type_oid: int) -> Reader:
         if type_oid == BYTEA and role == "payload":
             return bytes if self._binary else unhex
-        finish = bytes if role in BYTES_ROLES else as_text
-        if not self._binary:
-            return finish
-        printer = PRINTERS.get(type_oid)
-        if printer is None:
+        if not self._binary or type_oid in _TEXTS:
+            return bytes
+        if type_oid == JSONB:
+            return json_text
+        printer = self._printer(column, type_oid)
+        return lambda value: printer(value).encode("utf-8", "surrogateescape")
+
+    def _printer(self, column: str, type_oid: int) -> Callable[[bytes], str]:
+        if type_oid not in PRINTERS:
             raise Undecodable(
                 f"column {column!r} of {self._outbox.schema}.{self._outbox.table} has the type with OID {type_oid},"
                 f" which is not read in binary mode (at {self._begin.final_lsn})",
                 hint="Set source.binary to false: in text mode a column may have any type.",
             )
-        if printer is PRINTERS[TEXT]:  # the text types: the bytes are the text already
-            return finish
-        return lambda value: finish(printer(value))
+        return PRINTERS[type_oid]

@@ -1,7 +1,7 @@
 """wal2json's frames to events, format versions 1 and 2: the same records as pgoutput's for the same transactions.
 
-Two things differ, both because the plugin does not say more. In format version 1 a record's `commit_lsn` is the END
-of its commit record (see wire.wal2json), and the whole transaction is in memory at once. And a null of the types
+Two things differ, both because the plugin does not say more. In format version 1 a record's `commit_lsn` is the last
+byte of its commit record instead of the first (see wire.wal2json), and the whole transaction is in memory at once. And a null of the types
 real, double precision and numeric may have been NaN or an infinity: in a column with a role that stops the relay,
 also where the role may be NULL, because publishing a NULL that was none would change the event without a trace.
 """

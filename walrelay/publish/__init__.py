@@ -3,5 +3,6 @@
 from walrelay.publish.contract import Sink, SinkPlugin
 from walrelay.publish.plugins import installed, load
 from walrelay.publish.policy import refused
+from walrelay.publish.push import Push
 
-__all__ = ["Sink", "SinkPlugin", "installed", "load", "refused"]
+__all__ = ["Push", "Sink", "SinkPlugin", "installed", "load", "refused"]

@@ -1,5 +1,7 @@
 """Topic templates: `outbox.event.{aggregate_type}`, with the fields of a record that may name a topic."""
 
+from collections.abc import Callable
+from operator import itemgetter
 from string import Formatter
 
 from walrelay.errors import Unroutable
@@ -16,29 +18,31 @@ class TopicTemplate:
     def __init__(self, template: str) -> None:
         self.template = template
         self.fields = tuple(dict.fromkeys(_fields(template)))
-        self._indexes = tuple(OutboxRecord._fields.index(field) for field in self.fields)
-        self._rendered: dict[tuple[object, ...], str] = {}
+        indexes = [OutboxRecord._fields.index(field) for field in self.fields]
+        self._values: Callable[[OutboxRecord], object] = itemgetter(*indexes) if indexes else lambda record: ()
+        self._rendered: dict[object, str] = {}
 
     def render(self, record: OutboxRecord) -> str:
         """The topic for `record`; Unroutable where a field that the template names is NULL or empty."""
-        values = tuple([record[index] for index in self._indexes])
+        values = self._values(record)
         topic = self._rendered.get(values)
         if topic is None:
-            topic = self._render(record, values)
+            topic = self._render(record)
             if len(self._rendered) >= _MEMORY:
                 self._rendered.clear()
             self._rendered[values] = topic
         return topic
 
-    def _render(self, record: OutboxRecord, values: tuple[object, ...]) -> str:
-        for field, value in zip(self.fields, values, strict=True):
+    def _render(self, record: OutboxRecord) -> str:
+        values = {field: getattr(record, field) for field in self.fields}
+        for field, value in values.items():
             if not value:
                 raise Unroutable(
                     f"record {record.id} at {record.position} has no {field}, which the topic template"
                     f" {self.template!r} names",
                     hint=f"Fill {field} in the outbox row, or give route.topic a template without it.",
                 )
-        return self.template.format(**dict(zip(self.fields, values, strict=True)))
+        return self.template.format(**values)
 
 
 def _fields(template: str) -> list[str]:

@@ -20,6 +20,7 @@ _BEGIN = Struct(">QqI")
 _COMMIT = Struct(">BQQq")
 _COLUMN = Struct(">Ii")
 _MESSAGE = Struct(">BQ")
+_length = Struct(">I").unpack_from
 
 
 class Begin(NamedTuple):
@@ -130,15 +131,16 @@ def parse_row(frame: bytes) -> list[bytes | None]:
         for _ in range(int.from_bytes(frame[BODY + 6 : BODY + 8])):
             kind = frame[at]
             if kind == _TEXT or kind == _BINARY:  # noqa: SIM109 (a tuple of globals would be built anew each time)
+                (size,) = _length(frame, at + 1)
                 start = at + 5
-                at = start + int.from_bytes(frame[at + 1 : start])
+                at = start + size
                 append(frame[start:at])
             elif kind == _NULL:
                 append(None)
                 at += 1
             else:  # 'u', an unchanged TOAST value, occurs in updates only
                 raise ProtocolError(f"an Insert has a column of kind {chr(kind)!r}")
-    except IndexError:
+    except (IndexError, error):
         at = -1
     if at != len(frame):  # a slice past the end is silently short; the sum of the lengths is not
         raise ProtocolError(f"an Insert of {len(frame) - BODY} bytes whose columns do not fill it")

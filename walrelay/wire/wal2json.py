@@ -1,14 +1,14 @@
 """The messages of the output plugin wal2json, format versions 1 and 2, as values; and the options that ask for them.
 
-Read in wal2json.c 2.5 and 2.6, run with 2.5 (tests/golden/wal2json). Format 2 is one JSON object a change, between
+Read in wal2json.c 2.5 and 2.6, run with both (tests/golden/wal2json). Format 2 is one JSON object a change, between
 one for Begin and one for Commit. Format 1 is one object a transaction, built whole in the server's memory (it fails
 for ever on a transaction of 1 GB of JSON: wal2json issue 46); here it comes out as the same sequence of values. What
 the two say, and what they do not:
 
 - Format 2 has the commit record's start (`lsn` of B and C) and end (`nextlsn`). Format 1 has the end only, and no
-  frame's header helps (it is the first change's LSN): there `commit_lsn` IS the end. So `(commit_lsn, ordinal)`
-  identifies a record among those read in format 1, but the same text may be another record's in format 2 or in
-  pgoutput, where the next transaction's commit can start at this one's end.
+  frame's header helps (it is the first change's LSN). The end itself would not do as `commit_lsn`, because the next
+  transaction's commit can start there; so format 1's is the end less one byte: inside the commit record, where no
+  other record starts, and in the right order among the positions of the other formats.
 - The text is in the DATABASE's encoding, whatever client_encoding says: only UTF8 and SQL_ASCII databases can be
   read. A partition's rows come under the partition's name. A wrong name in add-tables is silence, not an error.
 - bytea is hex without its `\\x` (the plugin cuts two characters off: bytea_output must be hex), numbers stand bare with
@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
@@ -117,7 +117,7 @@ def _parsed(read: Callable[[object, LSN], Sequence[Message]], frame: bytes, body
     lsn = LSN.from_bytes(frame[1:9])
     try:
         return read(_DECODER.decode(str(body, "utf-8", "surrogateescape")), lsn)
-    except (ValueError, KeyError, TypeError, RecursionError) as cause:  # the middle two: from `columns`
+    except (ValueError, KeyError, TypeError, RecursionError) as cause:  # TypeError: also a clock without its zone
         raise ProtocolError(
             f"a wal2json message that cannot be read: {type(cause).__name__} {cause}", lsn=lsn
         ) from cause
@@ -147,7 +147,7 @@ def _transaction(message: object, lsn: LSN) -> Sequence[Message]:
             inside = [value for change in changes for value in _change(change, lsn)]
             if any(isinstance(value, LogicalMessage) and not value.transactional for value in inside):
                 raise ValueError("a non-transactional message inside a transaction")
-            return (Begin(end, _microseconds(timestamp)), *inside, Commit(end, end))
+            return (Begin(LSN(end - 1), _microseconds(timestamp)), *inside, Commit(LSN(end - 1), end))
         case {"change": [{"kind": "message", "transactional": False} as only], **rest} if not rest:
             return (_logical_message(only, lsn),)
         case _:
@@ -220,18 +220,12 @@ def _commit(commit_lsn: LSN, end_lsn: LSN) -> Commit:
 
 def _microseconds(timestamp: str) -> int:
     """The Unix time of `2026-11-21 09:58:54.95604+00`; ISO whatever DateStyle is, in the session's TimeZone."""
-    moment = datetime.fromisoformat(timestamp)
-    if moment.tzinfo is None:
-        raise ValueError(f"a timestamp without its time zone: {timestamp!r}")
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (datetime.fromisoformat(timestamp) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-# A number keeps its digits, as bytes, and cannot be mistaken for a JSON string.
-_DECODER = json.JSONDecoder(parse_float=str.encode, parse_int=str.encode, parse_constant=_no_constant)
+# A number keeps its digits, as bytes: so it is never taken for a JSON string, nor a JSON string for a number. Python's
+# NaN, which is no JSON, comes out as a float and is no value of any kind below.
+_DECODER = json.JSONDecoder(parse_float=str.encode, parse_int=str.encode)
 
 
 def _unexpected(what: object) -> str:

@@ -8,12 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.golden.capture_wal2json import OUTBOXES, read_capture
+from tests.golden.capture_wal2json import OUTBOXES, SERVERS, read_capture
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.wire.frames import BODY
 
-FRAMES = {(case, version): read_capture(f"{case}.format{version}") for case in OUTBOXES for version in (1, 2)}
+FRAMES = {
+    (case, version): read_capture(SERVERS[0], case, f"format{version}") for case in OUTBOXES for version in (1, 2)
+}
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["\ud800", "0/1", "I"]),

@@ -161,7 +161,7 @@ def test_a_frame_of_another_kind_is_a_protocol_error() -> None:
             decode(unknown)
 
 
-def test_format_1_yields_a_transaction_at_once_with_its_end_as_the_position() -> None:
+def test_format_1_yields_a_transaction_at_once_under_the_position_of_its_last_byte() -> None:
     change = {
         "kind": "insert",
         "schema": "public",
@@ -173,7 +173,10 @@ def test_format_1_yields_a_transaction_at_once_with_its_end_as_the_position() ->
     transaction = {"xid": 1, "nextlsn": str(END), "timestamp": CLOCK, "change": [change, change]}
     decoder = Wal2jsonDecoder(OUTBOX, 1)
     events = list(decoder.decode(frame(transaction)))
-    assert [event.position for event in events if isinstance(event, OutboxRecord)] == [f"{END}:0", f"{END}:1"]
+    assert [event.position for event in events if isinstance(event, OutboxRecord)] == [
+        f"{LSN(END - 1)}:0",
+        f"{LSN(END - 1)}:1",
+    ]
     assert events[2:] == [Committed(END)]
     assert list(decoder.decode(frame({**transaction, "change": []}))) == [Idle(END)]
     assert list(decoder.decode(keepalive(END))) == [Idle(END)]

@@ -115,14 +115,14 @@ def test_changes_that_are_no_inserts_are_no_messages() -> None:
         assert line({"action": action, "schema": "public", "table": "outbox"}) == []
 
 
-def test_format_1_is_the_same_sequence_with_the_end_as_its_only_position() -> None:
+def test_format_1_is_the_same_sequence_with_the_last_byte_of_the_commit_record_as_its_position() -> None:
     end = LSN.parse("0/1963E68")
     inside = {"kind": "message", "transactional": True, "prefix": "p", "content": "c"}
     assert transaction({**TRANSACTION, "change": [CHANGE, {"kind": "delete"}, inside]}) == [
-        Begin(end, 1795255134956040),
+        Begin(LSN(end - 1), 1795255134956040),
         Insert("public", "outbox", {"id": (23, b"1")}),
         LogicalMessage(True, HEADER, "p", b"c"),
-        Commit(end, end),
+        Commit(LSN(end - 1), end),
     ]
 
 
@@ -207,6 +207,7 @@ def test_a_transaction_of_format_1_without_its_position_or_clock_is_a_protocol_e
         '{"change":[{"kind":"message","transactional":false,"prefix":"p","content":"c"}],'
         '"nextlsn":"0/1","timestamp":"2026-11-21 09:58:54+00"}',
         '{"change":[{"kind":"message","transactional":true,"prefix":"p","content":"c"}]}',
+        '{"xid":1,"change":[{"kind":"message","transactional":false,"prefix":"p","content":"c"}]}',
         '{"action":"C","lsn":"0/2","nextlsn":"0/2"}',
         '{"action":"B","lsn":"0/1","timestamp":"2026-11-21 09:58:54"}',
         '{"action":"I","schema":"s","table":"t","columns":[{"name":"a","typeoid":701,"value":NaN}]}',

@@ -74,8 +74,7 @@ class KafkaSettings(BaseModel):
         largest = int(options.get("message.max.bytes", 1_000_000))
         return {
             "client.id": "walrelay",
-            "compression.type": "lz4",
-            "linger.ms": 1,
+            "linger.ms": 20,  # only while frames keep coming: the relay flushes as soon as the stream is drained
             "partitioner": "murmur2_random",  # where Java's clients would put the same key (C15)
             **options,
             **_GUARANTEED,

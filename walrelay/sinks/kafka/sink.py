@@ -4,6 +4,7 @@ librdkafka keeps the order and retries for ever; its queue is the window. A deli
 one object per transaction, because a callback that raises is lost (PITFALLS C9) and a closure per message costs.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from confluent_kafka import Message as Delivered
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
+
+_LOG = logging.getLogger("walrelay.kafka")
+_LOG.addFilter(lambda entry: "enable.gapless.guarantee is experimental" not in entry.getMessage())
 
 
 class _Delivery:
@@ -44,7 +48,7 @@ class KafkaSink:
         self._delivery = _Delivery(-1, self._ready, self._failed)
         self._trouble = ""
         try:
-            self._producer = Producer({**options, "error_cb": self._complain})
+            self._producer = Producer({**options, "error_cb": self._complain}, logger=_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
             raise Fatal(
                 f"librdkafka does not accept the sink's settings: {_text(cause)}",

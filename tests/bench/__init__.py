@@ -1,0 +1,1 @@
+"""Benchmarks: `make bench`. Measured, printed, never asserted in timed tests."""

@@ -1,0 +1,13 @@
+"""The clock of a simulation, in place of the real one."""
+
+import pytest
+
+from tests.simulation.clock import Clock
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in ("relay", "observe", "supervise"):
+        monkeypatch.setattr(f"walrelay.{module}.monotonic", clock)
+    return clock

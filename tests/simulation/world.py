@@ -1,0 +1,199 @@
+"""The real relay between a fake slot and a fake broker, and what must hold whatever breaks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from random import Random
+
+from tests.simulation.broker import FakeBroker, FakeSink
+from tests.simulation.clock import Clock
+from tests.simulation.fuse import Fuse, Killed, boundary
+from tests.simulation.slot import FakeSlot, FakeSource
+from tests.simulation.wal import Wal
+from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.pgoutput import PgoutputDecoder
+from walrelay.errors import Retryable
+from walrelay.lsn import LSN
+from walrelay.model import Event, Message
+from walrelay.observe import Observer
+from walrelay.relay import Limits, Relay
+from walrelay.route import Router
+from walrelay.supervise import Backoff, supervise
+
+_COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
+OUTBOX = Outbox(columns=_COLUMNS, skip_non_transactional=True)
+
+_PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
+
+
+class FusedDecoder(PgoutputDecoder):
+    """The real decoder, whose calls are steps."""
+
+    def __init__(self, fuse: Fuse) -> None:
+        super().__init__(OUTBOX)
+        self.fuse = fuse
+
+    @boundary
+    def decode(self, frame: bytes) -> tuple[Event, ...]:
+        return super().decode(frame)
+
+
+class Journal(Observer):
+    """What the relay said, and the most messages that ever waited."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+        self.confirmations: list[LSN] = []
+
+    def confirmed(self, lsn: LSN, unsettled: int) -> None:
+        self.confirmations.append(lsn)
+
+    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
+        self.said.append(("stalled", why))
+
+    def resumed(self, seconds: float) -> None:
+        self.said.append(("resumed", ""))
+
+    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+        self.said.append(("retrying", cause))
+
+    def stopped(self, confirmed: LSN, unsettled: int) -> None:
+        self.said.append(("stopped", str(unsettled)))
+
+
+class World:
+    """A server, a broker, and one relay process after the other."""
+
+    def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
+        self.wal, self.clock, self.random = wal, clock, Random(seed)
+        self.fuse = Fuse()
+        self.broker = FakeBroker(self.random, room=room)
+        self.slot = FakeSlot(wal, self._witness, self.random, batch=batch)
+        self.journal = Journal()
+        self.limits = Limits()
+        self.stop: Callable[[], bool] = self.done
+        self.prepare: Callable[[FakeSource], None] = lambda source: None
+        self._bookmark: LSN | None = None
+        self._sink: FakeSink | None = None
+        self._turns = 0
+
+    def done(self) -> bool:
+        """Everything is published and PostgreSQL may forget all of it."""
+        return self.slot.confirmed == self.wal.end and all(self.arrived(event.payload) for event in self.wal.events)
+
+    def arrived(self, value: bytes) -> int:
+        """How often the broker has `value` durably."""
+        return self.broker.durable[value]
+
+    def live(self) -> None:
+        """Relay processes one after the other until one of them ends in good order."""
+        while True:
+            try:
+                return self.run_process()
+            except Killed:
+                if self._sink:
+                    self._sink.vanish()
+
+    def killed_after(self, turns: int) -> None:
+        """One process that is killed at the end of so many turns of the loop."""
+        with self._ending(turns, self.process_dies), suppress(Killed):
+            self.run_process()
+        if self._sink:
+            self._sink.vanish()
+
+    def stopped_after(self, turns: int) -> None:
+        """One process that is asked to stop after so many turns, and leaves in good order."""
+        with self._ending(turns, lambda: None):
+            self.run_process()
+
+    def run_process(self) -> None:
+        """One process, whose memory is fresh; what can be retried is retried in it."""
+        self._bookmark = None
+        supervise(self._run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
+
+    def verify(self) -> None:
+        """What holds after every history that ended well."""
+        published = Counter(message.value for message in self.broker.messages)
+        assert set(published) == {event.payload for event in self.wal.events}, "published is not what was committed"
+        assert self.slot.confirmed == self.wal.end
+        self.verify_order()
+
+    def verify_order(self) -> None:
+        """First deliveries of each key are in commit order, without a gap."""
+        for key in {event.key for event in self.wal.events}:
+            committed = [event.payload for event in self.wal.events if event.key == key]
+            delivered = self.first_deliveries(key)
+            assert delivered == committed[: len(delivered)], f"{key}: {delivered} is not the order of the commits"
+
+    def first_deliveries(self, key: str) -> list[bytes | None]:
+        return list(dict.fromkeys(message.value for message in self.of_key(key)))
+
+    def of_key(self, key: str) -> list[Message]:
+        return [message for message in self.broker.messages if message.key == key.encode()]
+
+    def repetitions(self) -> int:
+        """How many deliveries were not the first of their event."""
+        return sum(self.broker.durable.values()) - len(self.broker.durable)
+
+    def connection_breaks(self) -> None:
+        raise Retryable("the connection broke")
+
+    def process_dies(self) -> None:
+        raise Killed
+
+    def server_crashes(self) -> None:
+        self.slot.crash()
+        raise Retryable("the server crashed")
+
+    def everything_dies(self) -> None:
+        self.slot.crash()
+        raise Killed
+
+    def _run(self) -> None:
+        """One run, as `walrelay.compose` makes it."""
+        source = self.slot.connect(self._bookmark, self.fuse, self.clock)
+        self._bookmark = source.told
+        self._sink = sink = self.broker.connect(self.fuse, self.clock)
+        source.paused = lambda: sink.owed is not None
+        self.prepare(source)
+        relay = Relay(source, FusedDecoder(self.fuse), Router("{aggregate_type}"), sink, self.journal, self.limits)
+        try:
+            relay.run(self._stop)
+        except Exception:
+            sink.close()
+            raise
+        finally:
+            self._bookmark = source.told
+        sink.close()
+
+    @contextmanager
+    def _ending(self, turns: int, end: Callable[[], None]) -> Iterator[None]:
+        """Meanwhile `stop` is true after so many questions, the first time with the consequence `end`."""
+        left = turns
+
+        def stop() -> bool:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                end()
+            return left < 0
+
+        self.stop = stop
+        yield
+        self.stop = self.done
+
+    def _stop(self) -> bool:
+        self._turns += 1
+        assert self._turns < _PATIENCE, (
+            f"no end: {self.slot.confirmed} of {self.wal.end}, said {self.journal.said[-3:]}"
+        )
+        return self.stop()
+
+    def _witness(self, lsn: LSN) -> None:
+        """Called at every confirmation: the server will never again send what begins before it."""
+        borders = {self.wal.start, *(entry.end_lsn for entry in self.wal.entries)}
+        assert lsn in borders, f"{lsn} is in the middle of something"
+        for transaction in self.wal.transactions:
+            if transaction.commit_lsn < lsn:
+                lost = [event.id for event in transaction.events if not self.arrived(event.payload)]
+                assert not lost, f"{lsn} is confirmed, but the broker does not have {lost}"

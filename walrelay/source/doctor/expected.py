@@ -1,0 +1,59 @@
+"""What the doctor compares the server with, and the findings that come of it."""
+
+from collections.abc import Mapping
+from shlex import quote
+from typing import NamedTuple
+
+from walrelay.model import Finding
+from walrelay.wire.commands import identifier
+
+
+class Expected(NamedTuple):
+    """What the settings ask of the database, as plain values.
+
+    `columns` maps the roles that are needed to columns of the outbox. `binary_types`: the type OIDs that are read in
+    binary, None where binary mode is not asked for. `config`: the settings file to name in commands, empty for the
+    default one.
+    """
+
+    dsn: str
+    slot: str
+    publication: str | None  # None for wal2json
+    plugin: str
+    schema: str
+    table: str
+    columns: Mapping[str, str]
+    binary_types: frozenset[int] | None = None
+    failover: bool = False
+    config: str = ""
+
+    @property
+    def outbox(self) -> str:
+        """The table as quoted identifiers."""
+        return f"{identifier(self.schema)}.{identifier(self.table)}"
+
+    def walrelay(self, command: str) -> str:
+        """A command of walrelay's for this settings file, to paste."""
+        return f"walrelay {command} -c {quote(self.config)}" if self.config else f"walrelay {command}"
+
+
+def ok(subject: str, detail: str) -> Finding:
+    return Finding(subject, "ok", detail)
+
+
+def warning(subject: str, detail: str, fix: str) -> Finding:
+    return Finding(subject, "warning", detail, fix)
+
+
+def problem(subject: str, detail: str, fix: str) -> Finding:
+    return Finding(subject, "problem", detail, fix)
+
+
+def size(count: int) -> str:
+    """`count` bytes for people, in the units of PostgreSQL's settings."""
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if abs(value) < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"

@@ -1,0 +1,64 @@
+"""Whether the relay may open the replication connection it needs: the role's right, and the connection itself."""
+
+from collections.abc import Iterator
+
+from psycopg import pq
+
+from walrelay.errors import Retryable
+from walrelay.model import Finding
+from walrelay.source import connect
+from walrelay.source.catalog import Catalog
+from walrelay.source.doctor import limits
+from walrelay.source.doctor.connection import cure
+from walrelay.source.doctor.expected import Expected, ok, problem, warning
+from walrelay.wire.commands import identifier
+
+_SUBJECT = "replication connection"
+
+
+def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """REPLICATION, or on Amazon RDS membership in rds_replication, which stands for it there."""
+    ((name, replicates, on_rds, is_member),) = catalog.rows(
+        """
+        SELECT rolname::text, rolreplication OR rolsuper, rds.oid IS NOT NULL,
+               coalesce(pg_has_role(r.oid, rds.oid, 'MEMBER'), false)
+        FROM pg_roles r LEFT JOIN pg_roles rds ON rds.rolname = 'rds_replication' WHERE r.rolname = current_user
+        """
+    )
+    if replicates or is_member:
+        yield ok("role", f"{name} may replicate")
+    else:
+        fix = "GRANT rds_replication TO {};" if on_rds else "ALTER ROLE {} REPLICATION;"
+        yield problem("role", f"{name} has no REPLICATION attribute", fix.format(identifier(name)))
+
+
+def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Opens one and asks IDENTIFY_SYSTEM: only that tells what pg_hba.conf and poolers make of it."""
+    if limits.free_senders(catalog) == 0:
+        return  # the relay that runs now has the last one, which proves that it can be had
+    pooled = _pooled(catalog)
+    try:
+        system = _identify(expected.dsn)
+    except Retryable as cause:
+        if pooled:
+            yield problem(_SUBJECT, f"the DSN leads to a connection pooler, which refuses: {cause}", _direct(*pooled))
+        else:
+            yield problem(_SUBJECT, str(cause), cure(str(cause), expected.dsn))
+        return
+    if pooled:
+        yield warning(_SUBJECT, "goes through a connection pooler, whose limits cut the stream", _direct(*pooled))
+    else:
+        yield ok(_SUBJECT, system)
+
+
+def _identify(dsn: str) -> str:
+    replicating = connect.replication(dsn)
+    try:
+        result = replicating.pgconn.exec_(b"IDENTIFY_SYSTEM")
+        if result.status != pq.ExecStatus.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
+            text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message).decode()
+            raise Retryable(f"IDENTIFY_SYSTEM: {text.strip()}")
+        identifier, timeline = [(result.get_value(0, column) or b"").decode() for column in (0, 1)]
+        return f"system {identifier}, timeline {timeline}"
+    finally:
+        replicating.close()
