@@ -51,7 +51,14 @@ class Idle(NamedTuple):
     lsn: LSN
 
 
-Event = OutboxRecord | Committed | Idle
+class Skipped(NamedTuple):
+    """Something of ours at `lsn` that is passed over because the settings say so; it is told, never silent."""
+
+    lsn: LSN
+    why: str
+
+
+Event = OutboxRecord | Committed | Idle | Skipped
 
 
 class Message(NamedTuple):

@@ -27,6 +27,9 @@ class Observer:
     def resumed(self, seconds: float) -> None:
         """A stall of `seconds` is over."""
 
+    def skipped(self, lsn: LSN, why: str) -> None:
+        """Something at `lsn` was passed over because the settings say so."""
+
     def noticed(self, text: str) -> None:
         """The server or a sink said something that needs no action by the relay."""
 

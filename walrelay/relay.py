@@ -9,7 +9,7 @@ from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Retryable
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Message, OutboxRecord, Receipt
+from walrelay.model import Committed, Idle, Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Push, Sink, refused
 from walrelay.route import Router
@@ -62,8 +62,10 @@ class Relay:
                         messages += 1
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
-                else:
+                elif isinstance(event, Idle):
                     self._idle = event.lsn
+                else:
+                    self._observer.skipped(event.lsn, event.why)
             if to_commit and not ledger.in_transaction:
                 break  # the rest was not confirmed, so it comes again
         if not frames:

@@ -49,7 +49,7 @@ def measure(server: PostgresServer, workload: Workload, directory: Path, *, bina
         with MockKafka() as kafka:
             files = [_settings(directory, database, kafka, number, binary) for number in range(workload.rounds)]
             for file in files:
-                _initialise(file)
+                initialise(file)
             limits = [f"limit_{number}" for number in range(workload.rounds)]
             for slot in limits:
                 database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
@@ -78,7 +78,8 @@ def _settings(directory: Path, database: Database, kafka: MockKafka, number: int
     return file
 
 
-def _initialise(file: Path) -> None:
+def initialise(file: Path) -> None:
+    """What `walrelay init` does for the settings in `file`."""
     settings = load(file)
     with Catalog(compose.dsn(settings)) as catalog:
         wanted = compose.wanted(settings)

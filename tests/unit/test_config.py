@@ -84,7 +84,7 @@ def test_a_dsn_and_a_sink_are_all_that_must_be_said() -> None:
         "confirm_interval": 0.1,
         "pause_limit": 30,
         "receive_timeout": 60,
-        "publication_check_interval": 10,
+        "publication_check_interval": 2,
     }
     assert settings.route.topic == "outbox.event.{aggregate_type}"
     assert settings.retry.model_dump() == {"min_pause": 0.2, "max_pause": 30}

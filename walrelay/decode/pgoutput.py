@@ -12,6 +12,7 @@ from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.messages import message_fields
 from walrelay.decode.records import (
     BYTES_ROLES,
+    NOT_TRANSACTIONAL,
     as_text,
     missing_column,
     not_transactional,
@@ -21,7 +22,7 @@ from walrelay.decode.records import (
 )
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Event, Idle, OutboxRecord
+from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire import pgoutput
 from walrelay.wire.frames import BODY, parse_keepalive
 
@@ -117,7 +118,7 @@ class PgoutputDecoder:
             return ()
         if not message.transactional:
             if self._outbox.skip_non_transactional:
-                return ()
+                return (Skipped(message.lsn, NOT_TRANSACTIONAL),)
             raise not_transactional(message.prefix, str(message.lsn))
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)

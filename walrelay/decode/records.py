@@ -9,6 +9,8 @@ from walrelay.errors import Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import OutboxRecord
 
+NOT_TRANSACTIONAL = "a logical message with our prefix that is not transactional"
+
 BYTES_ROLES = frozenset({"payload", "headers"})
 
 as_text: Callable[[bytes], str] = methodcaller("decode", "utf-8", "surrogateescape")

@@ -1,17 +1,18 @@
 """wal2json's frames to events, format versions 1 and 2: the same records as pgoutput's for the same transactions.
 
 Two things differ, both because the plugin does not say more. In format version 1 a record's `commit_lsn` is the last
-byte of its commit record instead of the first (see wire.wal2json), and the whole transaction is in memory at once. And a null of the types
-real, double precision and numeric may have been NaN or an infinity: in a column with a role that stops the relay,
-also where the role may be NULL, because publishing a NULL that was none would change the event without a trace.
+byte of its commit record instead of the first (see wire.wal2json), and the whole transaction is in memory at once.
+And a null of the types real, double precision and numeric may have been NaN or an infinity: in a column with a role
+that stops the relay, also where the role may be NULL, because publishing a NULL that was none would change the event
+without a trace.
 """
 
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.messages import message_fields
-from walrelay.decode.records import missing_column, not_transactional, null_id, record_of, unhex
+from walrelay.decode.records import NOT_TRANSACTIONAL, missing_column, not_transactional, null_id, record_of, unhex
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Event, Idle, OutboxRecord
+from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire import wal2json
 from walrelay.wire.frames import parse_keepalive
 
@@ -86,12 +87,12 @@ class Wal2jsonDecoder:
                 raise ProtocolError(f"a bytea that cannot be read: {cause}", lsn=self._begin.commit_lsn) from cause
         return text
 
-    def _logical_message(self, message: wal2json.LogicalMessage) -> OutboxRecord | None:
+    def _logical_message(self, message: wal2json.LogicalMessage) -> Event | None:
         if message.prefix != self._outbox.prefix:
             return None
         if not message.transactional:
             if self._outbox.skip_non_transactional:
-                return None
+                return Skipped(message.lsn, NOT_TRANSACTIONAL)
             raise not_transactional(message.prefix, str(message.lsn))
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)

@@ -60,6 +60,9 @@ class LogObserver(Observer):
     def resumed(self, seconds: float) -> None:
         self._log.info("resumed", after_seconds=round(seconds, 1))
 
+    def skipped(self, lsn: LSN, why: str) -> None:
+        self._log.warning("skipped", lsn=str(lsn), why=why)
+
     def noticed(self, text: str) -> None:
         """A plugin may flood: the same text is logged once in ten seconds."""
         if monotonic() - self._notices.get(text, -_EVERY) >= _EVERY:

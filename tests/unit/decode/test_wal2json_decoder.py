@@ -9,7 +9,7 @@ from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import Committed, Event, Idle, OutboxRecord
+from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire.frames import keepalive, xlogdata
 
 START, END = LSN.parse("16/B374D810"), LSN.parse("16/B374D848")
@@ -139,7 +139,9 @@ def test_a_non_transactional_message_of_ours_stops_the_relay_unless_it_is_to_be_
     loose = message({"id": "m", "payload": 1}, transactional=False)
     with pytest.raises(Undecodable, match=str(START)):
         decode(loose)
-    assert decode(loose, outbox=OUTBOX._replace(skip_non_transactional=True)) == []
+    (skipped,) = decode(loose, outbox=OUTBOX._replace(skip_non_transactional=True))
+    assert isinstance(skipped, Skipped)
+    assert skipped.lsn == START
     assert decode(loose, outbox=OUTBOX._replace(prefix=None)) == []
 
 

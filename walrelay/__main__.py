@@ -1,0 +1,5 @@
+"""`python -m walrelay`."""
+
+from walrelay.cli import main
+
+main()
