@@ -43,6 +43,9 @@ def supervise(
             run()
             return
         except Retryable as error:
+            if stop():
+                observer.noticed(f"stopped, but not in good order: {error}")
+                return
             attempt = 1 if progress() != before else attempt + 1
             pause = backoff.pause(attempt, error.retry_within)
             cause = str(error)

@@ -113,17 +113,13 @@ class Stream:
     def leave(self, lsn: LSN) -> None:
         """Confirms `lsn`, ends the stream and waits until the server has taken note."""
         self._send(lsn)
-        self._pgconn.nonblocking = 0
-        self._pgconn.put_copy_end()
-        self._pgconn.flush()
-        deadline = monotonic() + _LEAVE_TIMEOUT
-        while (left := deadline - monotonic()) > 0:
-            size, _ = self._pgconn.get_copy_data(1)
-            if size < 0:
-                break
-            if size == 0:
-                self._poll.poll(left * 1000)
-                self._pgconn.consume_input()
+        try:
+            self._pgconn.nonblocking = 0
+            self._pgconn.put_copy_end()
+            self._pgconn.flush()
+            self._wait_for_the_end()
+        except psycopg.OperationalError as cause:
+            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
         self.close()
 
     def close(self) -> None:
@@ -153,6 +149,16 @@ class Stream:
         if size < 0:
             raise self._ended()
         return frames
+
+    def _wait_for_the_end(self) -> None:
+        deadline = monotonic() + _LEAVE_TIMEOUT
+        while (left := deadline - monotonic()) > 0:
+            size, _ = self._pgconn.get_copy_data(1)
+            if size < 0:
+                return
+            if size == 0:
+                self._poll.poll(left * 1000)
+                self._pgconn.consume_input()
 
     def _send(self, lsn: LSN, *, ping: bool = False) -> bool:
         """Sends a status update; True if it told progress. One that libpq could not write yet is not doubled."""

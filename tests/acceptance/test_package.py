@@ -1,0 +1,47 @@
+"""The wheel: what a user installs holds everything that the source tree has."""
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    directory = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(directory)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (file,) = directory.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
+        yield archive
+
+
+def test_the_wheel_has_the_sql_of_the_source_tree(wheel: zipfile.ZipFile) -> None:
+    packaged = {name: wheel.read(name) for name in wheel.namelist() if name.startswith("walrelay/sql/")}
+    source = {f"walrelay/sql/{file.name}": file.read_bytes() for file in (ROOT / "sql").glob("*.sql")}
+    assert packaged == source
+    assert source
+
+
+def test_the_wheel_has_every_module_and_no_test(wheel: zipfile.ZipFile) -> None:
+    modules = {str(file.relative_to(ROOT)) for file in (ROOT / "walrelay").rglob("*.py")}
+    packaged = {name for name in wheel.namelist() if name.endswith(".py")}
+    assert packaged == modules
+    assert "walrelay/config/example.yaml" in wheel.namelist()
+
+
+def test_the_wheel_runs_from_a_directory_of_its_own(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path)
+    code = "from walrelay.source.ddl import script; print(script('publication', publication='p', table='t'))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "CREATE PUBLICATION p FOR TABLE t WITH (publish = 'insert'" in done.stdout
