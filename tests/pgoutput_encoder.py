@@ -1,4 +1,4 @@
-"""The server's side of pgoutput, written from the manual (protocol-logicalrep-message-formats) and not from the decoder.
+"""The server's side of pgoutput, written from the manual (protocol-logicalrep-message-formats), not from the decoder.
 
 Each function returns the body of one XLogData frame; `walrelay.wire.frames.xlogdata` puts the header around it.
 """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Retryable
+from walrelay.errors import Retryable, Undecodable, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import Committed, Idle, Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
@@ -38,14 +38,17 @@ class Relay:
         self._ledger = Ledger(source.start)
         self._push = Push(sink)
         self._stalls = StallWatch(observer, sink.trouble)
-        self._idle = ZERO
-        self._deadline = inf
+        self._idle, self._deadline = ZERO, inf
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Relays until `stop` says so, then settles what is in flight, confirms it and leaves."""
+        """Relays until `stop` says so, or up to a record that cannot be published; settles, confirms and leaves."""
         self._stop = stop
-        while not stop():
-            self._turn()
+        try:
+            while not stop():
+                self._turn()
+        except (Undecodable, Unroutable):  # what came before must not come again: it may need the settings of then
+            self._leave(to_commit=False)
+            raise
         self._leave()
 
     def _turn(self, *, to_commit: bool = False) -> None:
@@ -84,10 +87,8 @@ class Relay:
             if self._stop():
                 self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self._deadline):
-                raise Retryable(
-                    f"the sink has had no room for {monotonic() - paused:.0f} s"
-                    f" ({self._sink.trouble() or 'no receipt came'}); letting the replication connection go"
-                )
+                why = f"{monotonic() - paused:.0f} s ({self._sink.trouble() or 'no receipt came'})"
+                raise Retryable(f"the sink has had no room for {why}; letting the replication connection go")
             self._settle(_ROOM_WAIT)
 
     def _settle(self, timeout: float) -> None:
@@ -106,11 +107,11 @@ class Relay:
         if refusals:
             raise refused(refusals[0])
 
-    def _leave(self) -> None:
+    def _leave(self, *, to_commit: bool = True) -> None:
         ledger = self._ledger
         self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
         self._observer.stopping(ledger.unsettled)
-        while ledger.in_transaction and monotonic() < self._deadline:
+        while to_commit and ledger.in_transaction and monotonic() < self._deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
         while ledger.unsettled and monotonic() < self._deadline:
             self._sink.flush(_ROOM_WAIT)

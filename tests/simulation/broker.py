@@ -24,6 +24,7 @@ class FakeBroker:
         self.mute: set[str] = set()  # topics where what became durable gets no receipt
         self.refused: set[bytes] = set()  # values that are refused when their turn comes
         self.pace = 0.5  # how often a partition moves when it is looked at
+        self.gathers = False  # whether clients send only when they are told to or have no room
         self.durable: Counter[bytes] = Counter()  # value -> how often it is there
 
     @property
@@ -48,24 +49,24 @@ class FakeSink:
         self._queues: defaultdict[Partition, deque[tuple[Message, int]]] = defaultdict(deque)
         self._unheard: list[tuple[str, Receipt | Refusal]] = []  # (topic, what nobody has asked for yet)
         self._taken = 0
+        self._gathering = False
 
     @boundary
     def publish(self, message: Message, ticket: int) -> bool:
         assert self.owed in (None, message), "another message is offered than the one there was no room for"
         if self._taken >= self._broker.room:
             self.owed = message
+            self._gathering = False
             return False
         self.owed = None
         self._taken += 1
+        self._gathering = self._broker.gathers
         self._queues[message.topic, crc32(message.key or b"") % _PARTITIONS].append((message, ticket))
         return True
 
     @boundary
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        random = self._broker.random
-        for partition in self._queues:
-            if random.random() < self._broker.pace:
-                self._move(partition, random.randint(1, 4))
+        self._progress()
         heard = self._hear()
         if not heard:
             self._clock.wait(timeout)
@@ -73,8 +74,10 @@ class FakeSink:
 
     @boundary
     def flush(self, timeout: float) -> None:
-        for partition, queue in self._queues.items():
-            self._move(partition, len(queue))
+        self._gathering = False
+        self._progress()
+        if self._taken:
+            self._clock.wait(timeout)
 
     @boundary
     def close(self) -> None:
@@ -89,6 +92,12 @@ class FakeSink:
             self._move(partition, self._broker.random.randint(0, len(queue)))
         self._queues.clear()
         self._unheard.clear()
+
+    def _progress(self) -> None:
+        random = self._broker.random
+        for partition in self._queues:
+            if random.random() < self._broker.pace and not self._gathering:
+                self._move(partition, random.randint(1, 4))
 
     def _move(self, partition: Partition, count: int) -> None:
         topic, queue = partition[0], self._queues[partition]

@@ -1,6 +1,7 @@
 """A replication slot that repeats what was not confirmed, forgets in a crash, and believes whatever it is told."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from random import Random
 
 from tests import pgoutput_encoder as server
@@ -72,10 +73,13 @@ class FakeSource:
     def read(self, timeout: float) -> list[bytes]:
         """Some frames, perhaps none: the network cuts where it likes, in the middle of a transaction too."""
         assert not self.paused(), "the relay reads on with a message in its hand: its memory has no bound"
-        count = self._slot.random.randint(0, self._slot.batch)
-        frames = [next(self._frames) for _ in range(count)]
+        random = self._slot.random
+        frames = list(islice(self._frames, random.randint(0, self._slot.batch)))
         if not frames:
             self._clock.wait(timeout)
+            if random.random() < 0.3:
+                last = keepalive(self._slot.wal.end, reply_requested=random.random() < 0.1)
+                frames.append(next(self._frames, last))
         for frame in frames:  # in both kinds of frame: k at 1, w at 9
             self._received = max(self._received, LSN(int.from_bytes(frame[1:9] if frame[:1] == b"k" else frame[9:17])))
         return frames
@@ -106,7 +110,7 @@ class FakeSource:
 
 
 def _stream(slot: FakeSlot, start: LSN) -> Iterator[bytes]:
-    """What a walsender sends from `start`, with keepalives anywhere, and at the end keepalives for ever."""
+    """What a walsender sends from `start` to the end of WAL, with keepalives anywhere."""
     if slot.random.random() < slot.chatty:
         yield keepalive(slot.wal.start)  # decoding begins at restart_lsn, behind what was confirmed
     column = "payload"
@@ -127,8 +131,6 @@ def _stream(slot: FakeSlot, start: LSN) -> Iterator[bytes]:
                 pass
         if slot.random.random() < slot.chatty:
             yield keepalive(entry.end_lsn)
-    while True:
-        yield keepalive(slot.wal.end, reply_requested=slot.random.random() < 0.1)
 
 
 def _transaction(transaction: Transaction, column: str, announced: set[str]) -> Iterator[bytes]:

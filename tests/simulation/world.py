@@ -9,10 +9,11 @@ from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, Killed, boundary
 from tests.simulation.slot import FakeSlot, FakeSource
+from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.errors import Retryable
+from walrelay.errors import Retryable, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Event, Message
 from walrelay.observe import Observer
@@ -27,32 +28,38 @@ _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 
 
 class FusedDecoder(PgoutputDecoder):
-    """The real decoder, whose calls are steps."""
+    """The real decoder, whose calls are steps; `unreadable` is a payload that it cannot make anything of."""
 
-    def __init__(self, fuse: Fuse) -> None:
+    def __init__(self, fuse: Fuse, unreadable: bytes | None) -> None:
         super().__init__(OUTBOX)
         self.fuse = fuse
+        self._unreadable = unreadable
 
     @boundary
     def decode(self, frame: bytes) -> tuple[Event, ...]:
+        if self._unreadable is not None and frame.endswith(self._unreadable):
+            raise Undecodable("a row that is not an outbox record")
         return super().decode(frame)
 
 
 class Journal(Observer):
-    """What the relay said, and the most messages that ever waited."""
+    """What the relay said."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
-        self.confirmations: list[LSN] = []
-
-    def confirmed(self, lsn: LSN, unsettled: int) -> None:
-        self.confirmations.append(lsn)
+        self.skips: list[LSN] = []
 
     def stalled(self, seconds: float, unsettled: int, why: str) -> None:
         self.said.append(("stalled", why))
 
     def resumed(self, seconds: float) -> None:
         self.said.append(("resumed", ""))
+
+    def skipped(self, lsn: LSN, why: str) -> None:
+        self.skips.append(lsn)
+
+    def noticed(self, text: str) -> None:
+        self.said.append(("noticed", text))
 
     def retrying(self, cause: str, attempt: int, pause: float) -> None:
         self.said.append(("retrying", cause))
@@ -73,6 +80,7 @@ class World:
         self.limits = Limits()
         self.stop: Callable[[], bool] = self.done
         self.prepare: Callable[[FakeSource], None] = lambda source: None
+        self.unreadable: Written | None = None
         self._bookmark: LSN | None = None
         self._sink: FakeSink | None = None
         self._turns = 0
@@ -156,7 +164,14 @@ class World:
         self._sink = sink = self.broker.connect(self.fuse, self.clock)
         source.paused = lambda: sink.owed is not None
         self.prepare(source)
-        relay = Relay(source, FusedDecoder(self.fuse), Router("{aggregate_type}"), sink, self.journal, self.limits)
+        relay = Relay(
+            source,
+            FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload),
+            Router("{aggregate_type}"),
+            sink,
+            self.journal,
+            self.limits,
+        )
         try:
             relay.run(self._stop)
         except Exception:

@@ -6,10 +6,13 @@ import click
 
 from walrelay import __version__
 from walrelay.cli.config import config
+from walrelay.cli.demo import demo
+from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
 from walrelay.cli.run import run
 from walrelay.cli.status import status
+from walrelay.cli.tail import tail
 from walrelay.errors import Fatal, SettingsError, WalrelayError
 
 
@@ -38,9 +41,10 @@ def main() -> None:
     Example:
       walrelay config example > walrelay.yaml
       walrelay init
+      walrelay doctor
       walrelay run
     """
 
 
-for command in (init, run, status, drop, config):
+for command in (init, doctor, run, status, tail, drop, config, demo):
     main.add_command(command)

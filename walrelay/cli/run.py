@@ -1,14 +1,12 @@
 """`walrelay run`: the relay, until a signal."""
 
-import signal
 from pathlib import Path
-from threading import Event
-from types import FrameType
 
 import click
 
 from walrelay import compose
 from walrelay.cli.options import config_option
+from walrelay.cli.signals import signalled
 from walrelay.config import load
 from walrelay.errors import Fatal, SettingsError
 from walrelay.telemetry import logs
@@ -30,22 +28,9 @@ def run(ctx: click.Context, config_path: Path) -> None:
     logs.configure(settings.log.format, settings.log.level)
     observer = logs.LogObserver(slot=settings.source.slot)
     try:
-        compose.relay_until(_signalled(), settings, observer)
+        compose.relay_until(signalled(), settings, observer)
     except SettingsError:
         raise
     except Fatal as error:
         observer.failed(error)
         ctx.exit(1)
-
-
-def _signalled() -> Event:
-    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
-    stop = Event()
-
-    def asked(number: int, frame: FrameType | None) -> None:
-        stop.set()
-        signal.signal(number, signal.SIG_DFL)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, asked)
-    return stop

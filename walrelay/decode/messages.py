@@ -9,13 +9,21 @@ reaches the broker unchanged; the other roles are strings (or numbers, as they a
 import json
 import re
 from collections.abc import Iterator
+from typing import NoReturn
 
 from walrelay.decode.contract import REQUIRED, Columns
 from walrelay.errors import Undecodable
 
 _VERBATIM = frozenset({"payload", "headers"})
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)  # numbers of any length, kept as they are written
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")  # though Python's decoder takes it, and a consumer's would not
+
+
+# Numbers of any length, kept as they are written.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
 def message_fields(content: bytes, position: str) -> list[bytes | None]:

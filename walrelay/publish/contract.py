@@ -55,5 +55,7 @@ class SinkPlugin(Protocol):
         ...
 
     def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
-        """The doctor's questions about the broker, for the `topics` that are known beforehand."""
+        """The doctor's questions about the broker; it changes nothing there, and a broker that is away is a finding.
+        `topics` are the names known beforehand, with `*` for a part that only a row can say.
+        """
         ...

@@ -1,7 +1,6 @@
 """The routing of a record: its topic, key, value and headers. Richer rules will stand here."""
 
 import json
-from decimal import Decimal
 
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
@@ -33,10 +32,13 @@ class Router:
         if record.type is not None:
             headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
         headers.append(("position", b"%b:%d" % (self._commit_text, record.ordinal)))
+        topic = record.topic or self._template.render(record)
+        if not topic.isascii():
+            _refuse_bytes(record, topic)
         key = record.aggregate_id
         return (
             Message(
-                record.topic or self._template.render(record),
+                topic,
                 None if key is None else key.encode("utf-8", "surrogateescape"),
                 record.payload,
                 headers,
@@ -45,24 +47,46 @@ class Router:
         )
 
 
+def _refuse_bytes(record: OutboxRecord, topic: str) -> None:
+    """A SQL_ASCII database may hold names that are not UTF-8; a client library takes them badly, or not at all."""
+    try:
+        topic.encode()
+    except UnicodeEncodeError as cause:
+        raise Unroutable(
+            f"the topic of record {record.id} at {record.position} is not UTF-8: {topic!r}",
+            hint="Topics are text. The name comes from the row's own topic, or from a column that route.topic names.",
+        ) from cause
+
+
 def _own_headers(record: OutboxRecord) -> Headers:
     """The row's headers: strings as they are, null as a null value, anything else as its JSON text."""
     text = record.headers or b""
     if text == b"{}":
         return []
     try:
-        members = json.loads(text.decode("utf-8", "surrogateescape"), parse_float=Decimal, object_pairs_hook=_Pairs)
+        members = _JSON.decode(text.decode("utf-8", "surrogateescape"))
+        if members is None:
+            return []
+        if not isinstance(members, _Pairs):
+            raise ValueError(f"it is {text[:40]!r}")
+        for name, _ in members:
+            name.encode()  # a name is text for every broker, so it has to be UTF-8
+        return [(name, _header_value(value)) for name, value in members]
     except (ValueError, RecursionError) as cause:
         raise _not_headers(record, str(cause)) from cause
-    if members is None:
-        return []
-    if not isinstance(members, _Pairs):
-        raise _not_headers(record, f"it is {text[:40]!r}")
-    return [(name, _header_value(value)) for name, value in members]
 
 
 class _Pairs(list[tuple[str, object]]):
     """A JSON object's members in their order, a repeated name included."""
+
+
+class _Number(str):
+    """A number as it is written, however long."""
+
+    __slots__ = ()
+
+
+_JSON = json.JSONDecoder(parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs)
 
 
 def _header_value(value: object) -> bytes | None:
@@ -73,8 +97,8 @@ def _header_value(value: object) -> bytes | None:
 
 
 def _json(value: object) -> str:
-    if isinstance(value, Decimal):
-        return str(value)
+    if isinstance(value, _Number):
+        return value
     if isinstance(value, _Pairs):
         return "{" + ",".join(f"{_json(name)}:{_json(member)}" for name, member in value) + "}"
     if isinstance(value, list):

@@ -83,7 +83,8 @@ def line(message: Message) -> bytes:
         "headers": [[name, _text(value)] for name, value in message.headers],
         "timestamp_ms": message.timestamp_ms,
     }
-    return json.dumps(members, ensure_ascii=False).encode() + b"\n"
+    # What is not UTF-8 in a name is a lone surrogate here, and becomes the JSON escape of one.
+    return json.dumps(members, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def _text(value: bytes | None) -> str | dict[str, str] | None:

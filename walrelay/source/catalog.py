@@ -10,6 +10,13 @@ from walrelay.source import connect
 from walrelay.source.failures import first_line
 
 
+class Denied(Fatal):
+    """The role lacks a right; `walrelay doctor` knows which, and the GRANT."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="Run `walrelay doctor`: it has the GRANT to paste.")
+
+
 class Slot(NamedTuple):
     """A row of pg_replication_slots; None where the server does not say, or is too old to."""
 
@@ -52,10 +59,14 @@ class PublishedTable(NamedTuple):
 
 
 class Catalog:
-    """Questions on one ordinary connection. A lost connection is Retryable; whoever asks ends its run."""
+    """Questions on one ordinary connection. A lost connection is Retryable; whoever asks ends its run.
 
-    def __init__(self, dsn: str) -> None:
+    So is one on which no answer comes within `patience` seconds.
+    """
+
+    def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
         self.connection = connect.ordinary(dsn)
+        self.connection.patience = patience
 
     def __enter__(self) -> "Catalog":
         return self
@@ -72,6 +83,10 @@ class Catalog:
             return self.connection.execute(query.encode(), parameters or None).fetchall()
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Retryable(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
+        except psycopg.errors.InsufficientPrivilege as cause:
+            raise Denied(f"the role {self.connection.info.user!r} may not ask: {first_line(cause)}") from cause
+        except psycopg.Error as cause:
+            raise Fatal(f"PostgreSQL does not answer: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause
 
     def value(self, query: str, *parameters: Any) -> Any:
         """The first column of the first row; None without a row."""
@@ -82,6 +97,15 @@ class Catalog:
     def server_version(self) -> int:
         """As libpq counts: 150020 is 15.20."""
         return self.connection.info.server_version
+
+    @property
+    def database(self) -> str:
+        """The name of the connected database."""
+        return self.connection.info.dbname
+
+    def server_encoding(self) -> str:
+        """The encoding of the connected database."""
+        return str(self.value("SHOW server_encoding"))
 
     def in_recovery(self) -> bool:
         return bool(self.value("SELECT pg_is_in_recovery()"))

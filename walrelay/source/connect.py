@@ -1,12 +1,16 @@
 """Connections to PostgreSQL: one that replicates, and ordinary ones for everything that has parameters."""
 
 import re
-from typing import Any
+import select
+from collections.abc import Generator
+from time import monotonic
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.source.failures import first_line
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
@@ -26,23 +30,73 @@ SESSION = (
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+_SLACK = 5.0  # seconds that an answer may take longer than the server works on it
+
+T = TypeVar("T")
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """Waits `patience` seconds for an answer and no longer.
+
+    Where a proxy or a load balancer stands between, TCP acknowledges what nobody reads, and waits for ever.
+    """
+
+    patience = 10.0
+
+    def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
+        return super().wait(_within(self.patience, gen), *arguments, **options)
 
 
 def replication(dsn: str) -> Connection:
     """A replication connection to the database; Retryable where none can be had."""
     connection = _connect(dsn, replication="database", application_name="walrelay")
-    connection.pgconn.exec_(SESSION.encode())
+    answer(connection, SESSION)
+    if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
+        answer(connection, "SET client_encoding = 'SQL_ASCII'")  # UTF8 would stop at bytes that are not
     return connection
 
 
 def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     """An ordinary connection in autocommit mode; `statement_timeout` in seconds."""
     connection = _connect(dsn, application_name="walrelay control")
-    connection.execute(f"SET statement_timeout = {int(statement_timeout * 1000)}; SET client_encoding = 'UTF8'")
-    if connection.info.server_version >= 140000:
-        connection.execute("SET idle_session_timeout = 0")
+    try:
+        connection.execute("SET client_encoding = 'UTF8'")
+        if connection.info.server_version >= 140000:
+            connection.execute("SET idle_session_timeout = 0")
+        limit(connection, statement_timeout)
+    except psycopg.OperationalError as cause:
+        connection.close()
+        raise Retryable(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
     return connection
+
+
+def limit(connection: Connection, seconds: float) -> None:
+    """From now on a statement may take so long."""
+    connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
+    connection.patience = seconds + _SLACK
+
+
+def answer(connection: Connection, command: str) -> pq.abc.PGresult:
+    """The result of replication commands, or the last one's: an error too, as libpq's PQexec gives it."""
+    pgconn, result = connection.pgconn, None
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    deadline = monotonic() + connection.patience
+    try:
+        pgconn.send_query(command.encode())
+        while result is None or result.status != pq.ExecStatus.COPY_BOTH:
+            while pgconn.is_busy():
+                if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                    raise Retryable(f"PostgreSQL did not answer within {connection.patience:g} s")
+                pgconn.consume_input()
+            if (latest := pgconn.get_result()) is None:
+                break
+            result = latest
+    except psycopg.OperationalError as cause:
+        raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+    if result is None:
+        raise Retryable("PostgreSQL gave no answer")
+    return result
 
 
 def address(dsn: str) -> str:
@@ -56,11 +110,33 @@ def address(dsn: str) -> str:
 
 
 def _connect(dsn: str, **forced: Any) -> Connection:
-    given = conninfo_to_dict(dsn)
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:  # whose text quotes the DSN, and so perhaps the password
+        raise Fatal(
+            "source.dsn is not a connection string that libpq understands",
+            hint="Write postgresql://user:password@host:5432/database, with %40 and the like for special characters,"
+            " or keywords: host=... dbname=...",
+        ) from None
     parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
     parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING
     try:
-        return psycopg.connect(make_conninfo(**parts), autocommit=True)
+        return Connection.connect(make_conninfo(**parts), autocommit=True)
     except psycopg.OperationalError as cause:
         text = re.sub(r"^connection failed: ", "", first_line(cause))
         raise Retryable(f"no connection to PostgreSQL at {address(dsn)}: {text}") from cause
+
+
+def _within(patience: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """What psycopg waits with, ended when the server says nothing for too long."""
+    deadline = monotonic() + patience
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready and monotonic() > deadline:
+                raise psycopg.OperationalError(f"no answer within {patience:g} s")
+            state = gen.send(ready)
+    except StopIteration as end:
+        result: T = end.value
+        return result

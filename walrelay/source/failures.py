@@ -33,6 +33,17 @@ def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> 
             return Fatal(where, hint=f"Allow the plugin on the server: {_LIST}")
         case "42501":
             return Fatal(where, hint="The role needs the REPLICATION attribute: ALTER ROLE ... REPLICATION;")
+        case "55P03":  # lock_timeout; the relay's sessions have none
+            return Fatal(
+                f"slot {slot!r} was not made: it begins behind the transactions that are open now, and they do not end",
+                hint="Try again later, or end them: SELECT pid, xact_start, state, query FROM pg_stat_activity"
+                " WHERE backend_xid IS NOT NULL ORDER BY xact_start;",
+            )
+        case "53400":
+            return Fatal(
+                f"slot {slot!r} was not made: {text}",
+                hint="Drop a slot that nobody needs, or raise max_replication_slots (which needs a restart).",
+            )
         case "22023" | "0A000" | "42601" | "42602" | "22P05" | "22021" | "58P01" | "42883":
             return Fatal(where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.")
     return Retryable(f"the replication stream ended: {text}")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import psycopg
 
 from walrelay.errors import Fatal, Retryable
+from walrelay.source import connect
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.ddl import script
 from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
@@ -54,7 +55,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     """Makes what is missing, one step after the other, and tells what came of each: "present", "created", or why an
     optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
     """
-    catalog.connection.execute(f"SET statement_timeout = {int(patience * 1000)}".encode())
+    connect.limit(catalog.connection, patience)
     for step in steps:
         if step.present:
             yield step, "present"

@@ -40,7 +40,9 @@ class SlotSource:
     ) -> None:
         self._reading, self._catalog = reading, catalog
         catalog.refuse_standby()
-        slot = _usable(catalog.slot(reading.slot), reading)
+        slot = _free(here(usable(catalog.slot(reading.slot), reading.slot, reading.plugin), catalog.database))
+        if reading.plugin == "wal2json":
+            _refuse_encoding(catalog.server_encoding())
         self._oid: int | None = None
         self._vouched = self._check()
         self._checked = monotonic()
@@ -85,10 +87,10 @@ class SlotSource:
         In this order: a table that leaves the publication after the LSN was read is found by the next check.
         """
         before, reading = self._catalog.current_lsn(), self._reading
+        published = self._catalog.published(reading.publication or "", reading.table)
         if reading.publication is None:
-            published = PublishedTable(True, self._catalog.published("", reading.table).oid, False, True, True, True)
-        else:
-            published = self._catalog.published(reading.publication, reading.table)
+            _refuse_partitions(published, reading.table)
+            published = published._replace(exists=True, covered=True, inserts=True)
         fault = published.fault(reading.publication or "", reading.table)
         if not fault and self._oid not in (None, published.oid):
             fault = f"table {reading.table} was dropped and made anew (OID {self._oid}, now {published.oid})"
@@ -102,21 +104,51 @@ class SlotSource:
         return before
 
 
-def _usable(slot: Slot | None, reading: Reading) -> Slot:
-    """The slot, if it can be read by this relay now."""
+def usable(slot: Slot | None, name: str, plugin: str) -> Slot:
+    """The slot, if it is there and can be read by this plugin; it may be in use."""
     if slot is None:
-        raise slot_missing(reading.slot)
+        raise slot_missing(name)
     if slot.wal_status == "lost" or slot.invalidation_reason:
-        raise slot_lost(reading.slot, slot.invalidation_reason or "wal_status is lost")
-    if slot.plugin != reading.plugin:
+        raise slot_lost(name, slot.invalidation_reason or "wal_status is lost")
+    if slot.plugin != plugin:
         raise Fatal(
-            f"slot {slot.name!r} was made for {slot.plugin or 'physical replication'}, the settings say"
-            f" {reading.plugin}",
+            f"slot {slot.name!r} was made for {slot.plugin or 'physical replication'}, the settings say {plugin}",
             hint=f"Set source.plugin to {slot.plugin}, or source.slot to another slot.",
         )
+    return slot
+
+
+def here(slot: Slot, database: str) -> Slot:
+    """The slot, if it is one of the database that is read."""
+    if slot.database != database:
+        raise Fatal(
+            f"slot {slot.name!r} belongs to database {slot.database!r}, the DSN leads to {database!r}",
+            hint="Correct the database in source.dsn, or set source.slot to another slot.",
+        )
+    return slot
+
+
+def _free(slot: Slot) -> Slot:
+    """The slot, if nobody else reads it."""
     if slot.active_pid is not None:
         raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
     return slot
+
+
+def _refuse_encoding(encoding: str) -> None:
+    if encoding not in ("UTF8", "SQL_ASCII"):
+        raise Fatal(
+            f"wal2json prints text in the database's encoding, which is {encoding}: it cannot be told from UTF-8",
+            hint="Read with the output plugin pgoutput, whose text PostgreSQL converts to UTF-8.",
+        )
+
+
+def _refuse_partitions(published: PublishedTable, table: str) -> None:
+    if published.partitioned:
+        raise Fatal(
+            f"table {table} is partitioned: wal2json names the partition with each row, so none would be found",
+            hint="Read with the output plugin pgoutput, which can publish rows under the partitioned table's name.",
+        )
 
 
 def _start(slot: Slot, bookmark: Bookmark | None, system: System) -> LSN:

@@ -21,8 +21,9 @@ from walrelay.errors import Fatal, LedgerError, Retryable, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.source import connect
 from walrelay.source.failures import failure, first_line
+from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
-from walrelay.wire.frames import KEEPALIVE, parse_keepalive, status_update
+from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
 
 _LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
 
@@ -47,6 +48,7 @@ class Stream:
     def __init__(self, dsn: str, slot: str, publication: str, timing: Timing, notice: Callable[[str], None]) -> None:
         self._slot, self._publication, self._timing, self._said = slot, publication, timing, notice
         self._connection = connect.replication(dsn)
+        self._connection.patience = timing.receive_timeout
         self._pgconn = self._connection.pgconn
         self._pgconn.notice_handler = self._notice
         identifier, timeline, *_ = self.command("IDENTIFY_SYSTEM")
@@ -61,6 +63,7 @@ class Stream:
         self._silence = 0.0  # seconds waited since the server was last heard
         self._received = bytes(8)  # the highest position received, big-endian: bytes compare as numbers do
         self._flushed = self.start = ZERO
+        self._ends_inside = False
         self._told = 0.0  # when the last status update was sent
 
     @property
@@ -70,18 +73,19 @@ class Stream:
 
     def command(self, text: str) -> list[str]:
         """The first row of a replication command's result (or of a query without parameters)."""
-        result = self._pgconn.exec_(text.encode())
+        result = connect.answer(self._connection, text)
         if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             raise self._failed(result)
         return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
     def begin(self, start: LSN, options: Options) -> None:
         """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones)."""
-        result = self._pgconn.exec_(start_replication(self._slot, start, options).encode())
+        result = connect.answer(self._connection, start_replication(self._slot, start, options))
         if result.status != pq.ExecStatus.COPY_BOTH:
             raise self._failed(result)
         self._pgconn.nonblocking = 1
         self._flushed = self.start = start
+        self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
         self._received = start.to_bytes(8)
         self._send(start)
 
@@ -145,6 +149,8 @@ class Stream:
                     received = frame[9:17]
         except psycopg.OperationalError as cause:
             raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        if self._ends_inside:
+            received = max([received, *(wal2json.end_lsn(frame) for frame in frames if frame[0] == XLOGDATA)])
         self._received = received
         if size < 0:
             raise self._ended()

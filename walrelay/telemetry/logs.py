@@ -27,6 +27,16 @@ def configure(form: str, level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    kafka = logging.getLogger("walrelay.kafka")
+    kafka.handlers = [_Librdkafka()]
+    kafka.propagate = False
+
+
+class _Librdkafka(logging.Handler):
+    """What librdkafka says through Python's logging becomes an event, so that stderr holds nothing but events."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(record.levelno, "librdkafka", text=record.getMessage())
 
 
 class LogObserver(Observer):

@@ -1,10 +1,10 @@
 """The texts of replication commands. A replication connection takes no parameters, so names are quoted here."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from walrelay.lsn import LSN
 
-Options = Iterable[tuple[str, str]]
+Options = Collection[tuple[str, str]]
 
 
 def identifier(name: str) -> str:

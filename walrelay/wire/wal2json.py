@@ -35,6 +35,7 @@ NULL_OR_NAN = frozenset({700, 701, 1700})
 _COMMA_TOO_MANY = b'{"change":[,{"kind":"message","transactional":false,'
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEXTLSN = re.compile(rb'\{"xid":\d+,"nextlsn":"([0-9A-F]+/[0-9A-F]+)"')
 _SPECIAL = re.compile(r"[\\,.*\s]", re.ASCII)
 
 
@@ -95,6 +96,17 @@ def options(format_version: int, schema: str, table: str) -> list[tuple[str, str
     ]
 
 
+def plain_options(schema: str, table: str) -> list[tuple[str, str]]:
+    """The options under which the inserts into one table are printed in format version 2 as by default: only left out
+    is what concerns other tables and other changes. All logical messages come.
+    """
+    return [
+        ("format-version", "2"),
+        ("add-tables", f"{_escaped(schema)}.{_escaped(table)}"),
+        ("actions", "insert"),
+    ]
+
+
 def _escaped(name: str) -> str:
     """`name` for add-tables: comma and blanks part its items, a dot schema and table, and a lone `*` is everything."""
     return _SPECIAL.sub(r"\\\g<0>", name)
@@ -103,6 +115,14 @@ def _escaped(name: str) -> str:
 def parse_line(frame: bytes) -> Sequence[Message]:
     """The message in an XLogData `frame` of format version 2: one, or none for a change that is not an insert."""
     return _parsed(_line, frame, frame[BODY:])
+
+
+def end_lsn(frame: bytes) -> bytes:
+    """Up to where the server has told of the WAL with an XLogData `frame`, as eight bytes. In format version 1 the
+    header has the transaction's first change, and only the message its end.
+    """
+    told = _NEXTLSN.match(frame, BODY)
+    return LSN.parse(told[1].decode()).to_bytes(8) if told else frame[9:17]
 
 
 def parse_transaction(frame: bytes) -> Sequence[Message]:

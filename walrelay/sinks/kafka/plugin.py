@@ -1,6 +1,7 @@
 """The Kafka sink's entry point; imports the client library only when a sink is opened."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding
@@ -13,12 +14,16 @@ class KafkaPlugin:
 
     settings = KafkaSettings
 
+    def __init__(self) -> None:
+        self._experience: Any = None
+
     def open(self, settings: KafkaSettings) -> Sink:
         try:
-            from walrelay.sinks.kafka.sink import KafkaSink
+            from walrelay.sinks.kafka.sink import Experience, KafkaSink
         except ImportError as cause:
             raise _not_installed(cause) from cause
-        return KafkaSink(settings.client_options())
+        self._experience = self._experience or Experience()
+        return KafkaSink(settings.client_options(), self._experience)
 
     def examine(self, settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
         try:

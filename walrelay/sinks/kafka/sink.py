@@ -2,10 +2,16 @@
 
 librdkafka keeps the order and retries for ever; its queue is the window. A delivery callback per message only counts:
 one object per transaction, because a callback that raises is lost (PITFALLS C9) and a closure per message costs.
+
+A broker refuses whole batches, for the sake of one message in them or because together they are too large, and the
+report of a message that was sent has no headers. So after a refused batch the next run sends each message alone, with
+a callback of its own: what is refused then is the record to name, and a batch that was merely too large is no matter.
 """
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -15,20 +21,39 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
 
+_ALONE = {"batch.num.messages": 1}
+_REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
+_CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
+
 _LOG = logging.getLogger("walrelay.kafka")
+# The first is said of every producer, the second of every close with something in flight, as a "fatal error".
 _LOG.addFilter(lambda entry: "enable.gapless.guarantee is experimental" not in entry.getMessage())
+_LOG.addFilter(lambda entry: "Purged in flight" not in entry.getMessage())
+
+
+class Experience:
+    """What the producers of this process found out; the next run's begins with it."""
+
+    batch_refused = False
 
 
 class _Delivery:
-    """Counts what became durable of one transaction."""
+    """Counts what became durable of one transaction; `message` where it is the only one that is counted."""
 
-    __slots__ = ("_failed", "_ready", "count", "ticket")
+    __slots__ = ("_failed", "_message", "_ready", "count", "ticket")
 
-    def __init__(self, ticket: int, ready: "list[_Delivery]", failed: list[tuple[int, KafkaError, Message]]) -> None:
+    def __init__(
+        self,
+        ticket: int,
+        ready: "list[_Delivery]",
+        failed: list[tuple[int, KafkaError, Message, bool]],
+        message: Message | None = None,
+    ) -> None:
         self.ticket = ticket
         self.count = 0
         self._ready = ready
         self._failed = failed
+        self._message = message
 
     def __call__(self, error: KafkaError | None, delivered: Delivered) -> None:
         if error is None:
@@ -36,19 +61,33 @@ class _Delivery:
                 self._ready.append(self)
             self.count += 1
         else:
-            self._failed.append((self.ticket, error, _message(delivered)))
+            message = self._message
+            self._failed.append((self.ticket, error, message or _message(delivered), message is not None))
+
+
+class _Complaints:
+    """The client library's last complaint. An object of its own: a producer that held its sink would outlive it."""
+
+    text = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        self.text = error.str()
 
 
 class KafkaSink:
     """Owned by one run. After a refusal it takes nothing more, so that nothing overtakes the refused message."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], experience: Experience | None = None) -> None:
+        self._experience = experience or Experience()
+        self._alone = self._experience.batch_refused
         self._ready: list[_Delivery] = []
-        self._failed: list[tuple[int, KafkaError, Message]] = []
+        self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
+        self._fatal = ""
         self._delivery = _Delivery(-1, self._ready, self._failed)
-        self._trouble = ""
+        self._complaints = _Complaints()
+        options = {**options, **(_ALONE if self._alone else {}), "error_cb": self._complaints}
         try:
-            self._producer = Producer({**options, "error_cb": self._complain}, logger=_LOG)
+            self._producer = Producer(options, logger=_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
             raise Fatal(
                 f"librdkafka does not accept the sink's settings: {_text(cause)}",
@@ -60,61 +99,71 @@ class KafkaSink:
         if self._failed:
             return False
         delivery = self._delivery
-        if delivery.ticket != ticket:
-            delivery = self._delivery = _Delivery(ticket, self._ready, self._failed)
+        if delivery.ticket != ticket or self._alone:
+            only = message if self._alone else None
+            delivery = self._delivery = _Delivery(ticket, self._ready, self._failed, only)
         topic, key, value, headers, timestamp_ms = message
         try:
             self._produce(topic, value, key, on_delivery=delivery, timestamp=timestamp_ms, headers=headers)  # type: ignore[arg-type]
         except BufferError:
             return False
         except KafkaException as cause:
-            self._failed.append((ticket, _error(cause), message))
+            self._failed.append((ticket, _error(cause), message, True))
         return True
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        fatal = self._poll(0 if self._ready or self._failed else timeout)
-        receipts: list[Receipt | Refusal] = []
-        for delivery in self._ready:
-            receipts.append(Receipt(delivery.ticket, delivery.count))
-            delivery.count = 0
-        if receipts:
-            self._trouble = ""
+        self._poll(0 if self._ready or self._failed or self._fatal else timeout)
+        if self._ready:
+            receipts = [Receipt(delivery.ticket, delivery.count) for delivery in self._ready]
+            for delivery in self._ready:
+                delivery.count = 0
             self._ready.clear()
-        for ticket, error, message in self._failed:
-            if is_refusal(error):
-                receipts.append(Refusal(ticket, message, error.str(), hint_for(error, message)))
-                return receipts
-        if self._failed or fatal:
-            raise Retryable(f"the Kafka producer failed: {fatal or self._failed[0][1].str()}")
-        return receipts
+            self._complaints.text = ""
+            return receipts
+        if self._fatal and not self._failed:
+            self._poll(_REPORTS_WAIT)  # they come behind it
+        return self._refusal() if self._failed or self._fatal else []
 
     def flush(self, timeout: float) -> None:
         try:
             self._producer.flush(timeout)
         except KafkaException as cause:
-            self._trouble = _text(cause)  # the next poll raises it again
+            self._fatal = _text(cause)
+        except BaseException:
+            raise
+        except:  # noqa: E722  a fatal error comes out of flush as a bare KafkaError, which is no exception class
+            self._fatal = str(sys.exc_info()[1])
 
     def close(self) -> None:
-        self._failed.append((-1, KafkaError(KafkaError._PURGE_QUEUE), Message("", None, None, [], 0)))
-        try:
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-            self._producer.flush(0.5)
-        except KafkaException:
-            pass  # a producer with a fatal error has nothing left to let go
+        self._failed.append((-1, KafkaError(KafkaError._PURGE_QUEUE), Message("", None, None, [], 0), False))
+        deadline = monotonic() + _CLOSE_WAIT
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        while len(self._producer) and monotonic() < deadline:
+            self._poll(_CLOSE_WAIT / 10)
 
     def trouble(self) -> str:
-        return self._trouble
+        return self._complaints.text
 
-    def _poll(self, timeout: float) -> str:
+    def _refusal(self) -> list[Refusal]:
+        """What is to be done about the failure."""
+        for ticket, error, message, certain in self._failed:
+            if not is_refusal(error):
+                continue
+            if certain:
+                return [Refusal(ticket, message, error.str(), hint_for(error, message))]
+            self._experience.batch_refused = True
+            raise Retryable(
+                f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
+                " message is sent alone, to find the record or to do without large batches"
+            )
+        raise Retryable(f"the Kafka producer failed: {self._fatal or self._failed[0][1].str()}")
+
+    def _poll(self, timeout: float) -> None:
         """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb (C4)."""
         try:
             self._producer.poll(timeout)
         except KafkaException as cause:
-            return _text(cause)
-        return ""
-
-    def _complain(self, error: KafkaError) -> None:
-        self._trouble = error.str()
+            self._fatal = _text(cause)
 
 
 def _message(delivered: Delivered) -> Message:

@@ -2,9 +2,9 @@
 
 import re
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem
@@ -19,9 +19,14 @@ def made(catalog: Catalog) -> Finding:
 
 
 def failed(expected: Expected, cause: Exception) -> Finding:
-    if isinstance(cause, psycopg.ProgrammingError):  # its text may quote the password
-        return problem("connection", "source.dsn is not a connection string", "source.dsn: postgresql://user@host/db")
-    return problem("connection", first_line(cause), cure(first_line(cause), expected.dsn))
+    if isinstance(cause, Fatal):
+        return problem("connection", str(cause), "source.dsn: postgresql://user@host/db")
+    return problem("connection", refusal(cause), cure(first_line(cause), expected.dsn))
+
+
+def refusal(cause: Exception) -> str:
+    """What was said, without saying twice where."""
+    return re.sub(r"connection to server at .*? failed: (FATAL: +)?", "", first_line(cause))
 
 
 def cure(text: str, dsn: str) -> str:

@@ -1,13 +1,11 @@
 """Which questions are asked, in which order, and what becomes of one that cannot be answered."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
-import psycopg
-
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.model import Finding
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.doctor import (
     connection,
     limits,
@@ -22,6 +20,7 @@ from walrelay.source.doctor import (
 )
 from walrelay.source.doctor.expected import Expected, problem, warning
 from walrelay.source.failures import first_line
+from walrelay.wire.commands import identifier
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
 
@@ -53,17 +52,18 @@ def examine(expected: Expected) -> Iterator[Finding]:
     """Every finding about the database, in the order of the questions. Never raises for what it finds there."""
     try:
         catalog = Catalog(expected.dsn)
-    except (Retryable, psycopg.Error) as cause:
+    except (Retryable, Fatal) as cause:
         yield connection.failed(expected, cause)
         return
     with catalog:
         yield connection.made(catalog)
         if (yield from _chain(_FIRST, catalog, expected)):
             for chain in _CHAINS:
-                yield from _chain(chain, catalog, expected)
+                if not catalog.connection.closed:  # lost meanwhile: said once is enough
+                    yield from _chain(chain, catalog, expected)
 
 
-def _chain(questions: tuple[Question, ...], catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+def _chain(questions: tuple[Question, ...], catalog: Catalog, expected: Expected) -> Generator[Finding, None, bool]:
     """The findings of the questions up to the first problem; returns whether there was none."""
     for question in questions:
         good = True
@@ -78,13 +78,15 @@ def _chain(questions: tuple[Question, ...], catalog: Catalog, expected: Expected
 def _asked(question: Question, catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     try:
         yield from question(catalog, expected)
-    except psycopg.errors.InsufficientPrivilege as cause:
-        yield warning(
-            question.__name__.replace("_", " "),
-            f"cannot be asked: {first_line(cause)}",
-            "run the doctor as a role that may see it",
-        )
-    except (Retryable, psycopg.Error) as cause:
-        yield problem(
-            question.__name__.replace("_", " "), f"cannot be asked: {first_line(cause)}", expected.walrelay("doctor")
-        )
+    except Denied as cause:
+        yield warning(_subject(question), f"cannot be asked: {first_line(cause)}", _monitor(catalog))
+    except (Retryable, Fatal) as cause:
+        yield problem(_subject(question), f"cannot be asked: {first_line(cause)}", expected.walrelay("doctor"))
+
+
+def _monitor(catalog: Catalog) -> str:
+    return f"GRANT pg_monitor TO {identifier(catalog.connection.info.user)};"
+
+
+def _subject(question: Question) -> str:
+    return question.__module__.rpartition(".")[2].replace("_", " ")

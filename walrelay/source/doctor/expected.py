@@ -29,8 +29,13 @@ class Expected(NamedTuple):
 
     @property
     def outbox(self) -> str:
-        """The table as quoted identifiers."""
+        """The table as quoted identifiers, for statements."""
         return f"{identifier(self.schema)}.{identifier(self.table)}"
+
+    @property
+    def name(self) -> str:
+        """The table for people."""
+        return f"{self.schema}.{self.table}"
 
     def walrelay(self, command: str) -> str:
         """A command of walrelay's for this settings file, to paste."""

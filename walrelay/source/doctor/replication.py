@@ -9,7 +9,7 @@ from walrelay.model import Finding
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
-from walrelay.source.doctor.connection import cure
+from walrelay.source.doctor.connection import cure, refusal, without_password
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.wire.commands import identifier
 
@@ -20,7 +20,7 @@ def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """REPLICATION, or on Amazon RDS membership in rds_replication, which stands for it there."""
     ((name, replicates, on_rds, is_member),) = catalog.rows(
         """
-        SELECT rolname::text, rolreplication OR rolsuper, rds.oid IS NOT NULL,
+        SELECT r.rolname::text, r.rolreplication OR r.rolsuper, rds.oid IS NOT NULL,
                coalesce(pg_has_role(r.oid, rds.oid, 'MEMBER'), false)
         FROM pg_roles r LEFT JOIN pg_roles rds ON rds.rolname = 'rds_replication' WHERE r.rolname = current_user
         """
@@ -41,12 +41,18 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         system = _identify(expected.dsn)
     except Retryable as cause:
         if pooled:
-            yield problem(_SUBJECT, f"the DSN leads to a connection pooler, which refuses: {cause}", _direct(*pooled))
+            yield problem(
+                _SUBJECT,
+                f"the DSN leads to a connection pooler, which refuses: {refusal(cause)}",
+                _direct(catalog, expected),
+            )
         else:
-            yield problem(_SUBJECT, str(cause), cure(str(cause), expected.dsn))
+            yield problem(_SUBJECT, refusal(cause), cure(str(cause), expected.dsn))
         return
     if pooled:
-        yield warning(_SUBJECT, "goes through a connection pooler, whose limits cut the stream", _direct(*pooled))
+        yield warning(
+            _SUBJECT, "goes through a connection pooler, whose limits cut the stream", _direct(catalog, expected)
+        )
     else:
         yield ok(_SUBJECT, system)
 
@@ -54,7 +60,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 def _identify(dsn: str) -> str:
     replicating = connect.replication(dsn)
     try:
-        result = replicating.pgconn.exec_(b"IDENTIFY_SYSTEM")
+        result = connect.answer(replicating, "IDENTIFY_SYSTEM")
         if result.status != pq.ExecStatus.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
             text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message).decode()
             raise Retryable(f"IDENTIFY_SYSTEM: {text.strip()}")
@@ -62,3 +68,15 @@ def _identify(dsn: str) -> str:
         return f"system {identifier}, timeline {timeline}"
     finally:
         replicating.close()
+
+
+def _pooled(catalog: Catalog) -> bool:
+    """A pooler answers with a process id of its own, by which it knows what to cancel (seen with PgBouncer)."""
+    return catalog.connection.info.backend_pid != int(catalog.value("SELECT pg_backend_pid()"))
+
+
+def _direct(catalog: Catalog, expected: Expected) -> str:
+    """The DSN of the server itself, as it knows its own address; a socket's peer is on the pooler's host."""
+    ((host, port),) = catalog.rows("SELECT host(inet_server_addr()), current_setting('port')")
+    dsn = without_password(expected.dsn, port=port, **({"host": host} if host else {}))
+    return f"source.dsn: {dsn}   # PostgreSQL itself, past the pooler (PgBouncer can only since 1.23)"

@@ -1,0 +1,406 @@
+"""The doctor and what may be wrong inside one database: each complaint on a real server, and its fix carried out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.integration.doctor.conftest import MakeRole
+from tests.integration.doctor.patient import Patient, as_role
+from tests.servers.choose import Missing, give_up
+from tests.servers.database import Database, Postgres
+from tests.servers.postgres import PostgresServer
+from tests.servers.waiting import wait_until
+from walrelay import compose
+from walrelay.config import load
+from walrelay.lsn import LSN
+from walrelay.observe import Observer
+from walrelay.source.doctor import writers
+from walrelay.source.stream import Stream, Timing
+from walrelay.wire.commands import pgoutput_options
+
+OUTBOX = (
+    "CREATE TABLE {} (id uuid, aggregate_type text, aggregate_id text, type text, payload jsonb, headers jsonb,"
+    " topic text"
+)
+
+
+def test_a_healthy_system_gives_only_ok(healthy: Patient) -> None:
+    assert healthy.complaints() == []
+    assert healthy.exit_code == 0
+
+
+def test_before_init_every_problem_is_fixed_by_init(patient: Patient) -> None:
+    complaints = patient.complaints()
+    assert {each.subject for each in complaints} == {"table", "publication", "slot"}
+    assert {each.fix for each in complaints} == {f"walrelay init -c {patient.path}"}
+    assert patient.exit_code == 1
+    patient.paste(complaints[0].fix)
+    assert patient.complaints() == []
+
+
+# The role
+
+
+def test_a_role_without_replication(healthy: Patient, database: Database, role: MakeRole) -> None:
+    name = role()
+    healthy.settings["source"]["dsn"] = as_role(database.dsn, name)
+    complaint = healthy.complaint("role")
+    assert complaint == ("role", "problem", f"{name} has no REPLICATION attribute", f'ALTER ROLE "{name}" REPLICATION;')
+    subjects = {each.subject for each in healthy.findings()}
+    assert "replication connection" not in subjects, "what cannot be asked must not be reported"
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_role_that_may_only_replicate_is_enough(healthy: Patient, database: Database, role: MakeRole) -> None:
+    healthy.settings["source"]["dsn"] = as_role(database.dsn, role("REPLICATION"))
+    assert healthy.complaints() == []
+
+
+def test_a_role_that_may_not_make_a_publication_is_told_to_have_another_run_the_sql(
+    patient: Patient, database: Database, role: MakeRole
+) -> None:
+    patient.settings["source"]["dsn"] = as_role(database.dsn, role("REPLICATION"))
+    fix = patient.complaint("publication").fix
+    assert fix.startswith(f'walrelay init --dry-run -c {patient.path} | psql "')
+    assert "user=postgres" in fix
+    assert "password" not in fix
+
+
+def test_a_schema_that_the_role_may_not_use(patient: Patient, database: Database, role: MakeRole) -> None:
+    database.execute("CREATE SCHEMA app")
+    patient.settings["outbox"] = {"table": "app.outbox"}
+    patient.init()
+    name = role("REPLICATION")
+    patient.settings["source"]["dsn"] = as_role(database.dsn, name)
+    complaint = patient.complaint("privileges")
+    assert complaint.fix == f'GRANT USAGE ON SCHEMA "app" TO "{name}";'
+    patient.paste(complaint.fix)
+    assert patient.complaints() == []
+
+
+# The table
+
+
+def test_a_missing_column_that_may_go_by_another_name(patient: Patient, database: Database) -> None:
+    database.execute(OUTBOX.format("public.outbox").replace("aggregate_type", "aggregatetype") + ")")
+    patient.init()
+    complaint = patient.complaint("columns")
+    assert complaint.detail == "public.outbox has no column 'aggregate_type'"
+    assert complaint.fix == "outbox.columns.aggregate_type: aggregatetype   # in the settings"
+    patient.paste(complaint.fix)
+    assert patient.complaints() == []
+
+
+def test_a_missing_column_that_nothing_resembles(patient: Patient, database: Database) -> None:
+    database.execute(OUTBOX.format("public.outbox").replace(", topic text", "") + ")")
+    patient.settings["outbox"] = {"columns": {"tenant_id": None, "created_at": None}}
+    patient.paste("CREATE PUBLICATION walrelay FOR TABLE public.outbox WITH (publish = insert);")
+    complaint = patient.complaint("columns")
+    add = 'ALTER TABLE "public"."outbox" ADD COLUMN "topic" text;'
+    assert complaint.fix == f"{add}  -- or, in the settings, outbox.columns.topic: null"
+    patient.paste(complaint.fix)
+    assert patient.told("columns").verdict == "ok"
+
+
+def test_a_generated_column(patient: Patient, database: Database) -> None:
+    database.execute(
+        OUTBOX.format("public.outbox").replace(
+            "topic text", "topic text GENERATED ALWAYS AS (type || '-events') STORED"
+        )
+        + ", tenant_id text, created_at timestamptz)"
+    )
+    patient.init()
+    complaint = next(each for each in patient.complaints() if "topic" in each.detail)
+    assert complaint.verdict == "problem"
+    patient.paste(complaint.fix)
+    assert patient.complaints() == []
+
+
+def test_an_unlogged_table(healthy: Patient, database: Database) -> None:
+    database.execute("DROP TABLE public.outbox")
+    database.execute(OUTBOX.replace("TABLE", "UNLOGGED TABLE").format("public.outbox") + ")")
+    complaint = healthy.complaint("table")
+    assert "unlogged" in complaint.detail
+    healthy.paste(complaint.fix)
+    assert healthy.told("table").verdict == "ok"
+
+
+def test_a_view_instead_of_a_table(patient: Patient, database: Database) -> None:
+    database.execute("CREATE VIEW public.outbox AS SELECT 1 AS id")
+    assert patient.complaint("table").detail == "public.outbox is a view, which is not replicated"
+
+
+def test_headers_that_are_no_json(healthy: Patient, database: Database) -> None:
+    database.execute("ALTER TABLE public.outbox DROP COLUMN headers")
+    database.execute("ALTER TABLE public.outbox ADD COLUMN headers text[]")
+    complaint = healthy.complaint("columns")
+    assert complaint.detail == "'headers' has type text[], but must hold a JSON object"
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_column_that_keeps_binary_mode_off_is_told_as_ok(healthy: Patient, database: Database) -> None:
+    database.execute("ALTER TABLE public.outbox ALTER COLUMN aggregate_id TYPE numeric USING 0")
+    assert healthy.told("binary mode").detail.endswith("because of aggregate_id (numeric)")
+    assert healthy.complaints() == []
+
+
+# The publication
+
+
+def test_no_publication(healthy: Patient, database: Database) -> None:
+    database.execute("DROP PUBLICATION walrelay")
+    complaint = healthy.complaint("publication")
+    assert complaint.detail == "walrelay does not exist"
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_publication_without_the_table(healthy: Patient, database: Database) -> None:
+    database.execute("ALTER PUBLICATION walrelay DROP TABLE public.outbox")
+    complaint = healthy.complaint("publication")
+    assert complaint.detail.startswith("walrelay does not have public.outbox")
+    assert complaint.fix == 'ALTER PUBLICATION "walrelay" ADD TABLE "public"."outbox";'
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_publication_without_inserts(healthy: Patient, database: Database) -> None:
+    database.execute("ALTER PUBLICATION walrelay SET (publish = 'update')")
+    complaint = healthy.complaint("publication")
+    assert (complaint.verdict, complaint.detail) == ("problem", "walrelay does not publish inserts")
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_publication_with_more_than_inserts(healthy: Patient, database: Database) -> None:
+    database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert, update, delete')")
+    complaint = healthy.complaint("publication")
+    assert complaint.verdict == "warning"
+    assert complaint.detail == "walrelay also publishes update and delete, which the relay only passes over"
+    database.execute("ALTER TABLE public.outbox DROP CONSTRAINT outbox_pkey")
+    assert healthy.complaint("publication").detail.endswith("which makes those of the writers fail")
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_publication_for_all_tables_covers_the_outbox(healthy: Patient, database: Database) -> None:
+    database.execute("DROP PUBLICATION walrelay")
+    database.execute("CREATE PUBLICATION walrelay FOR ALL TABLES WITH (publish = 'insert')")
+    assert healthy.complaints() == []
+
+
+def test_a_row_filter(healthy: Patient, database: Database) -> None:
+    _needs(database, 15)
+    database.execute("ALTER PUBLICATION walrelay SET TABLE public.outbox WHERE (tenant_id = 'eu')")
+    complaint = healthy.complaint("publication")
+    assert complaint.verdict == "warning"
+    assert "(tenant_id = 'eu'::text)" in complaint.detail
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_column_list_that_hides_a_needed_column(healthy: Patient, database: Database) -> None:
+    _needs(database, 15)
+    columns = "id, aggregate_type, aggregate_id, type, headers, topic"
+    database.execute(f"ALTER PUBLICATION walrelay SET TABLE public.outbox ({columns})")
+    complaint = healthy.complaint("publication")
+    assert (complaint.verdict, complaint.detail) == ("problem", "walrelay hides column 'payload' by a column list")
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_column_list_that_hides_what_nobody_needs_is_ok(healthy: Patient, database: Database) -> None:
+    _needs(database, 15)
+    columns = "id, aggregate_type, aggregate_id, type, payload, headers, topic"
+    database.execute(f"ALTER PUBLICATION walrelay SET TABLE public.outbox ({columns})")
+    assert healthy.complaints() == []
+
+
+def test_a_partitioned_outbox_published_by_its_partitions(patient: Patient, database: Database) -> None:
+    _partitioned(database)
+    patient.init()
+    assert patient.complaints() == []
+    database.execute("ALTER PUBLICATION walrelay SET (publish_via_partition_root = false)")
+    complaint = patient.complaint("publication")
+    assert "under their own names" in complaint.detail
+    patient.paste(complaint.fix)
+    assert patient.complaints() == []
+
+
+def test_an_unlogged_partition(patient: Patient, database: Database) -> None:
+    _partitioned(database)
+    patient.init()
+    database.execute("CREATE UNLOGGED TABLE fast PARTITION OF public.outbox FOR VALUES IN ('fast')")
+    complaint = patient.complaint("table")
+    assert complaint.fix == 'ALTER TABLE "public"."fast" SET LOGGED;'
+    patient.paste(complaint.fix)
+    assert patient.complaints() == []
+
+
+# The slot
+
+
+def test_a_slot_that_init_made_and_that_is_gone(healthy: Patient, database: Database) -> None:
+    database.execute("SELECT pg_drop_replication_slot(%s)", [database.name])
+    complaint = healthy.complaint("slot")
+    assert "is gone" in complaint.detail
+    assert complaint.fix == f"walrelay drop --yes -c {healthy.path} && walrelay init -c {healthy.path}"
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_slot_of_a_plugin_that_walrelay_does_not_read(patient: Patient, database: Database) -> None:
+    try:
+        database.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", [database.name])
+    except psycopg.errors.UndefinedFile:
+        pytest.skip("this server has no test_decoding")
+    complaint = patient.complaint("slot")
+    assert complaint.detail == f"{database.name} was made for test_decoding, the settings say pgoutput"
+    patient.paste(complaint.fix)
+    patient.init()
+    assert patient.complaints() == []
+
+
+def test_a_slot_of_the_other_plugin(healthy: Patient, database: Database) -> None:
+    if not database.server.has_wal2json:
+        give_up(Missing("PostgreSQL with wal2json"))
+    healthy.settings["source"]["plugin"] = "wal2json"
+    complaint = healthy.complaint("slot")
+    assert complaint.fix == "source.plugin: pgoutput   # in the settings"
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+
+def test_a_slot_of_another_database(patient: Patient, database: Database, postgres: Postgres) -> None:
+    other = postgres.create_database()
+    try:
+        other.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [database.name])
+        complaint = patient.complaint("slot")
+        expected = f"{database.name} belongs to database {other.name}, the DSN leads to {database.name}"
+        assert complaint.detail == expected
+        patient.paste(complaint.fix)
+        patient.init()
+        assert patient.complaints() == []
+    finally:
+        other.drop()
+
+
+def test_a_physical_slot_of_the_same_name(patient: Patient, database: Database) -> None:
+    database.execute("SELECT pg_create_physical_replication_slot(%s)", [database.name])
+    try:
+        assert patient.complaint("slot").detail == f"{database.name} is a physical slot"
+    finally:
+        database.execute("SELECT pg_drop_replication_slot(%s)", [database.name])
+
+
+def test_a_slot_that_a_running_relay_reads_is_ok(healthy: Patient, database: Database) -> None:
+    with _relay(healthy, database):
+        detail = f"{database.name} is read by PID {_reader(database)} (walrelay)"
+        assert healthy.told("slot").detail == detail
+        assert healthy.complaints() == []
+
+
+def test_a_slot_that_someone_else_reads(healthy: Patient, database: Database) -> None:
+    dsn = make_conninfo(database.dsn, application_name="debezium")
+    stream = Stream(dsn, database.name, "walrelay", Timing(), lambda text: None)
+    try:
+        ((confirmed,),) = database.execute(
+            "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", [database.name]
+        )
+        stream.begin(LSN.parse(confirmed), pgoutput_options("walrelay", binary=True))
+        complaint = healthy.complaint("slot")
+        assert complaint.verdict == "problem"
+        assert complaint.detail.endswith(f"is read by PID {stream.pid} (debezium), which is no walrelay")
+        healthy.paste(complaint.fix)
+        wait_until(lambda: not healthy.complaints(), 10, "the slot to be free")
+    finally:
+        stream.close()
+
+
+# Transactions
+
+
+def test_a_writer_that_is_idle_in_its_transaction(
+    healthy: Patient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.connect(application_name="shop", autocommit=False) as writer:
+        writer.execute("INSERT INTO public.outbox (aggregate_type, aggregate_id, type) VALUES ('a', 'b', 'c')")
+        assert healthy.complaints() == [], "a transaction that is not old is nothing to complain about"
+        monkeypatch.setattr(writers, "LONG", 0.0)
+        pid = writer.info.backend_pid
+        complaint = next(each for each in healthy.complaints() if f"PID {pid} " in each.detail)
+        assert complaint.subject == "open transactions"
+        assert "(shop, idle in transaction)" in complaint.detail
+        assert complaint.fix == f"SELECT pg_terminate_backend({pid});"
+
+
+# wal2json
+
+
+def test_wal2json_that_is_installed(patient: Patient, database: Database) -> None:
+    if not database.server.has_wal2json:
+        give_up(Missing("PostgreSQL with wal2json"))
+    patient.settings["source"]["plugin"] = "wal2json"
+    patient.init()
+    assert patient.told("output plugin").detail == "wal2json is installed"
+    assert patient.complaints() == []
+
+
+def test_wal2json_as_far_as_an_ordinary_role_can_tell(patient: Patient, database: Database, role: MakeRole) -> None:
+    if not database.server.has_wal2json:
+        give_up(Missing("PostgreSQL with wal2json"))
+    patient.settings["source"]["plugin"] = "wal2json"
+    operator, relay = database.dsn, as_role(database.dsn, role("REPLICATION"))
+    patient.settings["source"]["dsn"] = relay
+    assert patient.told("output plugin").verdict == "warning"
+    patient.settings["source"]["dsn"] = operator
+    patient.init()
+    patient.settings["source"]["dsn"] = relay
+    assert patient.told("output plugin").detail.startswith("wal2json made slot ")
+    assert patient.complaints() == []
+
+
+def test_wal2json_that_is_not_installed(postgres18: PostgresServer, tmp_path: Path) -> None:
+    if postgres18.has_wal2json:
+        pytest.skip("this server has it")
+    patient = Patient(tmp_path, postgres18.dsn, source={"plugin": "wal2json"})
+    complaint = patient.complaint("output plugin")
+    assert complaint.verdict == "problem"
+    assert complaint.fix == f"apt-get install postgresql-{postgres18.major}-wal2json   # or source.plugin: pgoutput"
+
+
+def _needs(database: Database, major: int) -> None:
+    if database.server.major < major:
+        pytest.skip(f"PostgreSQL {major} has it first")
+
+
+def _partitioned(database: Database) -> None:
+    columns = OUTBOX.format("public.outbox") + ", tenant_id text, created_at timestamptz)"
+    database.execute(f"{columns} PARTITION BY LIST (type)")
+    database.execute("CREATE TABLE rest PARTITION OF public.outbox DEFAULT")
+
+
+def _reader(database: Database) -> int | None:
+    rows = database.execute("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", [database.name])
+    return rows[0][0] if rows else None
+
+
+@contextmanager
+def _relay(patient: Patient, database: Database) -> Iterator[None]:
+    """A relay that runs meanwhile, in a thread."""
+    stop, settings = Event(), load(patient.path)
+    relay = Thread(target=lambda: compose.relay_until(stop, settings, Observer()))
+    relay.start()
+    try:
+        wait_until(lambda: _reader(database), 10, "the relay to read its slot")
+        yield
+    finally:
+        stop.set()
+        relay.join(10)

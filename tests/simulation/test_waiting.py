@@ -1,0 +1,192 @@
+"""Liveness: WAL is freed while the outbox is idle, a stall is said, and a pause has an end."""
+
+import pytest
+
+from tests.simulation.clock import Clock
+from tests.simulation.slot import FakeSource
+from tests.simulation.wal import Wal, numbered
+from tests.simulation.world import World
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+
+
+def test_an_idle_outbox_frees_the_wal_that_others_write(clock: Clock) -> None:
+    """Section D: D23, keepalives were ignored, so WAL piled up."""
+    wal = Wal()
+    wal.elsewhere(1 << 30)
+    world = World(wal, clock)
+    world.live()
+    assert world.slot.confirmed == wal.end
+    assert world.broker.messages == []
+
+
+def test_transactions_of_other_tables_alone_free_their_wal(clock: Clock) -> None:
+    """Section D: D23, filtered events were never checkpointed."""
+    wal = Wal()
+    for _ in range(20):
+        wal.commit()
+    world = World(wal, clock)
+    world.slot.chatty = 0
+    world.live()
+    assert world.slot.confirmed == wal.end
+
+
+def test_a_keepalive_that_came_while_messages_were_unsettled_is_used_once_they_are_settled(clock: Clock) -> None:
+    wal = Wal()
+    first = wal.commit("a1")
+    wal.elsewhere()
+    world = World(wal, clock)
+    world.broker.held = {"early"}
+    world.killed_after(100)
+    assert world.slot.confirmed == wal.start
+    world.broker.held.clear()
+    world.live()
+    assert world.slot.confirmed == wal.end > first.end_lsn
+
+
+def test_idle_progress_goes_no_further_than_the_source_vouches_for(clock: Clock) -> None:
+    wal = Wal()
+    wal.elsewhere()
+    known = wal.end
+    wal.elsewhere()
+    world = World(wal, clock)
+
+    def vouch_for_less(source: FakeSource) -> None:
+        source.vouched = known
+
+    world.prepare = vouch_for_less
+    world.stopped_after(100)
+    assert world.slot.confirmed == known
+    last = wal.commit("a1")
+    world.stopped_after(100)
+    assert world.slot.confirmed == last.end_lsn, "an event that came through needs nobody to vouch for it"
+
+
+def test_an_outbox_that_left_the_publication_ends_the_relay_and_keeps_the_position(clock: Clock) -> None:
+    wal = Wal()
+    last = wal.commit("a1")
+    wal.elsewhere()
+    world = World(wal, clock)
+
+    def unpublished(lsn: LSN) -> LSN:
+        raise Fatal("the outbox is not published")
+
+    def refuse(source: FakeSource) -> None:
+        source.vouch = unpublished  # type: ignore[method-assign]
+
+    world.prepare = refuse
+    world.slot.chatty = 0
+    with pytest.raises(Fatal):
+        world.live()
+    assert world.slot.confirmed <= last.end_lsn
+
+
+def test_a_broker_that_gives_no_receipts_is_a_stall_that_is_said_and_ended(clock: Clock) -> None:
+    wal = Wal()
+    wal.commit("a1")
+    world = World(wal, clock, room=100)
+    world.broker.mute = {"early"}
+    world.killed_after(1200)
+    said = [what for what, _ in world.journal.said]
+    assert said == ["stalled"] * len(said) != []
+    assert world.journal.said[0] == ("stalled", "the broker is slow today")
+
+    def hear_again(source: FakeSource) -> None:
+        world.broker.mute.clear()
+
+    world.prepare = hear_again
+    world.live()
+    world.verify()
+
+
+def test_a_sink_that_gathers_messages_is_told_to_let_them_go_once_the_stream_is_drained(clock: Clock) -> None:
+    wal = Wal()
+    wal.commit(numbered("a", 100))
+    world = World(wal, clock, room=1000)
+    world.broker.gathers = True
+    world.live()
+    world.verify()
+
+
+def test_a_stall_that_ends_is_said_to_be_over(clock: Clock) -> None:
+    wal = Wal()
+    wal.commit("a1")
+    world = World(wal, clock)
+    world.broker.held = {"early"}
+    began = clock()
+
+    def done() -> bool:
+        if clock() - began > 8:
+            world.broker.held.clear()
+        return world.done()
+
+    world.stop = done
+    world.live()
+    assert [what for what, _ in world.journal.said] == ["stalled", "resumed", "stopped"]
+
+
+def test_a_broker_that_is_slow_but_moves_is_not_a_stall(clock: Clock) -> None:
+    wal = Wal()
+    for number in range(1, 11):
+        wal.commit(f"a{number}")
+    world = World(wal, clock, room=100)
+    began = clock()
+    moves = began + 3
+
+    def done() -> bool:
+        nonlocal moves
+        world.broker.pace = 0
+        if clock() > moves:
+            world.broker.pace, moves = 1, clock() + 3
+        return world.done()
+
+    world.stop = done
+    world.live()
+    assert clock() - began > 8
+    assert [what for what, _ in world.journal.said] == ["stopped"]
+
+
+def test_reading_pauses_so_long_and_then_the_connection_is_let_go(clock: Clock) -> None:
+    """A walsender that nobody reads from blocks the checkpointer of the whole cluster (PITFALLS A8)."""
+    wal = Wal()
+    wal.commit(numbered("a", 20))
+    world = World(wal, clock, room=5)
+    world.broker.held = {"early"}
+    began = clock()
+
+    def done() -> bool:
+        if len(world.slot.starts) > 1:
+            world.broker.held.clear()
+        return world.done()
+
+    world.stop = done
+    world.live()
+    world.verify()
+    reasons = [text for what, text in world.journal.said if what == "retrying"]
+    assert len(reasons) == 1
+    assert "no room for 30 s (the broker is slow today)" in reasons[0]
+    assert 30 <= clock() - began < 40
+
+
+def test_the_server_hears_from_the_relay_all_through_a_large_transaction_and_a_slow_broker(clock: Clock) -> None:
+    """Section D: D24, no feedback during a big transaction: timeout, and the transaction again, for ever."""
+    wal = Wal()
+    wal.commit(numbered("a", 500))
+    world = World(wal, clock, room=3)
+    world.broker.pace = 0.05
+    world.slot.patience = 0.5
+    world.live()
+    world.verify()
+    assert len(world.slot.starts) == 1
+
+
+def test_what_is_passed_over_by_setting_is_told_each_time_with_its_position(clock: Clock) -> None:
+    wal = Wal()
+    wal.loose("x1")
+    first = wal.end
+    wal.commit("a1")
+    wal.loose("x2")
+    world = World(wal, clock)
+    world.live()
+    world.verify()
+    assert world.journal.skips == [first, wal.end]

@@ -1,0 +1,54 @@
+"""When a sink is told to let go of what it gathers."""
+
+from typing import cast
+
+import pytest
+
+from walrelay.publish import Push, Sink
+
+
+class Flushed:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def flush(self, timeout: float) -> None:
+        assert timeout <= 0.01, "the loop has other things to do"
+        self.count += 1
+
+
+@pytest.fixture
+def sink() -> Flushed:
+    return Flushed()
+
+
+@pytest.fixture
+def push(sink: Flushed) -> Push:
+    return Push(cast(Sink, sink))
+
+
+def test_without_messages_the_stream_is_waited_for_as_long_as_the_relay_likes(push: Push, sink: Flushed) -> None:
+    assert push.wait(0.2) == 0.2
+    push.drained()
+    assert sink.count == 0
+
+
+def test_a_few_messages_are_pushed_out_as_soon_as_no_frame_is_ready(push: Push, sink: Flushed) -> None:
+    push.handed_over(3)
+    assert push.wait(0.2) == 0
+    push.drained()
+    assert sink.count == 1
+    assert push.wait(0.2) == 0.2
+
+
+def test_many_messages_are_pushed_out_after_a_gap(push: Push, sink: Flushed) -> None:
+    for _ in range(10):
+        push.handed_over(50)
+    assert 0 < push.wait(0.2) < 0.01
+    assert sink.count == 0
+
+
+def test_what_was_pushed_out_is_not_pushed_again(push: Push, sink: Flushed) -> None:
+    push.handed_over(3)
+    push.drained()
+    push.drained()
+    assert sink.count == 1

@@ -1,0 +1,121 @@
+"""Running again: what is retried, after which pause, and what is said."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from walrelay.errors import Fatal, LedgerError, Retryable
+from walrelay.observe import Observer
+from walrelay.supervise import Backoff, supervise
+
+_BACKOFF = Backoff()
+
+
+class Heard(Observer):
+    def __init__(self) -> None:
+        self.attempts: list[tuple[str, int]] = []
+        self.notices: list[str] = []
+
+    def noticed(self, text: str) -> None:
+        self.notices.append(text)
+
+    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+        self.attempts.append((cause, attempt))
+
+
+class Supervised:
+    """`supervise` over runs that are given as the errors they end in; None ends in good order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("walrelay.supervise.monotonic", lambda: self.now)
+        monkeypatch.setattr("walrelay.supervise.uniform", lambda low, high: high)
+        self.heard, self.waits = Heard(), list[float]()
+        self.runs = 0
+        self.progress: Callable[[], object] = lambda: None
+        self.stop: Callable[[], bool] = lambda: False
+
+    def run(self, outcomes: Iterable[BaseException | None], backoff: Backoff = _BACKOFF) -> None:
+        remaining: Iterator[BaseException | None] = iter(outcomes)
+
+        def one() -> None:
+            self.runs += 1
+            if error := next(remaining):
+                raise error
+
+        supervise(one, lambda: self.progress(), lambda: self.stop(), self._wait, self.heard, backoff)
+
+    def _wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.waits.append(seconds)
+
+
+@pytest.fixture
+def supervised(monkeypatch: pytest.MonkeyPatch) -> Supervised:
+    return Supervised(monkeypatch)
+
+
+def test_a_run_that_ends_in_good_order_is_the_last(supervised: Supervised) -> None:
+    supervised.run([None])
+    assert (supervised.runs, supervised.waits, supervised.heard.attempts) == (1, [], [])
+
+
+def test_what_can_be_retried_is_retried_after_pauses_that_double_up_to_the_longest(supervised: Supervised) -> None:
+    supervised.run([*(Retryable("down") for _ in range(6)), None], Backoff(first=1, longest=10))
+    assert supervised.waits == [1, 2, 4, 8, 10, 10]
+    assert supervised.runs == 7
+
+
+@pytest.mark.parametrize("error", [Fatal("no"), LedgerError("bug"), RuntimeError("worse"), KeyboardInterrupt()])
+def test_anything_else_comes_through_at_once(supervised: Supervised, error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        supervised.run([error, None])
+    assert (supervised.runs, supervised.waits) == (1, [])
+
+
+def test_a_run_that_got_anywhere_makes_the_next_pause_the_first_again(supervised: Supervised) -> None:
+    supervised.progress = lambda: supervised.runs // 3
+    supervised.run([*(Retryable("down") for _ in range(5)), None], Backoff(first=1, longest=100))
+    assert supervised.waits == [1, 2, 1, 2, 4]
+
+
+def test_a_cause_may_cap_its_pause(supervised: Supervised) -> None:
+    supervised.run([*(Retryable("busy", retry_within=1.5) for _ in range(4)), None], Backoff(first=1, longest=30))
+    assert supervised.waits == [1, 1.5, 1.5, 1.5]
+
+
+def test_a_cause_is_said_once_and_again_after_a_while_or_when_it_changes(supervised: Supervised) -> None:
+    causes = ["down"] * 5 + ["busy"] * 2
+    supervised.run([*map(Retryable, causes), None], Backoff(first=10, longest=10))
+    assert supervised.heard.attempts == [("down", 1), ("down", 4), ("busy", 6)]
+
+
+def test_a_stop_during_the_pause_begins_no_other_run(supervised: Supervised) -> None:
+    supervised.stop = lambda: bool(supervised.waits)
+    supervised.run([Retryable("down"), None])
+    assert supervised.runs == 1
+
+
+def test_a_run_that_ends_in_an_error_after_a_stop_is_the_last_and_said_not_to_be_in_good_order(
+    supervised: Supervised,
+) -> None:
+    supervised.stop = lambda: supervised.runs > 0
+    supervised.run([Retryable("down"), None])
+    assert (supervised.runs, supervised.waits, supervised.heard.attempts) == (1, [], [])
+    assert supervised.heard.notices == ["stopped, but not in good order: down"]
+
+
+def test_a_stop_before_the_first_run_begins_none(supervised: Supervised) -> None:
+    supervised.stop = lambda: True
+    supervised.run([])
+    assert supervised.runs == 0
+
+
+def test_pauses_are_shortened_at_random_so_that_relays_do_not_come_back_together() -> None:
+    pauses = {Backoff(first=8, longest=8).pause(1, None) for _ in range(50)}
+    assert len(pauses) > 40
+    assert all(4 <= pause <= 8 for pause in pauses)
+
+
+def test_a_pause_is_a_number_after_any_count_of_failures() -> None:
+    assert 15 <= Backoff().pause(10_000, None) <= 30

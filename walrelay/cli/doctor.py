@@ -1,0 +1,100 @@
+"""`walrelay doctor`: everything that must be true before a start, each finding with its fix."""
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from walrelay import compose
+from walrelay.cli.options import config_option
+from walrelay.config import Settings, load
+from walrelay.errors import Fatal
+from walrelay.model import Finding
+from walrelay.publish import load as load_sink
+from walrelay.source import doctor as source_doctor
+
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+_PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that has no better ones
+_SUBJECT_WIDTH = 25
+
+
+@click.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.pass_context
+def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
+    """Check everything that must be true before a start: the database, the settings, the broker.
+
+    Changes nothing, and may run beside the relay. Each finding comes with its fix as a command to paste. The exit
+    code is 1 when something blocks a start.
+
+    \b
+    Example:
+      walrelay doctor
+      walrelay doctor --json | jq -r '.findings[] | select(.verdict == "problem") | .fix'
+    """
+    settings = load(config_path)
+    findings = _findings(settings, "" if config_path == Path("walrelay.yaml") else str(config_path))
+    counts = _print_json(findings) if as_json else _print(findings)
+    if counts["problem"]:
+        ctx.exit(1)
+
+
+def _findings(settings: Settings, config: str) -> Iterator[Finding]:
+    yield from source_doctor.examine(compose.expected(settings, config))
+    try:
+        yield from load_sink(settings.sink.kind).examine(settings.sink.settings, compose.topics(settings))
+    except Fatal as error:
+        yield Finding("sink", "problem", str(error), error.hint)
+
+
+def _print_json(findings: Iterable[Finding]) -> Counter[str]:
+    listed = list(findings)
+    counts = Counter(finding.verdict for finding in listed)
+    told = {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
+    click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    return counts
+
+
+def _print(findings: Iterable[Finding]) -> Counter[str]:
+    """Each finding as soon as it is known: a broker that is away takes its time."""
+    color = False if os.environ.get("NO_COLOR") else None
+    counts: Counter[str] = Counter()
+    for finding in findings:
+        counts[finding.verdict] += 1
+        click.echo(_lines(finding), color=color)
+    click.echo(summary(counts))
+    return counts
+
+
+def _lines(finding: Finding) -> str:
+    mark, colour = _MARKS[finding.verdict]
+    if not _can_write(mark):
+        mark = _PLAIN_MARKS[finding.verdict]
+    lines = [f"{click.style(mark, fg=colour)} {finding.subject:{_SUBJECT_WIDTH}} {finding.detail}"]
+    if finding.fix:
+        lines.append(click.style("    fix: ", dim=True) + finding.fix.replace("\n", "\n         "))
+    return "\n".join(lines)
+
+
+def _can_write(mark: str) -> bool:
+    try:
+        mark.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def summary(counts: Counter[str]) -> str:
+    """The last line: what stands in the way of a start."""
+    told = [
+        f"{counts[verdict]} {verdict}{'' if counts[verdict] == 1 else 's'}"
+        for verdict in ("problem", "warning")
+        if counts[verdict]
+    ]
+    verdict = "not ready" if counts["problem"] else "ready"
+    return f"{', '.join(told)}: {verdict}" if told else verdict

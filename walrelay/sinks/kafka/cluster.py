@@ -1,0 +1,164 @@
+"""A Kafka cluster as the sink's principal sees it: asked with an administration client, which changes nothing."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from time import monotonic
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, ResourceType
+
+from walrelay.sinks.kafka.settings import KafkaSettings
+
+PATIENCE = 10.0  # seconds for the first answer
+_GIVE_UP = 1.0  # seconds, when every broker is known to be down
+_REQUEST = 5.0  # seconds for an answer of a broker that was reached
+_QUIET: dict[str, Any] = {"log_level": 0, "allow.auto.create.topics": False}
+
+
+class Partition(NamedTuple):
+    """Brokers by id. `leader` None: nobody takes writes."""
+
+    id: int
+    leader: int | None
+    replicas: list[int]
+    in_sync: list[int]
+
+
+class Topic(NamedTuple):
+    """What a broker says about a topic. `may` and `limits` are None where it does not tell."""
+
+    name: str
+    partitions: list[Partition]
+    may: frozenset[AclOperation] | None
+    limits: Mapping[str, str] | None
+
+
+class Unreachable(Exception):
+    """No broker answered; `code` is that of the most telling complaint of the client library."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Cluster:
+    """One client for all questions. KafkaException, ValueError or TypeError for options that librdkafka refuses."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._options = {name: value for name, value in settings.client_options().items() if name != "debug"}
+        self._complaints: list[KafkaError] = []
+        own = {name: self._options[name] for name in settings.options if name in self._options}
+        self._admin = AdminClient(
+            {**own, "bootstrap.servers": settings.bootstrap_servers, **_QUIET, "error_cb": self._complaints.append}
+        )
+
+    def reach(self) -> tuple[dict[int, str], list[str]]:
+        """The brokers' addresses by id, and the topics that may be seen. Unreachable after ten seconds at most."""
+        begun = monotonic()
+        while True:
+            try:
+                metadata = self._admin.list_topics(timeout=1.0)
+                return {key: f"{each.host}:{each.port}" for key, each in metadata.brokers.items()}, [*metadata.topics]
+            except KafkaException as cause:
+                self._admin.poll(0)  # serves error_cb
+                waited = monotonic() - begun
+                codes = {complaint.code() for complaint in self._complaints}
+                down = KafkaError._ALL_BROKERS_DOWN in codes and waited >= _GIVE_UP
+                if codes & _HOPELESS or down or waited > PATIENCE:
+                    raise self._unreachable(_error(cause)) from cause
+
+    def topics(self, names: Iterable[str]) -> tuple[list[Topic], dict[str, KafkaError]]:
+        """Those that can be described, and why the others cannot. Asking for a topic does not make it."""
+        described, refused = list[Topic](), dict[str, KafkaError]()
+        wanted = TopicCollection(list(names))
+        answers = self._admin.describe_topics(wanted, include_authorized_operations=True, request_timeout=_REQUEST)
+        for name, answer in answers.items():
+            try:
+                told = answer.result()
+            except KafkaException as cause:
+                refused[name] = _error(cause)
+                continue
+            partitions = [_partition(each) for each in told.partitions]
+            may = _operations(told.authorized_operations)
+            described.append(Topic(name, partitions, may, self.limits(ResourceType.TOPIC, name)))
+        return described, refused
+
+    def limits(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
+        """The settings of a topic or a broker; None where the principal may not see them."""
+        resource = ConfigResource(kind, name)
+        (answer,) = self._admin.describe_configs([resource], request_timeout=_REQUEST).values()
+        try:
+            return {name: str(entry.value) for name, entry in answer.result().items()}
+        except KafkaException:
+            return None
+
+    def silent(self, brokers: Mapping[int, str]) -> list[int]:
+        """The brokers that do not answer at the address that the cluster advertises for them."""
+        resources = [ConfigResource(ResourceType.BROKER, str(broker)) for broker in brokers]
+        asked = [(self._admin.describe_configs([each], request_timeout=_REQUEST), each) for each in resources]
+        return [int(resource.name) for answers, resource in asked if not _answered(answers[resource])]
+
+    def may(self) -> frozenset[AclOperation] | None:
+        """What the principal may do with the cluster; None where the broker does not tell."""
+        try:
+            answer: Any = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=_REQUEST)
+            return _operations(answer.result().authorized_operations)
+        except KafkaException:
+            return None
+
+    def producer_refused(self) -> KafkaError | None:
+        """Why the sink's own producer gets no producer id, without which it would publish nothing; None if it does.
+
+        The one question that is asked by doing it: librdkafka asks the broker for an id as soon as it is connected,
+        and its statistics, once a second, tell when it has one.
+        """
+        states, refusals = list[str](), list[KafkaError]()
+        told = {
+            "statistics.interval.ms": 1000,
+            "stats_cb": lambda text: states.append(json.loads(text)["eos"]["idemp_state"]),
+            "error_cb": refusals.append,
+        }
+        producer = Producer({**self._options, **_QUIET, **told})
+        deadline = monotonic() + PATIENCE
+        while "Assigned" not in states and monotonic() < deadline:
+            try:
+                producer.poll(0.1)
+            except KafkaException as cause:  # a fatal error is raised, not given to error_cb (PITFALLS C4)
+                return _error(cause)
+        if "Assigned" in states:
+            return None
+        return refusals[-1] if refusals else KafkaError(KafkaError._TIMED_OUT, "no producer id came")
+
+    def _unreachable(self, last: KafkaError) -> Unreachable:
+        telling = [each for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
+        error = next(
+            (each for each in telling if each.code() in _HOPELESS), (telling or self._complaints or [last])[-1]
+        )
+        return Unreachable(error.code(), re.sub(r"^\S+/bootstrap: | \((?:after|\d+ identical) .*", "", error.str()))
+
+
+_HOPELESS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}
+
+
+def _partition(told: Any) -> Partition:
+    leader = None if told.leader is None or told.leader.id < 0 else told.leader.id
+    return Partition(told.id, leader, [node.id for node in told.replicas], [node.id for node in told.isr])
+
+
+def _operations(told: Any) -> frozenset[AclOperation] | None:
+    return None if told is None else frozenset(told)
+
+
+def _answered(answer: Any) -> bool:
+    try:
+        answer.result()
+    except KafkaException as cause:
+        return _error(cause).code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+    return True
+
+
+def _error(cause: KafkaException) -> KafkaError:
+    error = cause.args[0]
+    return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))

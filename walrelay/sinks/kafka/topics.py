@@ -1,0 +1,111 @@
+"""What is wrong with a topic, as findings: pure, from what the brokers told."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from confluent_kafka.admin import AclOperation
+
+from walrelay.model import Finding
+from walrelay.sinks.kafka.cluster import Topic
+from walrelay.sinks.kafka.commands import Commands
+
+Limits: TypeAlias = Mapping[str, str]
+
+
+def complaints(topic: Topic, brokers: list[int], largest: int, tools: Commands) -> Iterator[Finding]:
+    """Everything that is to be said against it; `largest` is the sink's message.max.bytes."""
+    yield from _rights(topic, tools)
+    yield from _availability(topic, tools)
+    if topic.limits is None:
+        yield Finding(
+            f"topic {topic.name}",
+            "warning",
+            "max.message.bytes and min.insync.replicas cannot be seen by walrelay's principal",
+            tools.allow("DescribeConfigs", on=f"--topic {topic.name}"),
+        )
+        return
+    yield from _size(topic, topic.limits, largest, tools)
+    yield from _durability(topic, topic.limits, brokers, tools)
+    yield from _retention(topic, topic.limits, tools)
+
+
+def _rights(topic: Topic, tools: Commands) -> Iterator[Finding]:
+    if topic.may is not None and AclOperation.WRITE not in topic.may:
+        yield not_allowed(topic.name, tools)
+
+
+def not_allowed(name: str, tools: Commands) -> Finding:
+    fix = tools.allow("Write", "Describe", on=f"--topic {name}")
+    return Finding(f"topic {name}", "problem", "walrelay's principal may not write it", fix)
+
+
+def _availability(topic: Topic, tools: Commands) -> Iterator[Finding]:
+    if dead := [partition.id for partition in topic.partitions if partition.leader is None]:
+        detail = f"partitions without a leader: {_listed(dead)}; they take no message"
+        yield Finding(f"topic {topic.name}", "problem", detail, tools.describe(topic.name))
+
+
+def _size(topic: Topic, limits: Limits, largest: int, tools: Commands) -> Iterator[Finding]:
+    allowed = int(limits.get("max.message.bytes", largest))
+    if allowed < largest:
+        yield Finding(
+            f"topic {topic.name}",
+            "warning",
+            f"takes messages of {allowed} bytes, the sink sends up to {largest}: one in between stops the relay",
+            tools.configure_topic(topic.name, f"max.message.bytes={largest}"),
+        )
+
+
+def _durability(topic: Topic, limits: Limits, brokers: list[int], tools: Commands) -> Iterator[Finding]:
+    """acks=all waits for the replicas in sync, and one that is alone in sync is all of them (PITFALLS C22)."""
+    subject = f"topic {topic.name}"
+    needed = int(limits.get("min.insync.replicas", "1"))
+    replicas = min((len(partition.replicas) for partition in topic.partitions), default=0)
+    if replicas < needed:
+        fix = tools.configure_topic(topic.name, f"min.insync.replicas={replicas}")
+        yield Finding(subject, "problem", _too_few(needed, replicas), fix)
+    elif behind := [each.id for each in topic.partitions if each.leader is not None and len(each.in_sync) < needed]:
+        detail = (
+            f"fewer than min.insync.replicas={needed} in sync in partitions {_listed(behind)}: no message is taken now"
+        )
+        yield Finding(subject, "problem", detail, tools.describe(topic.name))
+    elif replicas < 2:
+        detail = "one replica only: an acknowledged event is lost with that broker's disk"
+        yield Finding(subject, "warning", detail, _replicate(topic, brokers, tools))
+    elif needed < 2:
+        fix = tools.configure_topic(topic.name, "min.insync.replicas=2")
+        yield Finding(subject, "warning", "min.insync.replicas is 1: acks=all may mean a single broker", fix)
+    if limits.get("unclean.leader.election.enable") == "true":
+        detail = "an unclean leader election may throw acknowledged events away"
+        fix = tools.configure_topic(topic.name, "unclean.leader.election.enable=false")
+        yield Finding(subject, "warning", detail, fix)
+
+
+def _too_few(needed: int, replicas: int) -> str:
+    there = "there is only 1 replica" if replicas == 1 else f"there are only {replicas} replicas"
+    return f"min.insync.replicas is {needed}, but {there}: no message is ever taken"
+
+
+def _replicate(topic: Topic, brokers: list[int], tools: Commands) -> str:
+    if len(brokers) < 2:
+        return f"{tools.create_topic(topic.name, 3)}   # in a cluster of three brokers"
+    return tools.replicate(topic.name, topic.partitions, brokers)
+
+
+def _retention(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Finding]:
+    if limits.get("cleanup.policy") == "compact":
+        detail = "is compacted: it forgets all but a key's last event, and refuses events without a key"
+        fix = tools.configure_topic(topic.name, "cleanup.policy=delete")
+        yield Finding(f"topic {topic.name}", "warning", detail, fix)
+
+
+def praise(topic: Topic, largest: int) -> Finding:
+    """For a topic that nothing is to be said against."""
+    replicas = min((len(partition.replicas) for partition in topic.partitions), default=0)
+    detail = f"{len(topic.partitions)} partitions, {replicas} replicas, messages of up to {largest} bytes"
+    return Finding(f"topic {topic.name}", "ok", detail)
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:10]))
+    return shown if len(numbers) <= 10 else f"{shown} and {len(numbers) - 10} more"

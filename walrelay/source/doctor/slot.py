@@ -1,0 +1,127 @@
+"""The slot: there, made for this database and plugin, still good, and free to be read."""
+
+from collections.abc import Iterator
+
+from walrelay.model import Finding
+from walrelay.source.catalog import Catalog, Denied, Slot
+from walrelay.source.doctor import table
+from walrelay.source.doctor.expected import Expected, ok, problem, size, warning
+from walrelay.source.doctor.rights import init_command
+from walrelay.source.doctor.synchronous import application_name
+from walrelay.wire.commands import identifier, literal
+
+_SUBJECT = "slot"
+_PLUGINS = ("pgoutput", "wal2json")
+_NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
+
+
+def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if catalog.slot(expected.slot) is not None:
+        return
+    if made_at := _made_at(catalog, expected):
+        yield problem(
+            _SUBJECT,
+            f"{expected.slot} was made at {made_at} and is gone: events committed since were not published, and are"
+            " still in the table; look after them, then make a new slot",
+            _anew(expected),
+        )
+        return
+    outbox = table.look(catalog, expected)
+    fix = init_command(catalog, expected, owner_of=outbox.oid if outbox else None)
+    yield problem(_SUBJECT, f"{expected.slot} does not exist", fix)
+
+
+def _made_at(catalog: Catalog, expected: Expected) -> str | None:
+    """When `walrelay init` made a slot of that name; None if it did not, or if the role may not know."""
+    try:
+        if catalog.value("SELECT 1 FROM pg_tables WHERE schemaname = 'walrelay' AND tablename = 'slots'") is None:
+            return None
+        at = catalog.value("SELECT created_at FROM walrelay.slots WHERE slot_name = %s", expected.slot)
+    except Denied:
+        return None
+    return f"{at:%Y-%m-%d %H:%M}" if at else None
+
+
+def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """What can never become right by waiting."""
+    slot = catalog.slot(expected.slot)
+    assert slot is not None  # asked before
+    database = catalog.value("SELECT current_database()::text")
+    if slot.plugin is None:
+        yield problem(_SUBJECT, f"{slot.name} is a physical slot", _other(expected))
+    elif slot.database != database:
+        detail = f"{slot.name} belongs to database {slot.database}, the DSN leads to {database}"
+        yield problem(_SUBJECT, detail, _other(expected))
+    elif slot.wal_status == "lost" or slot.invalidation_reason:
+        why = slot.invalidation_reason or "wal_status is lost"
+        yield problem(
+            _SUBJECT,
+            f"{slot.name} can no longer be read ({why}): events committed after {slot.confirmed_flush_lsn} were not"
+            " published, and are still in the table; look after them, then make a new slot",
+            _anew(expected),
+        )
+    elif slot.plugin != expected.plugin:
+        detail = f"{slot.name} was made for {slot.plugin}, the settings say {expected.plugin}"
+        fix = f"source.plugin: {slot.plugin}   # in the settings" if slot.plugin in _PLUGINS else _other(expected)
+        yield problem(_SUBJECT, detail, fix)
+
+
+def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    slot = catalog.slot(expected.slot)
+    assert slot is not None  # asked before
+    if slot.active_pid is None:
+        yield ok(_SUBJECT, f"{slot.name} is there, and free")
+        return
+    name = catalog.value("SELECT application_name FROM pg_stat_activity WHERE pid = %s", slot.active_pid) or ""
+    if name == application_name(expected.dsn):
+        yield ok(_SUBJECT, f"{slot.name} is read by PID {slot.active_pid} ({name})")
+    else:
+        detail = f"{slot.name} is read by PID {slot.active_pid} ({name or 'without a name'}), which is no walrelay"
+        yield problem(_SUBJECT, detail, f"SELECT pg_terminate_backend({slot.active_pid});  -- or another source.slot")
+
+
+def retained(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """What the slot costs the server's disk, and how near it is to its loss."""
+    slot = catalog.slot(expected.slot)
+    if slot is None or slot.restart_lsn is None or slot.wal_status == "lost":
+        return
+    kept = int(catalog.value("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)", str(slot.restart_lsn)))
+    if slot.wal_status == "reserved" and not _near_its_limit(catalog, slot):
+        yield ok("retained WAL", size(max(kept, 0)))
+        return
+    if slot.wal_status == "extended":
+        left = f", {size(slot.safe_wal_size)} more and it is lost" if slot.safe_wal_size is not None else ""
+        detail = f"the slot holds back {size(kept)} of WAL, more than max_wal_size{left}"
+    else:
+        detail = f"the slot holds back {size(kept)} of WAL and is lost soon (wal_status {slot.wal_status})"
+    grow = "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();  -- until the relay caught up"
+    yield warning("retained WAL", detail, grow if slot.safe_wal_size is not None else expected.walrelay("run"))
+
+
+def _near_its_limit(catalog: Catalog, slot: Slot) -> bool:
+    limit = int(catalog.value("SELECT setting FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")) * 2**20
+    return slot.safe_wal_size is not None and slot.safe_wal_size < limit * _NEAR_THE_LIMIT
+
+
+def failover(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Whether the slot is synchronised to standbys as the settings want it (PITFALLS A13)."""
+    if not expected.failover:
+        return
+    slot = catalog.slot(expected.slot)
+    if catalog.server_version < 170000:
+        fix = "source.failover: false   # in the settings"
+        yield problem("failover", "source.failover needs PostgreSQL 17 or later", fix)
+    elif slot is not None and slot.failover:
+        yield ok("failover", f"{slot.name} is synchronised to standbys that have sync_replication_slots")
+    elif slot is not None:
+        command = f"ALTER_REPLICATION_SLOT {identifier(slot.name)} (FAILOVER true)"
+        fix = f'psql "dbname=postgres replication=database" -c {literal(command)}'
+        yield warning("failover", f"{slot.name} was made without it, and does not survive a failover", fix)
+
+
+def _other(expected: Expected) -> str:
+    return f"source.slot: {expected.slot[:61]}_2   # in the settings; then {expected.walrelay('init')}"
+
+
+def _anew(expected: Expected) -> str:
+    return f"{expected.walrelay('drop --yes')} && {expected.walrelay('init')}"

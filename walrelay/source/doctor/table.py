@@ -1,0 +1,160 @@
+"""The outbox table: there, of a kind that is replicated, and with the columns that the settings name."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from walrelay.model import Finding
+from walrelay.source.catalog import Catalog
+from walrelay.source.doctor.expected import Expected, ok, problem, warning
+from walrelay.source.doctor.rights import init_command
+from walrelay.wire.commands import identifier
+
+_JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
+_TYPES = {"id": "uuid DEFAULT gen_random_uuid()", "payload": "jsonb", "headers": "jsonb NOT NULL DEFAULT '{}'"}
+_REQUIRED = ("id", "payload")
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
+REPLICATED_KINDS = ("r", "p")
+
+
+class Table(NamedTuple):
+    """The outbox as pg_class has it; asked by name, because to_regclass raises where USAGE on the schema is missing."""
+
+    oid: int
+    kind: str
+    identified: bool  # UPDATE and DELETE can be replicated
+
+
+class Column(NamedTuple):
+    """`type_name` is without modifiers; `generated` is '', 's' (stored) or 'v' (virtual)."""
+
+    type: int
+    type_name: str
+    generated: str
+
+
+def look(catalog: Catalog, expected: Expected) -> Table | None:
+    rows = catalog.rows(
+        """
+        SELECT c.oid::int8, c.relkind::text, c.relreplident IN ('f', 'i') OR (c.relreplident = 'd' AND EXISTS
+               (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+        """,
+        expected.schema,
+        expected.table,
+    )
+    return Table(*rows[0]) if rows else None
+
+
+def look_at_columns(catalog: Catalog, table: Table) -> dict[str, Column]:
+    rows = catalog.rows(
+        "SELECT attname::text, atttypid::int8, format_type(atttypid, NULL), attgenerated::text FROM pg_attribute"
+        " WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        table.oid,
+    )
+    return {name: Column(*rest) for name, *rest in rows}
+
+
+def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """The stream needs no right to the table; looking it up by name needs USAGE on its schema."""
+    role, usable = catalog.rows(
+        "SELECT current_user::text, (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s)",
+        expected.schema,
+    )[0]
+    if usable is False:
+        name = identifier(expected.schema)
+        yield problem(
+            "privileges", f"{role} may not use schema {name}", f"GRANT USAGE ON SCHEMA {name} TO {identifier(role)};"
+        )
+    elif usable:
+        yield ok("privileges", f"{role} may use schema {expected.schema}")
+
+
+def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table = look(catalog, expected)
+    if table is None:
+        yield problem("table", f"{expected.name} does not exist", init_command(catalog, expected, owner_of=None))
+    elif table.kind not in REPLICATED_KINDS:
+        what = _KINDS.get(table.kind, "no table")
+        yield problem("table", f"{expected.name} is {what}, which is not replicated", "outbox.table: schema.table")
+    else:
+        yield ok("table", expected.name + (", partitioned" if table.kind == "p" else ""))
+
+
+def persistence(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Rows of an unlogged table are not in the WAL; a partition may be unlogged for itself."""
+    unlogged = catalog.rows(
+        """
+        SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relpersistence <> 'p' AND (c.oid = %s OR c.oid IN (SELECT relid FROM pg_partition_tree(%s)))
+        """,
+        *[table.oid if (table := look(catalog, expected)) else None] * 2,
+    )
+    for schema_name, name in unlogged:
+        quoted = f"{identifier(schema_name)}.{identifier(name)}"
+        detail = f"{schema_name}.{name} is unlogged or temporary: its rows are not in the WAL"
+        yield problem("table", detail, f"ALTER TABLE {quoted} SET LOGGED;")
+
+
+def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table = look(catalog, expected)
+    if table is None:
+        return
+    there = look_at_columns(catalog, table)
+    missing = {role: name for role, name in expected.columns.items() if name not in there}
+    for role, name in missing.items():
+        free = [column for column in there if column not in expected.columns.values()]
+        yield problem("columns", f"{expected.name} has no column {name!r}", _column(expected, role, name, free))
+    if not missing:
+        yield ok("columns", ", ".join(expected.columns.values()))
+
+
+def _column(expected: Expected, role: str, name: str, free: list[str]) -> str:
+    """A column whose name is nearly the same is likely the one that is meant."""
+    if near := get_close_matches(name, free, n=1, cutoff=0.7):
+        return f"outbox.columns.{role}: {near[0]}   # in the settings"
+    add = f"ALTER TABLE {expected.outbox} ADD COLUMN {identifier(name)} {_TYPES.get(role, 'text')};"
+    return add if role in _REQUIRED else f"{add}  -- or, in the settings, outbox.columns.{role}: null"
+
+
+def generated(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """pgoutput leaves generated columns out: stored ones before PostgreSQL 18, virtual ones always (PITFALLS A21)."""
+    table = look(catalog, expected)
+    if table is None:
+        return
+    there = look_at_columns(catalog, table)
+    left_out = "v" if expected.plugin != "pgoutput" or catalog.server_version >= 180000 else "sv"
+    for name in expected.columns.values():
+        kind = there[name].generated
+        if kind and kind in left_out:
+            drop = f"ALTER TABLE {expected.outbox} ALTER COLUMN {identifier(name)}"
+            fix = f"{drop} DROP EXPRESSION;  -- then let the writers fill it" if kind == "s" else f"{drop} ...;"
+            yield problem("columns", f"{name!r} is a generated column, which this server does not replicate", fix)
+
+
+def headers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table, name = look(catalog, expected), expected.columns.get("headers")
+    if table is None or name is None:
+        return
+    type_name = look_at_columns(catalog, table)[name].type_name
+    if type_name not in _JSON_TEXT:
+        column = identifier(name)
+        yield warning(
+            "columns",
+            f"{name!r} has type {type_name}, but must hold a JSON object",
+            f"ALTER TABLE {expected.outbox} ALTER COLUMN {column} TYPE jsonb USING to_jsonb({column});",
+        )
+
+
+def binary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Told for information: text does it as well, and costs the server the conversion."""
+    table = look(catalog, expected)
+    if table is None or expected.binary_types is None:
+        return
+    there = look_at_columns(catalog, table)
+    unsuited = [name for name in expected.columns.values() if there[name].type not in expected.binary_types]
+    if unsuited:
+        shown = ", ".join(f"{name} ({there[name].type_name})" for name in unsuited)
+        yield ok("binary mode", f"off, values are sent as text, because of {shown}")
+    else:
+        yield ok("binary mode", "on: every column has a type that is read in it")

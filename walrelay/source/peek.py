@@ -1,0 +1,89 @@
+"""What waits in a slot, read without moving it: pg_logical_slot_peek_binary_changes, as the frames of a stream.
+
+The server collects the whole answer, in a temporary file where it is large, and lets the slot go before the first row
+arrives; so neither a slow reader nor a large backlog costs the relay its slot or this process its memory. It can stop
+only after a transaction and after so many rows, of which a record is one of several. So a small limit is asked for
+in rounds, each for more rows than the last, that go on behind the last row of the round before.
+"""
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+
+import psycopg
+
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.source import connect, failures
+from walrelay.wire.commands import Options
+from walrelay.wire.frames import xlogdata
+
+_PEEK = b"""
+    SELECT (lsn - '0/0')::int8, xid::text::int8, data
+    FROM pg_logical_slot_peek_binary_changes(%s::name, NULL, %s::int4, VARIADIC %s::text[])
+"""
+_ROWS_A_RECORD = 4  # Begin, Relation, Insert, Commit
+_GROWTH = 8
+_FEWEST, _MOST = 1000, 2**31 - 1
+
+Row = tuple[int, int, bytes]
+
+
+class Peek:
+    """One slot, with what is told to its plugin. `publication` is for messages; None for wal2json, which has none."""
+
+    def __init__(
+        self, dsn: str, slot: str, publication: str | None, options: Options, notice: Callable[[str], None]
+    ) -> None:
+        self._dsn, self._slot, self._publication = dsn, slot, publication or ""
+        self._options = [text for option in options for text in option]
+        self._notice = notice
+
+    def frames(self, records: int | None) -> Generator[bytes, None, None]:
+        """XLogData frames, whole transactions, until `records` were surely among them or no more wait (None: all)."""
+        with closing(connect.ordinary(self._dsn)) as connection:
+            connection.add_notice_handler(lambda notice: self._notice(notice.message_primary or ""))
+            connection.execute(connect.SESSION)
+            if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                connection.execute("SET client_encoding = 'SQL_ASCII'")  # as on a walsender
+            connection.patience = math.inf  # the server may decode for long before the first row
+            rounds = self._rounds(connection, _rows_for(records))
+            try:
+                yield from (xlogdata(lsn, lsn, data) for lsn, _, data in rounds)
+            except psycopg.Error as cause:
+                raise self._failure(cause) from cause
+
+    def _rounds(self, connection: connect.Connection, at_least: int | None) -> Iterator[Row]:
+        last: tuple[int, int] | None = None
+        while True:
+            count, reached = 0, last is None
+            for row in self._rows(connection, at_least):
+                count += 1
+                if reached:
+                    yield row
+                    last = row[:2]
+                else:  # a Commit's position and transaction: no other row has both
+                    reached = row[:2] == last
+            if not reached:
+                raise Retryable(f"slot {self._slot!r} was moved while it was read: a relay works on it")
+            if at_least is None or count < at_least:
+                return
+            at_least = min(at_least * _GROWTH, _MOST)
+
+    def _rows(self, connection: connect.Connection, at_least: int | None) -> Iterator[Row]:
+        parameters = (self._slot, at_least, self._options)
+        yield from connection.cursor().stream(_PEEK, parameters, binary=True)
+
+    def _failure(self, error: psycopg.Error) -> WalrelayError:
+        if error.sqlstate == "55006":
+            return Fatal(
+                f"slot {self._slot!r} cannot be looked into while it is in use: {failures.first_line(error)}",
+                hint="A relay is reading it. `walrelay tail --follow` shows what is committed from now on, on a"
+                " temporary slot beside it.",
+            )
+        if error.sqlstate is None:
+            return Retryable(f"the connection to PostgreSQL broke: {failures.first_line(error)}")
+        return failures.of(error, slot=self._slot, publication=self._publication)
+
+
+def _rows_for(records: int | None) -> int | None:
+    return None if records is None else min(max(records * _ROWS_A_RECORD, _FEWEST), _MOST)
