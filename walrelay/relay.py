@@ -93,7 +93,6 @@ class Relay:
 
     def _settle(self, timeout: float) -> None:
         ledger, refusals = self._ledger, []
-        unsettled = ledger.unsettled
         for receipt in self._sink.receipts(timeout):
             if isinstance(receipt, Receipt):
                 ledger.settle(receipt.ticket, receipt.messages)
@@ -103,7 +102,7 @@ class Relay:
             ledger.idle(self._source.vouch(self._idle))
         if self._source.confirm(ledger.confirmable):
             self._observer.confirmed(ledger.confirmable, ledger.unsettled)
-        self._stalls.saw(ledger.unsettled, settled=ledger.unsettled < unsettled)
+        self._stalls.saw(ledger.unsettled, ledger.progress)
         if refusals:
             raise refused(refusals[0])
 

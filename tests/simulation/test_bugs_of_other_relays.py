@@ -205,15 +205,20 @@ def test_d29_rows_that_do_not_fit_the_settings_any_more_stop_the_relay_and_are_n
     assert world.repetitions() == 0
 
 
-def test_d29_a_row_that_does_not_fit_in_the_middle_of_a_transaction_confirms_none_of_it(clock: Clock) -> None:
+@pytest.mark.parametrize("batch", [1, 20])
+def test_d29_a_row_that_does_not_fit_in_the_middle_of_a_transaction_confirms_none_of_it(
+    clock: Clock, batch: int
+) -> None:
+    """Nor is the rest of the transaction read, with its Commit, as if the row had not been there."""
     wal = Wal()
     fine = wal.commit("a1")
-    broken = wal.commit("a2 a3")
-    world = World(wal, clock)
+    broken = wal.commit("a2 a3 a4")
+    world = World(wal, clock, batch=batch)
     world.unreadable = broken.events[1]
     with pytest.raises(Undecodable):
         world.live()
     assert world.slot.confirmed == fine.end_lsn
+    assert world.first_deliveries("a") == [event.payload for event in wal.events[:2]]
     world.unreadable = None
     world.live()
     world.verify()

@@ -21,6 +21,7 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
+        self.progress = 0
         monkeypatch.setattr("walrelay.observe.monotonic", lambda: self.now)
         self.heard = Heard()
         self.watch = StallWatch(self.heard, lambda: "broker away", patience=5)
@@ -29,7 +30,8 @@ class Watched:
         """What is said when `seconds` have passed."""
         self.now += seconds
         self.heard.said.clear()
-        self.watch.saw(unsettled, settled=settled)
+        self.progress += settled
+        self.watch.saw(unsettled, self.progress)
         return list(self.heard.said)
 
 
@@ -72,6 +74,6 @@ def test_receipts_now_and_then_are_no_stall(watched: Watched) -> None:
 
 def test_an_observer_that_overrides_nothing_may_be_told_everything() -> None:
     observer = Observer()
-    StallWatch(observer, lambda: "", patience=0).saw(1, settled=True)
+    StallWatch(observer, lambda: "", patience=0).saw(1, 1)
     observer.noticed("hello")
     observer.retrying("because", 1, 0.1)

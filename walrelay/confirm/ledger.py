@@ -7,13 +7,16 @@ of its messages that have no receipt yet. What may be confirmed is the end of th
     Invariant: every message of every transaction that ends at or before `confirmable` has its receipt.
 
 Idle progress (a keepalive, a transaction without outbox records) is an empty transaction: it extends the last one in
-the queue, so it waits for whatever stands before it. A transaction costs one entry, however many rows it has.
+the queue, so it waits for whatever stands before it. A transaction costs one entry, however many rows it has, and
+what is settled behind something unsettled is merged: one stuck topic must not make the account grow while others move.
 """
 
 from collections import deque
 
 from walrelay.errors import LedgerError
 from walrelay.lsn import LSN
+
+_FEW = 100  # entries that are not worth merging
 
 
 class Ledger:
@@ -22,6 +25,7 @@ class Ledger:
     def __init__(self, start: LSN) -> None:
         self.confirmable = start
         self.unsettled = 0  # messages without a receipt, over all transactions
+        self.progress = 0  # messages with a receipt, of transactions that were the oldest one when it came
         self.ticket = 0  # the number of the transaction being read; the sink gets it with each of its messages
         self.in_transaction = False  # messages of it were published, its Commit is still to come
         self._owed = {0: 0}  # ticket -> messages without a receipt
@@ -62,8 +66,22 @@ class Ledger:
             raise LedgerError(f"a receipt for {count} messages of transaction {ticket}, which has {owed + count} open")
         self._owed[ticket] = owed
         self.unsettled -= count
+        if ticket == (self._ends[0][0] if self._ends else self.ticket):
+            self.progress += count
         if owed == 0:
             self._advance()
+            if len(self._ends) > 2 * self.unsettled + _FEW:
+                self._merge()
+
+    def _merge(self) -> None:
+        ends: deque[tuple[int, LSN]] = deque()
+        for ticket, end in self._ends:
+            if ends and self._owed[ticket] == 0:
+                ends[-1] = (ends[-1][0], end)
+                del self._owed[ticket]
+            else:
+                ends.append((ticket, end))
+        self._ends = ends
 
     def _advance(self) -> None:
         while self._ends and self._owed[self._ends[0][0]] == 0:

@@ -1,5 +1,6 @@
 """What the catalog says about slot, publication and table; asked on an ordinary connection."""
 
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import psycopg
@@ -154,9 +155,15 @@ class Catalog:
             )
 
     def refuse_synchronous(self, walsender_pid: int) -> None:
-        """Fatal when commits would wait for this relay (PITFALLS A38)."""
-        state = self.value("SELECT sync_state FROM pg_stat_replication WHERE pid = %s", walsender_pid)
-        if state in ("sync", "quorum"):
+        """Fatal when commits would wait for this relay, now or once it has caught up (PITFALLS A38)."""
+        state, deadline = "async", monotonic() + 2.0
+        while state == "async" and monotonic() < deadline:
+            query = "SELECT sync_state, reply_time IS NULL FROM pg_stat_replication WHERE pid = %s"
+            state, too_early = next(iter(self.rows(query, walsender_pid)), (None, False))
+            if not too_early:  # a walsender finds out what it is before it takes the first status update
+                break
+            sleep(0.005)
+        if state in ("sync", "quorum", "potential"):
             raise Fatal(
                 f"PostgreSQL treats walrelay as a synchronous standby (sync_state is {state}): while the broker is"
                 " away every COMMIT of the cluster would hang",

@@ -50,9 +50,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 def replication(dsn: str) -> Connection:
     """A replication connection to the database; Retryable where none can be had."""
     connection = _connect(dsn, replication="database", application_name="walrelay")
-    answer(connection, SESSION)
+    _set(connection, SESSION)
     if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
-        answer(connection, "SET client_encoding = 'SQL_ASCII'")  # UTF8 would stop at bytes that are not
+        _set(connection, "SET client_encoding = 'SQL_ASCII'")  # UTF8 would stop at bytes that are not
     return connection
 
 
@@ -68,6 +68,14 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
         connection.close()
         raise Retryable(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
     return connection
+
+
+def _set(connection: Connection, command: str) -> None:
+    """A session without these settings would read values that are not what they seem."""
+    result = answer(connection, command)
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        connection.close()
+        raise Retryable(f"PostgreSQL did not accept {command!r}: {(result.error_message or b'').decode().strip()}")
 
 
 def limit(connection: Connection, seconds: float) -> None:
