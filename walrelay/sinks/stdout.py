@@ -29,12 +29,16 @@ class StdoutSettings(BaseModel):
 
 
 class StdoutSink:
-    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have."""
+    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have.
 
-    def __init__(self, descriptor: int) -> None:
+    `unfinished` is what the sink before left of a line that it wrote half of; the reader needs the rest of it.
+    """
+
+    def __init__(self, descriptor: int, unfinished: bytes = b"") -> None:
         self._descriptor = descriptor
-        self._waiting = bytearray()
+        self._waiting = bytearray(unfinished)
         self._written = 0  # bytes, since the beginning
+        self._within_line = bool(unfinished)
         self._lines: list[tuple[int, int]] = []  # (offset where the line ends, ticket), oldest first
 
     def publish(self, message: Message, ticket: int) -> bool:
@@ -58,7 +62,13 @@ class StdoutSink:
             self._write(deadline - monotonic())
 
     def close(self) -> None:
-        self._waiting.clear()
+        end_of_line = self._waiting.find(b"\n") + 1
+        del self._waiting[end_of_line if self._within_line else 0 :]
+
+    @property
+    def unfinished(self) -> bytes:
+        """After `close`: the rest of a line that is half written."""
+        return bytes(self._waiting)
 
     def trouble(self) -> str:
         return "whoever reads standard output is not reading" if self._waiting else ""
@@ -67,6 +77,7 @@ class StdoutSink:
         try:
             while self._waiting and select.select([], [self._descriptor], [], max(timeout, 0))[1]:
                 count = os.write(self._descriptor, self._waiting[:_PIPE_BUF])
+                self._within_line = not self._waiting.startswith(b"\n", count - 1)
                 del self._waiting[:count]
                 self._written += count
                 timeout = 0
@@ -99,8 +110,12 @@ def _text(value: bytes | None) -> str | dict[str, str] | None:
 class _Plugin:
     settings = StdoutSettings
 
+    def __init__(self) -> None:
+        self._last: StdoutSink | None = None
+
     def open(self, settings: StdoutSettings) -> StdoutSink:
-        return StdoutSink(sys.stdout.fileno())
+        self._last = StdoutSink(sys.stdout.fileno(), self._last.unfinished if self._last else b"")
+        return self._last
 
     def examine(self, settings: StdoutSettings, topics: Sequence[str]) -> Iterable[Finding]:
         return []

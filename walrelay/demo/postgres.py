@@ -1,0 +1,95 @@
+"""An embedded PostgreSQL: made, started and thrown away by the demo. Only a Unix socket leads to it."""
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from walrelay.demo import account, programs
+from walrelay.demo.account import Account
+from walrelay.demo.backstage import Backstage, Child
+from walrelay.errors import Fatal
+from walrelay.source.connect import address, ordinary
+
+# Durability is PostgreSQL's default: fsync and synchronous_commit stay on, so that a commit costs what it costs.
+_SETTINGS = """
+wal_level = logical
+port = 5432
+listen_addresses = ''
+unix_socket_directories = '{directory}'
+unix_socket_permissions = 0700
+shared_buffers = 64MB
+"""
+
+_PATIENCE = 60.0  # seconds; a slow disk takes some for initdb
+
+
+class EmbeddedPostgres:
+    """Making it returns at once; `ready` makes the cluster and starts it, which takes a second."""
+
+    embedded = True
+
+    def __init__(self, backstage: Backstage) -> None:
+        self._backstage = backstage
+        self._account: Account | None = account.unprivileged()
+        self._programs = programs.newest()
+        self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
+
+    def ready(self) -> str:
+        """Its DSN, once it answers."""
+        if self._account is not None:
+            self._programs = self._programs.reachable(self._backstage.home)
+        directory = self._backstage.directory("postgres", self._account)
+        self._initdb(directory)
+        server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
+        dsn = make_conninfo(host=str(directory), port=5432, user="postgres", dbname="postgres")
+        _until_it_answers(server, dsn)
+        return dsn
+
+    def _initdb(self, directory: Path) -> None:
+        options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        initdb = self._start("initdb", ["initdb", "-D", directory / "data", *options], directory, signal.SIGKILL)
+        if initdb.wait() != 0:
+            raise initdb.failure("failed")
+        with (directory / "data" / "postgresql.conf").open("a") as file:
+            file.write(_SETTINGS.format(directory=directory))
+
+    def _start(self, name: str, command: Sequence[str | Path], directory: Path, last: signal.Signals) -> Child:
+        program, *arguments = command
+        return self._backstage.start(
+            name,
+            [self._programs.bin / program, *arguments],
+            last_signal=last,
+            account=self._account,
+            directory=directory,
+        )
+
+
+class OwnPostgres:
+    """The user's."""
+
+    embedded = False
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self.name = f"your PostgreSQL at {address(dsn)}"
+
+    def ready(self) -> str:
+        ordinary(self._dsn).close()
+        return self._dsn
+
+
+def _until_it_answers(server: Child, dsn: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while server.running:
+        try:
+            psycopg.connect(dsn).close()
+            return
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise Fatal(f"PostgreSQL did not answer within {_PATIENCE:g} s: {error}") from error
+        time.sleep(0.02)
+    raise server.failure("ended while starting")
