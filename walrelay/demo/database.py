@@ -115,17 +115,16 @@ def _remove_leftovers(catalog: Catalog, settings: Settings) -> None:
             f"slot {slot.name!r} is in use by PID {slot.active_pid}: a demo is running on this server",
             hint="Wait until it has ended.",
         )
+    if slot is not None and slot.database != catalog.value("SELECT current_database()"):
+        raise Fatal(
+            f"slot {slot.name!r} is there already, of database {slot.database}",
+            hint="If a demo was killed there, the next one on that database removes it.",
+        )
     if catalog.value("SELECT obj_description(to_regnamespace('walrelay_demo'), 'pg_namespace')") == _MARK:
         _remove(settings, with_schema=False)
-    elif slot is not None:
+    elif slot is not None or catalog.rows(_TAKEN):
         raise Fatal(
-            f"there is a slot {slot.name!r}, of database {slot.database}",
-            hint=f"If a demo left it there, run `walrelay demo` on that database once more, or drop the slot:"
-            f" SELECT pg_drop_replication_slot('{slot.name}');",
-        )
-    elif catalog.rows(_TAKEN):
-        raise Fatal(
-            "the database has a schema or a publication walrelay_demo that no demo made",
+            "the database has a slot, a schema or a publication walrelay_demo that no demo made",
             hint="The demo needs that name for itself: use another database, or drop them.",
         )
 

@@ -134,7 +134,7 @@ def _summary(result: Result) -> Panel:
     rows.add_row("", "")
     rows.add_row(
         Text(f"{latency.p50:.1f} ms", "bold cyan"),
-        f"p50 from COMMIT to the consumer   [dim]p99 {latency.p99:.1f} ms, slowest {latency.max:.1f} ms[/]",
+        f"from COMMIT to the consumer: p50   [dim]p99 {latency.p99:,.1f} ms, slowest {latency.max:,.1f} ms[/]",
     )
     rows.add_row(Text(f"{result.events_per_second:,.0f}", "bold cyan"), "events a second")
     verdict = "[bold green]Everything committed arrived[/]" if result.kept else "[bold red]The promise was broken[/]"
