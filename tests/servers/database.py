@@ -12,6 +12,24 @@ from tests.servers.ports import LOOPBACK
 from tests.servers.proxy import Proxy
 from tests.servers.waiting import wait_until
 
+_EMPTYING = """
+DO $$
+DECLARE
+    statement text;
+BEGIN
+    SET LOCAL lock_timeout = '10s';
+    FOR statement IN
+        SELECT format('DROP PUBLICATION %I', pubname) FROM pg_publication
+        UNION ALL
+        SELECT format('DROP SCHEMA %I CASCADE', nspname) FROM pg_namespace
+        WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+    CREATE SCHEMA public;
+END $$
+"""
+
 Params = Sequence[Any] | dict[str, Any]
 
 
@@ -38,8 +56,18 @@ class Database:
 
     def drop(self) -> None:
         """End every backend and walsender on the database, drop its slots, drop it."""
-        wait_until(self._drop_slots, 10, f"the slots of {self.name} to be dropped", ignoring=psycopg.Error)
+        self.drop_slots()
         self.server.drop_database(self.name)
+
+    def empty(self) -> None:
+        """As if it were new, in a tenth of the time: without slots, publications, schemas and settings."""
+        self.drop_slots()
+        self.execute(_EMPTYING)
+        self.server.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(self.name)).as_string())
+
+    def drop_slots(self) -> None:
+        """End the database's walsenders and drop its slots."""
+        wait_until(self._drop_slots, 10, f"the slots of {self.name} to be dropped", ignoring=psycopg.Error)
 
     def _drop_slots(self) -> bool:
         self.server.execute(

@@ -1,0 +1,118 @@
+"""A broker in the test's hands: what it was offered, what it made durable, and when it says so."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import inf
+from threading import Event
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from walrelay.errors import Retryable
+from walrelay.model import Finding, Message, Receipt
+
+KIND = "recording"
+
+
+class Killed(BaseException):
+    """The relay's process died on the spot: nothing is settled, confirmed or said good-bye to."""
+
+
+class Broker:
+    """Outlives the runs of a relay. Cruel: what has no receipt when a run ends is lost, as it is for the relay."""
+
+    def __init__(self) -> None:
+        self.offered: list[Message] = []
+        self.durable: list[Message] = []
+        self.capacity = inf
+        """How many messages a sink takes without a receipt for them."""
+        self._grants = inf
+        self._breaks = inf
+        self._death: type[BaseException] = Retryable
+        self._open = Event()
+        self._open.set()
+
+    def withhold(self) -> None:
+        """No receipts until `release` or `grant`."""
+        self._grants = 0
+        self._open.clear()
+
+    def grant(self, receipts: int) -> None:
+        """So many receipts, in the messages' order, and no more."""
+        self._grants = receipts
+        self._open.set()
+
+    def release(self) -> None:
+        """Room and receipts for all."""
+        self.capacity = self._grants = inf
+        self._open.set()
+
+    def break_after(self, messages: int, death: type[BaseException] = Retryable) -> None:
+        """The publish after so many more messages ends the run, once."""
+        self._breaks, self._death = len(self.offered) + messages, death
+
+    def offer(self, message: Message) -> None:
+        if len(self.offered) >= self._breaks:
+            self._breaks = inf
+            raise self._death("the test's broker is gone")
+        self.offered.append(message)
+
+    def acknowledge(self, waiting: Sequence[Message], timeout: float) -> int:
+        """How many of the messages that wait become durable now."""
+        if waiting and not self._grants:
+            self._open.wait(timeout)
+        count = int(min(len(waiting), self._grants))
+        self._grants -= count
+        if not self._grants:
+            self._open.clear()
+        self.durable.extend(waiting[:count])
+        return count
+
+
+class _Sink:
+    """One connection to the broker: implements `walrelay.publish.Sink`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiting: list[tuple[int, Message]] = []
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if len(self._waiting) >= self._broker.capacity:
+            return False
+        self._broker.offer(message)
+        self._waiting.append((ticket, message))
+        return True
+
+    def receipts(self, timeout: float) -> Iterable[Receipt]:
+        count = self._broker.acknowledge([message for _, message in self._waiting], timeout)
+        settled = Counter(ticket for ticket, _ in self._waiting[:count])
+        del self._waiting[:count]
+        return [Receipt(ticket, messages) for ticket, messages in settled.items()]
+
+    def flush(self, timeout: float) -> None:
+        pass
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+    def trouble(self) -> str:
+        return ""
+
+
+class RecordingSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    broker: Broker
+
+
+class _Plugin:
+    settings = RecordingSettings
+
+    def open(self, settings: Any) -> _Sink:
+        return _Sink(settings.broker)
+
+    def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
+        return []
+
+
+plugin = _Plugin()

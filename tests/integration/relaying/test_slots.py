@@ -1,0 +1,139 @@
+"""A slot that may not be read, or not now: what the relay says, and that it never passes over anything."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.relaying.harness import Outbox, Watcher
+from tests.integration.relaying.ways import PGOUTPUT
+from tests.servers.database import Database, Postgres
+from tests.servers.postgres import PostgresServer
+from walrelay import compose
+from walrelay.errors import Fatal
+
+PLUGINS = {"pgoutput": "wal2json", "wal2json": "pgoutput"}
+
+
+def make_slot(outbox: Outbox, plugin: str | None = None, database: Database | None = None) -> None:
+    (database or outbox.database).execute(
+        "SELECT pg_create_logical_replication_slot(%s, %s)",
+        [outbox.settings.source.slot, plugin or outbox.settings.source.plugin],
+    )
+
+
+def test_a_missing_slot_stops_the_relay_and_is_not_made(outbox: Outbox) -> None:
+    slot = outbox.settings.source.slot
+    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+    outbox.write(1)
+    error = outbox.failure()
+    assert f"{slot!r} does not exist" in str(error)
+    assert "have not been published" in error.hint
+    assert slot not in outbox.database.server.slots()
+
+
+def test_a_slot_of_another_plugin_is_refused(outbox: Outbox, postgres: Postgres) -> None:
+    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
+    other = PLUGINS[outbox.settings.source.plugin] if postgres.has_wal2json else "test_decoding"
+    make_slot(outbox, other)
+    error = outbox.failure()
+    assert f"was made for {other}" in str(error)
+    assert f"source.plugin to {other}" in error.hint
+
+
+def test_a_slot_of_another_database_is_refused(outbox: Outbox, postgres: Postgres) -> None:
+    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
+    elsewhere = postgres.create_database()
+    try:
+        make_slot(outbox, database=elsewhere)
+        error = outbox.failure()
+        assert f"database {elsewhere.name!r}" in str(error)
+        assert "source.dsn" in error.hint
+    finally:
+        elsewhere.drop()
+
+
+def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[compose.Runs] = []
+    run = compose.Runs.run
+
+    def counted(runs: compose.Runs, stop: Callable[[], bool]) -> None:
+        attempts.append(runs)
+        run(runs, stop)
+
+    monkeypatch.setattr(compose.Runs, "run", counted)
+    second = outbox.under()
+    with outbox.relay() as first:
+        outbox.write(1)
+        assert outbox.values(first) == [b"1"]
+        with second.relay() as relay:
+            relay.wait_until(lambda: len(attempts) >= 5, "the second relay to try again and again")
+            pid = outbox.slot("active_pid")
+            assert [str(pid) in said for said in second.watcher.retries] == [True]
+            first.stop()
+            outbox.write(2)
+            assert second.values(relay) == [b"1", b"2"]
+
+
+def test_a_slot_that_was_moved_behind_the_relays_back_is_refused(outbox: Outbox) -> None:
+    _refuses_after(outbox, "SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
+
+
+def test_a_slot_that_was_made_anew_behind_the_relays_back_is_refused(outbox: Outbox) -> None:
+    _refuses_after(
+        outbox,
+        "SELECT pg_drop_replication_slot('{slot}')",
+        "SELECT pg_create_logical_replication_slot('{slot}', '{plugin}')",
+    )
+
+
+def _refuses_after(outbox: Outbox, *statements: str) -> None:
+    """Between two connections of one process; a new process cannot know."""
+    runs = compose.Runs(outbox.settings, Watcher())
+    outbox.write(1)
+    runs.run(lambda: bool(outbox.broker.durable))
+    before = outbox.confirmed
+    outbox.write(2)
+    for statement in statements:
+        source = outbox.settings.source
+        outbox.database.execute(statement.format(slot=source.slot, plugin=source.plugin))
+    with pytest.raises(Fatal, match=f"walrelay confirmed only {before}") as caught:
+        runs.run(lambda: False)
+    assert "still in the outbox table" in caught.value.hint
+    assert [message.value for message in outbox.broker.offered] == [b"1"]
+
+
+@pytest.mark.parametrize("way", PGOUTPUT)
+@pytest.mark.parametrize("server", ["postgres", "postgres18"])
+def test_a_publication_made_after_the_slot_stops_the_relay_before_anything_is_confirmed(
+    request: pytest.FixtureRequest, server: str, way: str
+) -> None:
+    """Up to PostgreSQL 17 the server refuses; since 18 it passes over the rows with a warning."""
+    running: Postgres | PostgresServer = request.getfixturevalue(server)
+    database = running.create_database()
+    try:
+        outbox = Outbox(database, way)
+        outbox.init()
+        database.execute("DROP PUBLICATION walrelay")
+        database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
+        make_slot(outbox)
+        outbox.write(1)
+        database.execute("CREATE PUBLICATION walrelay FOR TABLE outbox WITH (publish = 'insert')")
+        outbox.write(2)
+        before = outbox.confirmed
+        error = outbox.failure()
+        assert "publication" in str(error)
+        assert "walrelay drop" in error.hint
+        assert outbox.confirmed == before
+        assert outbox.broker.offered == []
+    finally:
+        database.drop()
+
+
+def test_a_walsender_that_is_ended_is_replaced_and_nothing_is_lost_or_repeated(outbox: Outbox) -> None:
+    with outbox.relay() as relay:
+        for number in range(1, 4):
+            outbox.write(number)
+            assert outbox.values(relay) == [b"%d" % n for n in range(1, number + 1)]
+            relay.confirms(outbox.end_of_wal())
+            outbox.database.server.execute("SELECT pg_terminate_backend(%s)", [outbox.slot("active_pid")])
+            relay.streams(times=number + 1)

@@ -1,0 +1,92 @@
+"""The broker stalls: the database does not notice, for as long as it must not."""
+
+from collections import Counter
+from time import monotonic
+from typing import Any
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.integration.relaying.harness import Outbox, relaying
+from tests.servers.postgres import PostgresServer
+from tests.servers.waiting import wait_until
+from walrelay.source.stream import Stream
+
+
+def pile_up(outbox: Outbox) -> None:
+    """More than the sockets between server and relay hold; compressed in the WAL, and sent in full."""
+    for _ in range(30):
+        outbox.database.execute(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload)"
+            " SELECT 'order', n::text, 'big', to_jsonb(repeat('x', 100000)) FROM generate_series(1, 10) n"
+        )
+
+
+def seconds_pass(seconds: float) -> None:
+    """The one thing to wait for here is that nothing happens."""
+    since = monotonic()
+    wait_until(lambda: monotonic() - since > seconds, 2 * seconds, f"{seconds} s to pass")
+
+
+def test_a_stall_longer_than_wal_sender_timeout_does_not_cost_the_connection(every_way: list[Outbox]) -> None:
+    dsn = make_conninfo(every_way[0].database.dsn, options="-c wal_sender_timeout=1500ms")
+    outboxes = [outbox.under(source={"dsn": dsn}) for outbox in every_way]
+    pile_up(outboxes[0])
+    for outbox in outboxes:
+        outbox.broker.capacity = 3
+        outbox.broker.withhold()
+    with relaying(outboxes) as relays:
+        for relay in relays:
+            relay.offers(3)
+        pids = [outbox.slot("active_pid") for outbox in outboxes]
+        seconds_pass(4)
+        assert [outbox.slot("active_pid") for outbox in outboxes] == pids
+        for outbox, relay in zip(outboxes, relays, strict=True):
+            outbox.broker.release()
+            assert len(outbox.messages(relay)) == 300
+        assert [outbox.slot("active_pid") for outbox in outboxes] == pids
+    assert [outbox.watcher.retries for outbox in outboxes] == [[]] * len(outboxes)
+
+
+def test_a_broker_without_receipts_costs_few_status_updates(
+    every_way: list[Outbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While write and flush are both behind, the server asks at every turn; answering each time makes a storm."""
+    sent: list[Stream] = []
+    send = Stream._send
+
+    def counted(stream: Stream, *arguments: Any, **options: Any) -> bool:
+        sent.append(stream)
+        return send(stream, *arguments, **options)
+
+    monkeypatch.setattr(Stream, "_send", counted)
+    for outbox in every_way:
+        outbox.broker.withhold()
+    with relaying([outbox.under(shutdown_timeout=0) for outbox in every_way]) as relays:
+        every_way[0].write(1)
+        for relay in relays:
+            relay.offers(1)
+        seconds_pass(3)
+        assert len(Counter(sent)) == len(every_way)
+        assert max(Counter(sent).values()) < 10
+
+
+def test_a_relay_that_may_not_read_lets_go_before_it_holds_up_a_checkpoint_for_long(
+    own_server: PostgresServer, own_outbox: Outbox
+) -> None:
+    """The checkpointer waits for the walsender of a slot it gives up; the slot is lost, and that is said."""
+    pile_up(own_outbox)
+    own_outbox.broker.capacity = 3
+    own_outbox.broker.withhold()
+    own_server.configure(max_slot_wal_keep_size="16MB")
+    try:
+        with own_outbox.under(source={"pause_limit": 2}).relay() as relay:
+            relay.offers(3)
+            for _ in range(5):
+                own_server.execute("SELECT pg_logical_emit_message(false, 'filling', ''), pg_switch_wal()")
+            since = monotonic()
+            own_server.execute("CHECKPOINT")
+            assert monotonic() - since < 2 + 2
+            assert "cannot be read any more" in str(relay.failure())
+    finally:
+        own_server.configure(max_slot_wal_keep_size=None)
