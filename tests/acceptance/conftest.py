@@ -1,0 +1,78 @@
+"""Fixtures of the acceptance tests: deployments, whose relays end with the test and must have logged JSON only."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.acceptance.deployment import Deployment
+from tests.servers import choose
+from tests.servers.choose import Machine
+from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
+from tests.servers.topics import Kafka
+
+
+class Deploy(Protocol):
+    """Makes a deployment; the keywords are sections of the settings, to be merged with what tests need."""
+
+    def __call__(self, database: Database, kafka: Kafka, topic: str, **sections: Any) -> Deployment: ...
+
+
+class Measured(Protocol):
+    """Notes a number for the end of the session and the JUnit report."""
+
+    def __call__(self, name: str, value: object) -> None: ...
+
+
+@pytest.fixture
+def measured(record_property: Measured) -> Measured:
+    return lambda name, value: record_property(name, str(value))
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Iterator[Deploy]:
+    deployments: list[Deployment] = []
+
+    def make(database: Database, kafka: Kafka, topic: str, **sections: Any) -> Deployment:
+        deployments.append(Deployment(tmp_path, database, kafka, topic, **sections))
+        return deployments[-1]
+
+    yield make
+    relays = [relay for deployment in deployments for relay in deployment.relays]
+    for relay in relays:
+        if relay.running:
+            relay.kill()
+    # A traceback, or a library that writes to stderr by itself, breaks whatever collects the log.
+    assert [line for relay in relays for line in relay.not_json] == []
+
+
+@pytest.fixture(scope="module")
+def modules_kafka(machine: Machine) -> Iterator[KafkaServer]:
+    """A broker that the tests of a module stop and start, each on its own topics."""
+    try:
+        jars = choose.kafka_jars(machine)
+    except choose.Missing as missing:
+        choose.give_up(missing)
+    with KafkaServer(jars) as server:
+        yield server
+
+
+@pytest.fixture
+def broker(modules_kafka: KafkaServer) -> KafkaServer:
+    """It runs, whatever the test before did to it."""
+    modules_kafka.start()
+    return modules_kafka
+
+
+@pytest.fixture
+def deployment(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
+    """On the shared servers, with the default settings."""
+    return deploy(database, kafka, topic)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"measured {name}: {value}")

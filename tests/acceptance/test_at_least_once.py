@@ -1,0 +1,69 @@
+"""At least once, in commit order, whatever dies: each test ends in `assert_delivered`."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker
+from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import StopMode
+from tests.servers.topics import Kafka
+
+KILLS = 24
+
+
+def test_kill_9_of_the_relay_at_random_moments_loses_and_reorders_nothing(
+    deployment: Deployment, measured: Measured
+) -> None:
+    rng = random.Random(20)
+    with Writers(deployment.database, seed=20) as writers:
+        for _ in range(KILLS):
+            relay = deployment.launch()
+            if rng.random() < 0.75:  # else it may die while it starts
+                relay.wait_for("streaming")
+            relay.lives_for(rng.uniform(0, 0.7))
+            relay.kill()
+    deployment.start()
+    deployment.catch_up()
+    measured(f"after {KILLS} kills of the relay", assert_delivered(deployment, writers))
+
+
+@pytest.mark.parametrize("end", [KafkaServer.stop, KafkaServer.kill], ids=["stopped", "killed"])
+def test_a_broker_that_goes_and_comes_back_gets_everything_once(
+    deploy: Deploy, database: Database, broker: KafkaServer, end: Callable[[KafkaServer], None]
+) -> None:
+    deployment = deploy(database, broker, broker.create_topic(partitions=3))
+    relay = deployment.start()
+    with Writers(database, seed=21) as writers:
+        for _ in range(2):
+            writers.wait_for_more(300)
+            end(broker)
+            writers.wait_for_more(300)
+            broker.start()
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    assert len(relay.events("streaming")) == 1, "the producer retries by itself; there is no need for a new run"
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_postgres_restarted_under_load_loses_and_reorders_nothing(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, mode: StopMode, measured: Measured
+) -> None:
+    server = private_postgres()
+    deployment = deploy(server.create_database(), kafka, topic)
+    relay = deployment.start()
+    with Writers(deployment.database, seed=22) as writers:
+        for restarts in range(1, 4):
+            writers.wait_for_more(300)
+            server.restart(mode, timeout=10)
+            relay.wait_for("streaming", more_than=restarts)
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    measured(f"after 3 {mode} restarts of PostgreSQL", assert_delivered(deployment, writers))

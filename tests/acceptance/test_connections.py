@@ -1,0 +1,119 @@
+"""The way to PostgreSQL breaks: cut, stalled and half-open connections lose and reorder nothing."""
+
+import re
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker, ProxyMaker
+from tests.servers.database import Database
+from tests.servers.proxy import Proxy
+from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
+
+CUTS = 10
+
+SILENCE = "PostgreSQL has been silent for 2 s|no answer within 2 s"
+"""What a relay says of a dead connection: of the one that streams, or of the one that asks the catalog."""
+
+
+@pytest.fixture
+def impatient(private_postgres: PostgresMaker) -> Database:
+    """A server that soon lets go of a walsender whose client says nothing."""
+    return private_postgres(wal_sender_timeout="5s").create_database()
+
+
+@pytest.fixture
+def way(impatient: Database, proxy: ProxyMaker) -> Proxy:
+    """The relay's only way to that server; the writers have one of their own."""
+    return proxy(impatient.server.port)
+
+
+@pytest.fixture
+def deployment(deploy: Deploy, impatient: Database, way: Proxy, kafka: Kafka, topic: str) -> Deployment:
+    dsn = make_conninfo(impatient.through(way), connect_timeout=2)
+    source = {"dsn": dsn, "receive_timeout": 2, "publication_check_interval": 0.1}
+    return deploy(impatient, kafka, topic, source=source)
+
+
+def test_a_connection_cut_again_and_again_loses_and_reorders_nothing(
+    deployment: Deployment, way: Proxy, measured: Measured
+) -> None:
+    relay = deployment.start()
+    with Writers(deployment.database, seed=30) as writers:
+        for cuts in range(1, CUTS + 1):
+            writers.wait_for_more(100)
+            way.cut()
+            relay.wait_for("streaming", more_than=cuts)
+    deployment.catch_up()
+    measured(f"after {CUTS} cut connections", assert_delivered(deployment, writers))
+
+
+def test_a_stalled_connection_goes_on_where_it_stopped(deployment: Deployment, way: Proxy) -> None:
+    relay = deployment.start()
+    with Writers(deployment.database, seed=31) as writers:
+        writers.wait_for_more(100)
+        way.stall()
+        writers.wait_for_more(500)
+        way.resume()
+        writers.wait_for_more(100)
+    deployment.catch_up()
+    assert assert_delivered(deployment, writers).duplicates == 0
+    assert len(relay.events("streaming")) == 1
+
+
+def test_a_half_open_connection_is_noticed_and_its_slot_waited_for(deployment: Deployment, way: Proxy) -> None:
+    relay = deployment.start()
+    dead = deployment.slot.pid
+    with Writers(deployment.database, seed=32) as writers:
+        writers.wait_for_more(100)
+        way.half_open()
+        way.resume()  # for new connections; the walsender of the old one lives until wal_sender_timeout
+        assert re.search(SILENCE, relay.wait_for("retrying")["cause"])
+        relay.wait_for("retrying", containing=f"in use by PID {dead}; waiting for it")
+        relay.wait_for("streaming", more_than=1)
+    deployment.catch_up()
+    assert_delivered(deployment, writers)
+
+
+def test_a_network_that_swallows_everything_is_tried_until_it_works_again(deployment: Deployment, way: Proxy) -> None:
+    relay = deployment.start()
+    with Writers(deployment.database, seed=33) as writers:
+        writers.wait_for_more(100)
+        way.half_open()
+        assert re.search(SILENCE, relay.wait_for("retrying")["cause"])
+        accepted = way.accepted
+        wait_until(lambda: way.accepted > accepted + 1, 30, "a second try after one that was swallowed")
+        way.resume()
+        relay.wait_for("streaming", more_than=1, timeout=30)
+    deployment.catch_up()
+    assert_delivered(deployment, writers)
+
+
+def test_a_half_open_connection_is_noticed_while_only_other_tables_are_written(
+    deployment: Deployment, way: Proxy
+) -> None:
+    """Then the relay asks the catalog, on a second connection, whether the outbox is still published."""
+    relay = deployment.start()
+    with deployment.database.connect() as other:
+        other.execute("CREATE TABLE other (n int)")
+        half_open = False
+
+        def noticed() -> bool:
+            nonlocal half_open
+            other.execute("INSERT INTO other SELECT generate_series(1, 1000)")
+            if not half_open and deployment.slot.confirmed > started:
+                way.half_open()
+                way.resume()
+                half_open = True
+            return len(relay.events("streaming")) > 1
+
+        started = deployment.slot.confirmed
+        wait_until(noticed, 30, "the relay to connect anew")
+    deployment.write("{}")
+    deployment.catch_up()
+    assert_delivered(deployment)

@@ -1,0 +1,54 @@
+"""How the process ends and what it says: exit codes, hints, and never a traceback."""
+
+import pytest
+
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.conftest import PostgresMaker, ProxyMaker
+from tests.servers.topics import Kafka
+
+
+def test_postgres_out_of_reach_is_retried_with_a_line_and_no_traceback(
+    deploy: Deploy, private_postgres: PostgresMaker, proxy: ProxyMaker, kafka: Kafka, topic: str
+) -> None:
+    server = private_postgres()
+    database, way = server.create_database(), proxy(server.port)
+    deployment = deploy(database, kafka, topic, source={"dsn": database.through(way)})
+    way.refuse()
+    relay = deployment.launch()
+    retrying = relay.wait_for("retrying")
+    assert f"no connection to PostgreSQL at {way.address}/{database.name}" in retrying["cause"]
+    assert 0 < retrying["pause"] <= 1
+    way.resume()
+    relay.wait_for("streaming")
+    relay.stop()
+
+
+def test_an_option_that_librdkafka_does_not_know_is_fatal_with_a_hint(deployment: Deployment) -> None:
+    deployment.write_settings(sink={"options": {"no.such.option": "1"}})
+    relay = deployment.launch()
+    assert relay.wait() == 1
+    (fatal,) = relay.events("fatal")
+    assert "no.such.option" in fatal["error"]
+    assert "sink.options" in fatal["hint"]
+
+
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"sink": {"options": {"acks": 1}}}, "acks=all is what makes a message durable"),
+        ({"sink": {"kind": "pigeon"}}, "there is no sink of kind 'pigeon'"),
+        ({"source": {"slott": "x"}}, "source: unknown key 'slott'; did you mean 'slot'?"),
+    ],
+)
+def test_settings_that_cannot_be_used_end_with_2_and_a_line_that_says_where(
+    deployment: Deployment, section: dict[str, dict[str, object]], complaint: str
+) -> None:
+    deployment.write_settings(**section)
+    relay = deployment.launch()
+    assert relay.wait() == 2
+    said = "".join(relay.not_json)
+    relay.not_json.clear()  # how the log is to be written is not known yet
+    assert complaint in said
+    assert f"{deployment.config}:" in said
+    assert "Traceback" not in said

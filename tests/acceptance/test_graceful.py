@@ -1,0 +1,101 @@
+"""A graceful stop settles, confirms and leaves: nothing is sent twice, and it takes no longer than it may."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
+from tests.servers.waiting import wait_until
+
+RESTARTS = 6
+LARGE = 100_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_graceful_restart_under_load_repeats_nothing(deployment: Deployment, number: signal.Signals) -> None:
+    rng = random.Random(number)
+    with Writers(deployment.database, seed=number) as writers:
+        for _ in range(RESTARTS):
+            relay = deployment.start()
+            relay.lives_for(rng.uniform(0, 0.5))
+            relay.send(number)
+            assert relay.wait() == 0
+            assert relay.wait_for("stopped")["unsettled"] == 0
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def test_a_graceful_stop_in_the_middle_of_a_large_transaction_repeats_nothing(deployment: Deployment) -> None:
+    deployment.write_rows(LARGE)
+    deployment.write("{}")
+    relay = deployment.start()
+    before = deployment.slot.confirmed
+    wait_until(lambda: len(deployment.delivered()) > 1000, 20, "the first of the large transaction to arrive")
+    assert deployment.slot.confirmed == before, "the large transaction was over before the test began"
+    relay.stop()
+    assert relay.wait_for("stopped")["unsettled"] == 0
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment).duplicates == 0
+
+
+def test_a_graceful_stop_between_large_transactions_repeats_nothing(deployment: Deployment) -> None:
+    """The server is in the middle of sending the second when the end of the first is to be confirmed."""
+    deployment.write_rows(LARGE // 2)
+    end_of_first = deployment.position()
+    deployment.write_rows(LARGE * 2)
+    relay = deployment.start()
+    wait_until(lambda: len(deployment.delivered()) > 1000, 20, "the first of the large transaction to arrive")
+    relay.stop()
+    assert relay.wait_for("stopped")["unsettled"] == 0
+    assert deployment.slot.confirmed >= end_of_first
+    arrived = len(deployment.delivered())
+    assert arrived == LARGE // 2, "the second was already being published; nothing can be said"
+    deployment.start()
+    deployment.catch_up(60)
+    assert assert_delivered(deployment).duplicates == 0
+
+
+def test_a_stop_while_the_broker_is_away_ends_in_time_and_loses_nothing(
+    deploy: Deploy, database: Database, broker: KafkaServer
+) -> None:
+    deployment = deploy(database, broker, broker.create_topic(partitions=3), shutdown_timeout=2)
+    relay = deployment.start()
+    with Writers(database, seed=40) as writers:
+        writers.wait_for_more(200)
+        broker.stop()
+        writers.wait_for_more(200)
+    relay.wait_for("stalled")
+    asked = time.monotonic()
+    relay.send(signal.SIGTERM)
+    assert relay.wait() == 0
+    assert time.monotonic() - asked < 2 + 4
+    assert relay.wait_for("stopped")["unsettled"] > 0
+    broker.start()
+    deployment.start()
+    deployment.catch_up()
+    assert_delivered(deployment, writers)
+
+
+def test_a_second_signal_ends_at_once(deploy: Deploy, database: Database, broker: KafkaServer) -> None:
+    deployment = deploy(database, broker, broker.create_topic())
+    relay = deployment.start()
+    broker.stop()
+    deployment.write("{}")
+    relay.wait_for("stalled")
+    relay.send(signal.SIGTERM)
+    relay.wait_for("stopping", containing='"unsettled": 1')
+    relay.send(signal.SIGINT)
+    assert relay.wait(5) == -signal.SIGINT
+    broker.start()
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment).events == 1

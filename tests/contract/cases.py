@@ -1,0 +1,162 @@
+"""The sinks that the contract is tested on, each with its broker: how to open one, break it and see what arrived."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from tests.servers.kafka import KafkaServer
+from walrelay.model import Message
+from walrelay.publish import Sink, load
+from walrelay.sinks.memory import MemorySink
+from walrelay.sinks.stdout import StdoutSink
+
+
+class Arrived(NamedTuple):
+    """A message as a consumer sees it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class Case(Protocol):
+    """A sink and its broker. `topic` has several partitions where there are such."""
+
+    topic: str
+
+    def open(self, *, room: int = 10_000) -> Sink:
+        """A new sink with room for about so many messages; the test closes it."""
+        ...
+
+    def hold(self) -> None:
+        """From now on the broker takes nothing, and says nothing."""
+        ...
+
+    def release(self) -> None:
+        """The broker goes on."""
+        ...
+
+    def arrived(self) -> list[Arrived]:
+        """What consumers have got so far, each key's messages in their order."""
+        ...
+
+
+class MemoryCase:
+    """Always has room and never fails; it is tested for the rest of the contract."""
+
+    topic = "any"
+
+    def open(self, *, room: int = 10_000) -> Sink:
+        self._sink = MemorySink(keep=100_000)
+        return self._sink
+
+    def hold(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def arrived(self) -> list[Arrived]:
+        return [Arrived(message.key, message.value, message.headers) for message in self._sink.messages]
+
+
+class StdoutCase:
+    """A pipe with a reader that can stop reading. `room` is the sink's own affair: bytes, not messages."""
+
+    topic = "any"
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        self._last: StdoutSink | None = None
+        self._read = bytearray()
+        self._going_on = threading.Event()
+        self._going_on.set()
+        self._thread = threading.Thread(target=self._listen, name="reader", daemon=True)
+        self._thread.start()
+
+    def open(self, *, room: int = 10_000) -> Sink:
+        self._last = StdoutSink(self._writer, self._last.unfinished if self._last else b"")
+        return self._last
+
+    def hold(self) -> None:
+        self._going_on.clear()
+
+    def release(self) -> None:
+        self._going_on.set()
+
+    def arrived(self) -> list[Arrived]:
+        """Closes the pipe: nothing can be written afterwards."""
+        self.close()
+        lines = [json.loads(line) for line in self._read.splitlines()]
+        return [Arrived(_bytes(line["key"]), _bytes(line["value"]), _headers(line)) for line in lines]
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._going_on.set()
+            os.close(self._writer)
+            self._thread.join(10)
+            os.close(self._reader)
+
+    def _listen(self) -> None:
+        while True:
+            self._going_on.wait()
+            if not (data := os.read(self._reader, 4096)):
+                return
+            self._read += data
+
+
+class KafkaCase:
+    """A broker of its own, which is held by stopping its process."""
+
+    def __init__(self, broker: KafkaServer) -> None:
+        self.broker = broker
+        self.topic = broker.create_topic(partitions=3)
+
+    def open(self, *, room: int = 10_000, **options: Any) -> Sink:
+        plugin = load("kafka")
+        return plugin.open(
+            plugin.settings(bootstrap_servers=self.broker.bootstrap_servers, max_queued_messages=room, options=options)
+        )
+
+    def hold(self) -> None:
+        os.kill(self.broker.pid, signal.SIGSTOP)
+
+    def release(self) -> None:
+        os.kill(self.broker.pid, signal.SIGCONT)
+
+    def arrived(self) -> list[Arrived]:
+        return [Arrived(got.key, got.value, got.headers) for got in self.broker.read_all(self.topic)]
+
+
+@contextmanager
+def held(case: Case) -> Iterator[None]:
+    """The broker takes nothing inside the block."""
+    case.hold()
+    try:
+        yield
+    finally:
+        case.release()
+
+
+def message(case: Case, number: int, *, key: str = "a", size: int = 0) -> Message:
+    """The number is the message's value, padded to `size`."""
+    value = str(number).rjust(size, "x").encode()
+    headers: list[tuple[str, bytes | None]] = [("id", str(number).encode()), ("position", b"0/1:0")]
+    return Message(case.topic, key.encode(), value, headers, 1_700_000_000_000)
+
+
+def numbers(arrived: list[Arrived], key: str = "a") -> list[int]:
+    """The numbers of the messages of that key, in the order they arrived in."""
+    return [int((got.value or b"").lstrip(b"x")) for got in arrived if got.key == key.encode()]
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def _headers(line: dict[str, Any]) -> list[tuple[str, bytes | None]]:
+    return [(name, _bytes(value)) for name, value in line["headers"]]
