@@ -71,6 +71,6 @@ class Reader(Thread):
 
 
 def _arrived(message: Message, at_ns: int) -> Arrived:
-    headers = dict(message.headers() or [])
+    headers: dict[str, Any] = dict(message.headers() or [])
     key, value = message.key() or b"", message.value() or b""
     return Arrived(headers["id"].decode(), key.decode(), json.loads(value)["step"], at_ns)

@@ -167,9 +167,8 @@ class KafkaSink:
 
 
 def _message(delivered: Delivered) -> Message:
-    """The message of a delivery report, as far as the report has it."""
-    headers: list[tuple[str, bytes | None]] = list(delivered.headers() or [])
-    return Message(delivered.topic() or "", delivered.key(), delivered.value(), headers, 0)
+    """The message of a delivery report, as far as the report has it: without headers."""
+    return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
 
 
 def _error(cause: KafkaException) -> KafkaError:
