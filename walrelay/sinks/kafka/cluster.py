@@ -50,8 +50,9 @@ class Cluster:
         self._options = {name: value for name, value in settings.client_options().items() if name != "debug"}
         self._complaints: list[KafkaError] = []
         own = {name: self._options[name] for name in settings.options if name in self._options}
-        asked: dict[str, Any] = {**own, "bootstrap.servers": settings.bootstrap_servers, **_QUIET}
-        self._admin = AdminClient({**asked, "error_cb": self._complaints.append})
+        options: dict[str, Any] = {**own, "bootstrap.servers": settings.bootstrap_servers, **_QUIET}
+        options["error_cb"] = self._complaints.append
+        self._admin = AdminClient(options)
 
     def reach(self) -> tuple[dict[int, str], list[str]]:
         """The brokers' addresses by id, and the topics that may be seen. Unreachable after ten seconds at most."""
