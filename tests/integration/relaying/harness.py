@@ -25,6 +25,9 @@ from walrelay.source.catalog import Catalog
 PATIENCE = 20.0
 
 
+_SENTINELS = "sentinels"  # their topic
+
+
 class Watcher(Observer):
     """Remembers what it was told, besides progress."""
 
@@ -102,8 +105,8 @@ class Outbox:
         return [message.value for message in self.messages(relay)]
 
     def end_of_wal(self) -> LSN:
-        """Where the next record will be written: at or behind the end of all that is committed by now."""
-        ((lsn,),) = self.database.execute("SELECT pg_current_wal_insert_lsn()::text")
+        """The end of all that is committed by now."""
+        ((lsn,),) = self.database.execute("SELECT pg_current_wal_flush_lsn()::text")
         return LSN.parse(str(lsn))
 
     @property
@@ -203,9 +206,6 @@ def relaying(outboxes: list[Outbox]) -> Iterator[list[Relaying]]:
     """A relay of each of the outboxes."""
     with ExitStack() as stack:
         yield [stack.enter_context(outbox.relay()) for outbox in outboxes]
-
-
-_SENTINELS = "sentinels"
 
 
 def small(**columns: str | None) -> dict[str, Any]:

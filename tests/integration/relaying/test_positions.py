@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from tests.integration.relaying.harness import Outbox, position
+from tests.integration.relaying.ways import need
 from tests.servers.database import Database
 from walrelay.model import Message
 
@@ -25,6 +26,7 @@ def workload(database: Database, outbox: Outbox) -> None:
 
 
 def test_positions_are_the_same_in_every_way_of_reading(database: Database, every_way: list[Outbox]) -> None:
+    need("format1", database.server)
     workload(database, every_way[0])
     read: dict[str, list[Message]] = {}
     for outbox in every_way:

@@ -117,16 +117,17 @@ def test_a_confirmed_transaction_does_not_come_again_and_the_one_right_behind_it
         outbox.write("second", connection=second)
         first.commit()
         border = outbox.end_of_wal()
+        ((start,),) = outbox.database.execute("SELECT pg_current_wal_insert_lsn()::text")
         second.commit()
     broker.grant(1)
     with outbox.under(shutdown_timeout=0).relay() as relay:
         relay.offers(2)
         relay.confirms(border)
-    assert outbox.confirmed == border  # the end of the first commit, where the second one starts
+    assert outbox.confirmed == border  # the end of the first commit
     broker.release()
     with outbox.relay() as relay:
         assert outbox.values(relay) == [b'"first"', b'"second"']
-    assert position(broker.durable[1])[0] == border or outbox.way == "format1"
+    assert str(position(broker.durable[1])[0]) == start or outbox.way == "format1"  # which does not tell it
     assert broker.offered[1] == broker.offered[2] == broker.durable[1]
 
 
