@@ -353,6 +353,31 @@ def test_wal2json_that_is_installed(patient: Patient, database: Database) -> Non
     assert patient.complaints() == []
 
 
+def test_wal2json_on_a_partitioned_outbox(patient: Patient, database: Database) -> None:
+    if not database.server.has_wal2json:
+        give_up(Missing("PostgreSQL with wal2json"))
+    columns = "id uuid, aggregate_type text, aggregate_id text, type text, payload jsonb, headers jsonb, topic text"
+    database.execute(f"CREATE TABLE outbox ({columns}) PARTITION BY HASH (aggregate_id)")
+    patient.settings["source"]["plugin"] = "wal2json"
+    patient.init()
+    complaint = patient.complaint("output plugin")
+    assert complaint.verdict == "problem"
+    assert "is partitioned" in complaint.detail
+    assert complaint.fix == "source.plugin: pgoutput"
+
+
+def test_wal2json_on_a_database_whose_encoding_it_would_print(patient: Patient, database: Database) -> None:
+    if not database.server.has_wal2json:
+        give_up(Missing("PostgreSQL with wal2json"))
+    name = f"{database.name}_latin1"
+    database.server.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    try:
+        patient.settings["source"] |= {"plugin": "wal2json", "dsn": database.server.database(name)}
+        assert "LATIN1" in patient.complaint("output plugin").detail
+    finally:
+        database.server.drop_database(name)
+
+
 def test_wal2json_as_far_as_an_ordinary_role_can_tell(patient: Patient, database: Database, role: MakeRole) -> None:
     if not database.server.has_wal2json:
         give_up(Missing("PostgreSQL with wal2json"))

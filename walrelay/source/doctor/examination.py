@@ -30,7 +30,7 @@ _FIRST: tuple[Question, ...] = (server.version, server.primary)
 _CHAINS: tuple[tuple[Question, ...], ...] = (
     (server.upstream_fixes,),
     (server.wal_level,),
-    (output_plugin.allowed, output_plugin.installed),
+    (output_plugin.allowed, output_plugin.installed, output_plugin.suits),
     (replication.role, limits.senders, replication.connection),
     (limits.slots,),
     (limits.sender_timeout,),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Denied
+from walrelay.source.doctor import table
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.wire.commands import identifier
 
@@ -58,6 +59,19 @@ def installed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             f"this role cannot see whether {expected.plugin} is installed; making the slot will tell",
             expected.walrelay("init"),
         )
+
+
+def suits(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """What the relay refuses at its start: rows that wal2json would spell wrong, or not send under the table's name."""
+    if expected.plugin != "wal2json":
+        return
+    outbox, encoding = table.look(catalog, expected), catalog.server_encoding()
+    if outbox is not None and outbox.kind == "p":
+        detail = f"{expected.name} is partitioned, and wal2json names the partition with each row: none would be found"
+        yield problem(_SUBJECT, detail, "source.plugin: pgoutput")
+    if encoding not in ("UTF8", "SQL_ASCII"):
+        detail = f"wal2json prints text in the database's encoding, which is {encoding}, not in UTF-8"
+        yield problem(_SUBJECT, detail, "source.plugin: pgoutput")
 
 
 def _library_exists(catalog: Catalog, plugin: str) -> bool | None:
