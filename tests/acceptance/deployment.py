@@ -10,7 +10,7 @@ import yaml
 from tests.acceptance.relay_process import WALRELAY, RelayProcess
 from tests.servers.database import Database
 from tests.servers.topics import Kafka, Received
-from tests.servers.waiting import wait_until
+from tests.servers.waiting import NotInTime, wait_until
 from walrelay.lsn import LSN
 
 SLOT = "walrelay"
@@ -91,12 +91,13 @@ class Deployment:
     def catch_up(self, timeout: float = 30) -> None:
         """Returns when the relay has confirmed all that is committed by now."""
         end = wait_until(self.position, timeout, "PostgreSQL to answer", ignoring=psycopg.OperationalError)
-        wait_until(
-            lambda: self.slot.confirmed >= end,
-            timeout,
-            f"{end} to be confirmed; the log ends in {self.relays[-1].log[-3:] if self.relays else 'nothing'}",
-            ignoring=psycopg.OperationalError,
-        )
+        try:
+            wait_until(
+                lambda: self.slot.confirmed >= end, timeout, f"{end} to be confirmed", ignoring=psycopg.OperationalError
+            )
+        except NotInTime as error:
+            error.add_note(f"the log ends in {self.relays[-1].log[-5:]}")
+            raise
 
     def write(self, *payloads: str, key: str = "a", topic: str | None = None) -> list[str]:
         """One transaction with an event for each payload (JSON texts); the ids, in order."""

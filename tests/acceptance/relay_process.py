@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers import reaper
-from tests.servers.waiting import wait_until
+from tests.servers.waiting import NotInTime, wait_until
 
 WALRELAY = Path(sysconfig.get_path("scripts")) / "walrelay"
 
@@ -65,7 +65,11 @@ class RelayProcess:
                 raise AssertionError(f"the relay ended before {event!r}: {self.log[-5:]} {self.not_json}")
             return None
 
-        entry = wait_until(found, timeout, f"{event!r} in the log, which ends in {self.log[-5:]}")
+        try:
+            entry = wait_until(found, timeout, f"{event!r} in the log")
+        except NotInTime as error:
+            error.add_note(f"the log ends in {self.log[-5:]}")
+            raise
         assert entry is not None
         return entry
 

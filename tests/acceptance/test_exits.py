@@ -24,6 +24,19 @@ def test_postgres_out_of_reach_is_retried_with_a_line_and_no_traceback(
     relay.stop()
 
 
+def test_a_stop_while_postgres_is_out_of_reach_does_not_wait_for_the_next_try(
+    deploy: Deploy, private_postgres: PostgresMaker, proxy: ProxyMaker, kafka: Kafka, topic: str
+) -> None:
+    server = private_postgres()
+    database, way = server.create_database(), proxy(server.port)
+    retry = {"min_pause": 60, "max_pause": 60}
+    deployment = deploy(database, kafka, topic, source={"dsn": database.through(way)}, retry=retry)
+    way.refuse()
+    relay = deployment.launch()
+    relay.wait_for("retrying")
+    relay.stop(timeout=10)
+
+
 def test_an_option_that_librdkafka_does_not_know_is_fatal_with_a_hint(deployment: Deployment) -> None:
     deployment.write_settings(sink={"options": {"no.such.option": "1"}})
     relay = deployment.launch()

@@ -12,7 +12,6 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.writing import Writers
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
-from tests.servers.waiting import wait_until
 
 RESTARTS = 6
 LARGE = 100_000
@@ -38,7 +37,7 @@ def test_a_graceful_stop_in_the_middle_of_a_large_transaction_repeats_nothing(de
     deployment.write("{}")
     relay = deployment.start()
     before = deployment.slot.confirmed
-    wait_until(lambda: len(deployment.delivered()) > 1000, 20, "the first of the large transaction to arrive")
+    deployment.kafka.consume(deployment.topic, count=1000)
     assert deployment.slot.confirmed == before, "the large transaction was over before the test began"
     relay.stop()
     assert relay.wait_for("stopped")["unsettled"] == 0
@@ -53,12 +52,11 @@ def test_a_graceful_stop_between_large_transactions_repeats_nothing(deployment: 
     end_of_first = deployment.position()
     deployment.write_rows(LARGE * 2)
     relay = deployment.start()
-    wait_until(lambda: len(deployment.delivered()) > 1000, 20, "the first of the large transaction to arrive")
+    deployment.kafka.consume(deployment.topic, count=1000)
     relay.stop()
     assert relay.wait_for("stopped")["unsettled"] == 0
     assert deployment.slot.confirmed >= end_of_first
-    arrived = len(deployment.delivered())
-    assert arrived == LARGE // 2, "the second was already being published; nothing can be said"
+    assert len(deployment.delivered()) in {LARGE // 2, LARGE // 2 + LARGE * 2}, "it stops between transactions"
     deployment.start()
     deployment.catch_up(60)
     assert assert_delivered(deployment).duplicates == 0

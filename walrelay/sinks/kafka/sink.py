@@ -125,13 +125,16 @@ class KafkaSink:
         return self._refusal() if self._failed or self._fatal else []
 
     def flush(self, timeout: float) -> None:
+        """A fatal error comes out of the client's flush in one of three ways (confluent-kafka 2.16): as it should, as
+        SystemError when a delivery report was served after it, or as a bare KafkaError, which is no exception class.
+        """
         try:
             self._producer.flush(timeout)
-        except KafkaException as cause:
-            self._fatal = _text(cause)
+        except (KafkaException, SystemError) as cause:
+            self._fatal = _text(cause.__cause__ or cause)
         except BaseException:
             raise
-        except:  # noqa: E722  a fatal error comes out of flush as a bare KafkaError, which is no exception class
+        except:  # noqa: E722
             self._fatal = str(sys.exc_info()[1])
 
     def close(self) -> None:
@@ -162,8 +165,8 @@ class KafkaSink:
         """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb (C4)."""
         try:
             self._producer.poll(timeout)
-        except KafkaException as cause:
-            self._fatal = _text(cause)
+        except (KafkaException, SystemError) as cause:
+            self._fatal = _text(cause.__cause__ or cause)
 
 
 def _message(delivered: Delivered) -> Message:
@@ -176,5 +179,5 @@ def _error(cause: KafkaException) -> KafkaError:
     return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
-def _text(cause: Exception) -> str:
+def _text(cause: BaseException) -> str:
     return _error(cause).str() if isinstance(cause, KafkaException) else str(cause)
