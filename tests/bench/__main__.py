@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500_000, help="of the backlog")
     parser.add_argument("--rounds", type=int, default=3, help="of draining, each reader once")
     parser.add_argument("--events", type=int, default=2_000, help="of the latency measurement, at 200 a second")
+    parser.add_argument("--text", action="store_true", help="pgoutput in text mode, for both readers")
     parser.add_argument("--only", choices=["throughput", "latency"])
     arguments = parser.parse_args()
     machine = choose.this_machine()
@@ -32,14 +33,15 @@ def main() -> None:
         _say(_where(server))
         if arguments.only != "latency":
             for per_transaction in (10, 1):
-                _throughput(server, throughput.Workload(arguments.rows, per_transaction, arguments.rounds), directory)
+                workload = throughput.Workload(arguments.rows, per_transaction, arguments.rounds)
+                _throughput(server, workload, directory, binary=not arguments.text)
         if arguments.only != "throughput":
             _latency(server, machine, directory, arguments.events)
 
 
-def _throughput(server: PostgresServer, workload: throughput.Workload, directory: Path) -> None:
+def _throughput(server: PostgresServer, workload: throughput.Workload, directory: Path, *, binary: bool) -> None:
     per = "1 row a transaction" if workload.rows_per_transaction == 1 else "10 rows a transaction"
-    reading = throughput.measure(server, workload, directory)
+    reading = throughput.measure(server, workload, directory, binary=binary)
     _say(
         f"drain {workload.rows:,} rows, {per}, into the mock cluster (medians of {workload.rounds}):\n"
         f"  pg_recvlogical -f /dev/null  {reading.limit:>9,.0f} rows/s\n"

@@ -37,7 +37,6 @@ def test_a_few_messages_are_pushed_out_as_soon_as_no_frame_is_ready(push: Push, 
     assert push.wait(0.2) == 0
     push.drained()
     assert sink.count == 1
-    assert push.wait(0.2) == 0.2
 
 
 def test_many_messages_are_pushed_out_after_a_gap(push: Push, sink: Flushed) -> None:
@@ -47,8 +46,18 @@ def test_many_messages_are_pushed_out_after_a_gap(push: Push, sink: Flushed) -> 
     assert sink.count == 0
 
 
-def test_what_was_pushed_out_is_not_pushed_again(push: Push, sink: Flushed) -> None:
+def test_a_push_is_repeated_because_a_busy_machine_may_miss_one_but_not_for_ever(push: Push, sink: Flushed) -> None:
     push.handed_over(3)
     push.drained()
+    assert 0 < push.wait(0.2) < 0.01
+    for _ in range(10):
+        push.drained()
+    assert sink.count == 3
+    assert push.wait(0.2) == 0.2
+
+
+def test_messages_that_come_between_two_pushes_are_pushed_at_once(push: Push, sink: Flushed) -> None:
+    push.handed_over(3)
     push.drained()
-    assert sink.count == 1
+    push.handed_over(1)
+    assert push.wait(0.2) == 0
