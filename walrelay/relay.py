@@ -53,8 +53,7 @@ class Relay:
 
     def _turn(self, *, to_commit: bool = False) -> None:
         ledger, records, messages = self._ledger, 0, 0
-        frames = self._source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT))
-        for frame in frames:
+        for frame in self._source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
             for event in self._decode(frame):
                 if isinstance(event, OutboxRecord):
                     records += 1
@@ -71,11 +70,11 @@ class Relay:
                     self._observer.skipped(event.lsn, event.why)
             if to_commit and not ledger.in_transaction:
                 break  # the rest was not confirmed, so it comes again
-        if not frames:
-            self._push.drained()
-        elif records:
+        if records:
             self._push.handed_over(messages)
             self._observer.read(records, messages)
+        else:  # nothing came, or nothing of ours: a busy database's keepalives must not hold a message back
+            self._push.drained()
         self._settle(0)
 
     def _publish_when_there_is_room(self, message: Message) -> None:

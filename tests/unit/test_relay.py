@@ -32,6 +32,7 @@ class Script:
         self.frames = [body if body[:1] == b"k" else xlogdata(300, 300, body) for body in bodies]
         self.outcome = list(outcome)
         self.calls: list[tuple[object, ...]] = []
+        self.flushed = 0
 
     def run(self) -> "Script":
         decoder = PgoutputDecoder(Outbox(columns=ID_AND_PAYLOAD))
@@ -61,7 +62,7 @@ class Script:
         return outcome
 
     def flush(self, timeout: float) -> None:
-        pass
+        self.flushed += 1
 
     def close(self) -> None:
         pass
@@ -89,6 +90,11 @@ def test_a_record_is_published_before_its_commit_is_read_and_confirmed_after_its
 def test_without_a_receipt_the_start_is_confirmed_again_on_leaving() -> None:
     script = Script(server.begin(200), RELATION, row(b"1"), server.commit(200, 300)).run()
     assert script.calls == [("confirm", 100), ("publish", "order", 0), ("confirm", 100), ("leave", 100)]
+
+
+def test_the_keepalives_of_a_busy_database_do_not_keep_a_message_in_its_batch() -> None:
+    published = [server.begin(200), RELATION, row(b"1"), server.commit(200, 300)]
+    assert Script(*published, keepalive(400), keepalive(500)).run().flushed >= 2
 
 
 def test_idle_progress_is_vouched_for_before_it_is_confirmed() -> None:

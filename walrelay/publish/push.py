@@ -31,7 +31,7 @@ class Push:
         return 0.0 if 0 < self._unpushed <= _FEW else _GAP
 
     def drained(self) -> None:
-        """No frame came within `wait`."""
+        """No record came within `wait`."""
         if self._tries:
             self._sink.flush(_PATIENCE)
             self._unpushed = 0
