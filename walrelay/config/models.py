@@ -55,8 +55,8 @@ class SourceSettings(Section):
     """PostgreSQL 17 and later: the slot is created to be synchronised to standbys, so that it survives a failover."""
 
     confirm_interval: Seconds = 0.1
-    """At most this often is progress confirmed to PostgreSQL. 34 bytes ten times a second cost nothing, and after
-    a crash at most a tenth of a second of durable messages is repeated."""
+    """At most this often is progress confirmed to PostgreSQL. 34 bytes ten times a second cost nothing; after
+    a crash, what was durable but not yet confirmed is repeated, and what was under way may be."""
 
     pause_limit: Seconds = 30
     """How long reading may pause while the sink has no room before the replication connection is let go: a
