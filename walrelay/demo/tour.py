@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from walrelay import config
 from walrelay.demo import database
-from walrelay.demo.backstage import Backstage, Child
 from walrelay.demo.failures import relay_failure
-from walrelay.demo.interruption import Interruption
-from walrelay.demo.kafka import EmbeddedKafka, OwnKafka
 from walrelay.demo.news import News
-from walrelay.demo.postgres import EmbeddedPostgres, OwnPostgres
-from walrelay.demo.reader import Reader
+from walrelay.demo.reader import TOPIC, Reader
 from walrelay.demo.screen import Screen
 from walrelay.demo.tally import Result
 from walrelay.demo.watch import Watch
 from walrelay.demo.writer import Work, writing
+from walrelay.embedded.backstage import Backstage, Child
+from walrelay.embedded.interruption import Interruption
+from walrelay.embedded.kafka import MockKafka, RealKafka
+from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
 
 _SETTINGS = files("walrelay.demo").joinpath("walrelay.yaml")
 _SWITCH_INTERVAL = 0.0002  # seconds
@@ -50,14 +50,14 @@ def tour(wish: Wish, screen: Screen, interruption: Interruption) -> Result:
 
 def _toured(wish: Wish, screen: Screen, backstage: Backstage, stack: ExitStack) -> Result:
     """What is opened goes on the stack, which closes it in reverse order."""
-    kafka = OwnKafka(wish.bootstrap_servers) if wish.bootstrap_servers else EmbeddedKafka(backstage)
+    kafka = RealKafka(wish.bootstrap_servers) if wish.bootstrap_servers else MockKafka(backstage)
     postgres = OwnPostgres(wish.dsn) if wish.dsn else EmbeddedPostgres(backstage)
     news: News = SimpleQueue()
     with screen.step(postgres.name):
         dsn = postgres.ready()
     with screen.step(kafka.name):
         bootstrap_servers = kafka.ready()
-        stack.enter_context(kafka.topic(screen.note))
+        stack.enter_context(kafka.topics([TOPIC], screen.note))
         stack.enter_context(Reader(bootstrap_servers, kafka.consumer_options, news))
     environment = {"DATABASE_URL": dsn, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
     with screen.step("outbox, publication and slot, as [bold]walrelay init[/] makes them"):

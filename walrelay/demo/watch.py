@@ -2,13 +2,13 @@
 
 import time
 
-from walrelay.demo.backstage import Child
 from walrelay.demo.failures import relay_failure
 from walrelay.demo.news import Arrived, Committed, Failed, Item, News, RolledBack, WriterDone
 from walrelay.demo.screen import Stream
 from walrelay.demo.shop import Change
 from walrelay.demo.tally import Tally
 from walrelay.demo.writer import COUNTERS
+from walrelay.embedded.backstage import Child
 from walrelay.errors import Fatal
 
 _INTERVAL = 0.1  # seconds between two looks

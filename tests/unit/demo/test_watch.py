@@ -7,13 +7,13 @@ from queue import SimpleQueue
 import pytest
 
 from tests.unit.demo.orders import committed
-from walrelay.demo.backstage import Backstage, Child
 from walrelay.demo.failures import relay_failure
-from walrelay.demo.interruption import Interruption
 from walrelay.demo.news import Arrived, Failed, News, RolledBack, WriterDone
 from walrelay.demo.screen import Screen
 from walrelay.demo.watch import Watch
 from walrelay.demo.writer import COUNTERS
+from walrelay.embedded.backstage import Backstage, Child
+from walrelay.embedded.interruption import Interruption
 from walrelay.errors import Fatal
 
 IDLE = "import time; time.sleep(60)"

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from walrelay.demo.interruption import Interrupted, Interruption
+from walrelay.embedded.interruption import Interrupted, Interruption
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -20,7 +20,7 @@ class Account(NamedTuple):
 
 
 def unprivileged() -> Account | None:
-    """None: just as ourselves, who are not root. No user is created for a demo."""
+    """None: just as ourselves, who are not root. No user is created for this."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -31,7 +31,7 @@ def unprivileged() -> Account | None:
         return Account(entry.pw_uid, entry.pw_gid)
     raise Fatal(
         "PostgreSQL does not run as root, and this machine has neither a user 'postgres' nor 'nobody'",
-        hint="Run `walrelay demo` as an ordinary user.",
+        hint="Run this as an ordinary user.",
     )
 
 

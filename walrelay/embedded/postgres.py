@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL: made, started and thrown away by the demo. Only a Unix socket leads to it."""
+"""An embedded PostgreSQL: made, started and thrown away. Only a Unix socket leads to it."""
 
 import signal
 import time
@@ -8,9 +8,10 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from walrelay.demo import account, programs
-from walrelay.demo.account import Account
-from walrelay.demo.backstage import Backstage, Child
+from walrelay.embedded import account, programs
+from walrelay.embedded.account import Account
+from walrelay.embedded.backstage import Backstage, Child
+from walrelay.embedded.programs import Programs
 from walrelay.errors import Fatal
 from walrelay.source.connect import address, ordinary
 
@@ -32,11 +33,17 @@ class EmbeddedPostgres:
 
     embedded = True
 
-    def __init__(self, backstage: Backstage) -> None:
-        self._backstage = backstage
+    def __init__(self, backstage: Backstage, found: Programs | None = None, settings: str = "") -> None:
+        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf."""
+        self._backstage, self._settings = backstage, settings
         self._account: Account | None = account.unprivileged()
-        self._programs = programs.newest()
+        self._programs = self._found = found or programs.newest()
         self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
+
+    @property
+    def bin(self) -> Path:
+        """Where its programs are that everybody may run."""
+        return self._found.bin
 
     def ready(self) -> str:
         """Its DSN, once it answers."""
@@ -44,9 +51,9 @@ class EmbeddedPostgres:
             self._programs = self._programs.reachable(self._backstage.home)
         directory = self._backstage.directory("postgres", self._account)
         self._initdb(directory)
-        server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
+        self.server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
         dsn = make_conninfo(host=str(directory), port=5432, user="postgres", dbname="postgres")
-        _until_it_answers(server, dsn)
+        _until_it_answers(self.server, dsn)
         return dsn
 
     def _initdb(self, directory: Path) -> None:
@@ -55,7 +62,7 @@ class EmbeddedPostgres:
         if initdb.wait() != 0:
             raise initdb.failure("failed")
         with (directory / "data" / "postgresql.conf").open("a") as file:
-            file.write(_SETTINGS.format(directory=directory))
+            file.write(_SETTINGS.format(directory=directory) + self._settings)
 
     def _start(self, name: str, command: Sequence[str | Path], directory: Path, last: signal.Signals) -> Child:
         program, *arguments = command

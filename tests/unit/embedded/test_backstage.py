@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from walrelay.demo.backstage import Backstage
-from walrelay.demo.interruption import Interruption
+from walrelay.embedded.backstage import Backstage
+from walrelay.embedded.interruption import Interruption
 
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 

@@ -1,4 +1,4 @@
-"""Ends and deletes what the demo leaves, however it ended: a small process of its own, run as a script.
+"""Ends and deletes what a demo leaves, however it ended: a small process of its own, run as a script.
 
 It reads from a pipe what was started and made. The kernel closes the pipe when the demo goes, after SIGKILL too;
 then the guardian ends the processes by pid and deletes the directories. A parent-death signal would not do: it is

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from walrelay.demo.guardian import Guardian
+from walrelay.embedded.guardian import Guardian
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

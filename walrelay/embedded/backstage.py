@@ -1,4 +1,4 @@
-"""The processes and the directory of a demo, which go when it goes."""
+"""The processes and the directory of a demo or a benchmark, which go when it goes."""
 
 import os
 import signal
@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
-from walrelay.demo.account import Account, enterable
-from walrelay.demo.guardian import Guardian
-from walrelay.demo.interruption import Interruption
+from walrelay.embedded.account import Account, enterable
+from walrelay.embedded.guardian import Guardian
+from walrelay.embedded.interruption import Interruption
 from walrelay.errors import Fatal
 
 _LONGEST = 60  # characters: a Unix socket's path has room for little more than a hundred
 
 
 class Child:
-    """A process in a session of its own: a terminal's Ctrl-C goes to the demo, which ends its children in order."""
+    """A process in a session of its own: a terminal's Ctrl-C goes to its starter, which ends its children in order."""
 
     def __init__(self, name: str, process: subprocess.Popen[str], guardian: Guardian, log: Path) -> None:
         self._name, self._process, self._guardian, self._log = name, process, guardian, log
@@ -71,7 +71,7 @@ class Backstage:
     def __enter__(self) -> Self:
         with self._interruption.held_off():
             self._guardian = Guardian()
-            self.home = Path(tempfile.mkdtemp(prefix="walrelay-demo-", dir=_temporary()))
+            self.home = Path(tempfile.mkdtemp(prefix="walrelay-", dir=_temporary()))
             self._guardian.watch_directory(self.home)
             self.home.chmod(0o711)  # a server with an account of its own gets to its directory below
         return self

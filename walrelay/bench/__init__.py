@@ -1,0 +1,1 @@
+"""What tailing the WAL buys over polling, and how close the relay comes to what PostgreSQL can give."""

@@ -1,0 +1,35 @@
+"""The PostgreSQL and the Kafka of a benchmark: of its own, or the user's."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from walrelay.embedded import programs
+from walrelay.embedded.backstage import Backstage
+from walrelay.embedded.broker import KafkaBroker, default_home
+from walrelay.embedded.kafka import Kafka, MockKafka, RealKafka
+from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
+
+
+class Servers(NamedTuple):
+    """What was asked for; nothing was: servers of the benchmark's own."""
+
+    dsn: str | None = None
+    postgres_bin: Path | None = None  # a directory with initdb and postgres
+    bootstrap_servers: str | None = None
+    kafka_home: Path | None = None  # with Apache Kafka's jars
+
+    def postgres(self, backstage: Backstage, settings: Mapping[str, str | int]) -> EmbeddedPostgres | OwnPostgres:
+        """Begins to start it. `settings` are for a server of our own; the user's is left as it is."""
+        if self.dsn:
+            return OwnPostgres(self.dsn)
+        lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+        found = programs.at(self.postgres_bin) if self.postgres_bin else None
+        return EmbeddedPostgres(backstage, found, lines)
+
+    def kafka(self, backstage: Backstage) -> Kafka:
+        """A real one where the machine has one; begins to start it."""
+        if self.bootstrap_servers:
+            return RealKafka(self.bootstrap_servers)
+        home = self.kafka_home or default_home()
+        return KafkaBroker(backstage, home) if home else MockKafka(backstage)

@@ -1,0 +1,1 @@
+"""`walrelay bench`: latency and cost beside polling; throughput beside what PostgreSQL can give."""
