@@ -52,13 +52,14 @@ class Relay:
         self._leave()
 
     def _turn(self, *, to_commit: bool = False) -> None:
-        ledger, records, messages = self._ledger, 0, 0
+        decode, route, publish, ledger = self._decode, self._route, self._sink.publish, self._ledger
+        records = messages = 0
         for frame in self._source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
-            for event in self._decode(frame):
+            for event in decode(frame):
                 if isinstance(event, OutboxRecord):
                     records += 1
-                    for message in self._route(event):
-                        if not self._sink.publish(message, ledger.ticket):
+                    for message in route(event):
+                        if not publish(message, ledger.ticket):
                             self._publish_when_there_is_room(message)
                         ledger.enter()
                         messages += 1

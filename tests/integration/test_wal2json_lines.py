@@ -9,6 +9,7 @@ import pytest
 
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
+from walrelay.decode.records import as_text
 from walrelay.wire import pgoutput, wal2json_lines
 from walrelay.wire.frames import BODY, xlogdata
 
@@ -173,7 +174,7 @@ def rendered(session: Connection) -> list[bytes]:
                 relation = pgoutput.parse_relation(frame)
                 relations[relation.oid] = relation
             case pgoutput.INSERT:
-                lines.append(rendered_row(session, relations[pgoutput.relation_oid(frame)], frame))
+                lines.append(rendered_row(session, relations[pgoutput.parse_insert(frame)[0]], frame))
             case pgoutput.MESSAGE:
                 found = pgoutput.parse_message(frame)
                 lines.append(
@@ -186,9 +187,9 @@ def rendered(session: Connection) -> list[bytes]:
 
 def rendered_row(session: Connection, relation: pgoutput.Relation, frame: bytes) -> bytes:
     columns = []
-    for column, value in zip(relation.columns, pgoutput.parse_row(frame), strict=True):
+    texts = pgoutput.parse_row(frame, [as_text] * len(relation.columns))
+    for column, text in zip(relation.columns, texts, strict=True):
         ((type_name,),) = session.execute("SELECT format_type(%s, %s)", [column.type_oid, column.type_modifier])
-        text = None if value is None else str(value, "utf-8", "surrogateescape")
         columns.append(wal2json_lines.Column(column.name, type_name, column.type_oid, text))
     return wal2json_lines.insert(relation.schema, relation.name, columns)
 

@@ -97,7 +97,7 @@ def test_any_stream_means_what_was_written(stream: list[Transaction]) -> None:
 
 @given(st.lists(value, max_size=20), st.sampled_from([b"t", b"b"]))
 def test_any_row_comes_back_as_it_was(values: list[bytes | None], kind: bytes) -> None:
-    assert pgoutput.parse_row(xlogdata(0, 0, server.insert(1, values, kind=kind))) == values
+    assert pgoutput.parse_row(xlogdata(0, 0, server.insert(1, values, kind=kind)), [bytes] * len(values)) == values
 
 
 @given(streams.filter(bool), st.data())

@@ -137,3 +137,9 @@ def test_pauses_out_of_order_are_refused() -> None:
 def test_an_interval_is_a_time_that_passes(value: float) -> None:
     with pytest.raises(ValidationError):
         SourceSettings.model_validate({"dsn": "host=h", "confirm_interval": value})
+
+
+def test_a_column_of_bytes_has_no_second_role_as_text() -> None:
+    with pytest.raises(ValidationError, match="'body' cannot be the payload and the type both"):
+        ColumnsSettings(payload="body", type="body")
+    assert ColumnsSettings(aggregate_id="id").aggregate_id == "id"

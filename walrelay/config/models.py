@@ -101,6 +101,15 @@ class ColumnsSettings(Section):
     created_at: Name | None = "created_at"
     """When the application wrote the event."""
 
+    @model_validator(mode="after")
+    def _bytes_or_text(self) -> Self:
+        """A column is read once, and payload and headers are bytes, the other roles text."""
+        for role in ("payload", "headers"):
+            for other, column in self:
+                if column == getattr(self, role) is not None and other not in ("payload", "headers"):
+                    raise ValueError(f"column {column!r} cannot be the {role} and the {other} both")
+        return self
+
 
 class MessagesSettings(Section):
     """Outbox records without a table: logical messages written with `pg_logical_emit_message`."""

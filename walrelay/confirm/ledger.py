@@ -27,31 +27,38 @@ class Ledger:
         self.unsettled = 0  # messages without a receipt, over all transactions
         self.progress = 0  # messages with a receipt, of transactions that were the oldest one when it came
         self.ticket = 0  # the number of the transaction being read; the sink gets it with each of its messages
-        self.in_transaction = False  # messages of it were published, its Commit is still to come
-        self._owed = {0: 0}  # ticket -> messages without a receipt
+        self._entered = 0  # messages of it so far; its Commit is still to come
+        self._owed = {0: 0}  # ticket -> messages without a receipt; of the one being read, less those entered
         self._ends: deque[tuple[int, LSN]] = deque()  # (ticket, end) of the committed ones, oldest first
         self._latest = start  # the highest end so far
 
+    @property
+    def in_transaction(self) -> bool:
+        """Messages of the transaction being read were published, its Commit is still to come."""
+        return self._entered > 0
+
     def enter(self) -> None:
         """A message of the transaction being read was handed to the sink."""
-        self.in_transaction = True
+        self._entered += 1
         self.unsettled += 1
-        self._owed[self.ticket] += 1
 
     def commit(self, end_lsn: LSN) -> None:
         """The transaction being read ends at `end_lsn` (Commit.end_lsn, never its start: PITFALLS A1)."""
         if end_lsn < self._latest:
             raise LedgerError(f"a commit ends at {end_lsn}, but {self._latest} came before it")
+        ticket, owed = self.ticket, self._owed
         self._latest = end_lsn
-        self._ends.append((self.ticket, end_lsn))
-        self.in_transaction = False
-        self.ticket += 1
-        self._owed[self.ticket] = 0
-        self._advance()
+        self._ends.append((ticket, end_lsn))
+        owed[ticket] += self._entered
+        self._entered = 0
+        self.ticket = ticket + 1
+        owed[ticket + 1] = 0
+        if owed[ticket] == 0:
+            self._advance()
 
     def idle(self, lsn: LSN) -> None:
         """The server got to `lsn` and has nothing more for the outbox before it; no effect inside a transaction."""
-        if self.in_transaction or lsn <= self._latest:
+        if self._entered or lsn <= self._latest:
             return
         self._latest = lsn
         if self._ends:
@@ -61,9 +68,11 @@ class Ledger:
 
     def settle(self, ticket: int, count: int) -> None:
         """`count` messages of the transaction `ticket` are durable."""
+        entered = self._entered if ticket == self.ticket else 0
         owed = self._owed.get(ticket, 0) - count
-        if owed < 0 or count < 1:
-            raise LedgerError(f"a receipt for {count} messages of transaction {ticket}, which has {owed + count} open")
+        if owed + entered < 0 or count < 1:
+            had = owed + entered + count
+            raise LedgerError(f"a receipt for {count} messages of transaction {ticket}, which has {had} open")
         self._owed[ticket] = owed
         self.unsettled -= count
         if ticket == (self._ends[0][0] if self._ends else self.ticket):

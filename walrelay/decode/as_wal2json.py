@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from walrelay.decode.contract import Outbox
 from walrelay.decode.lines import Line, Printed
+from walrelay.decode.records import as_text
 from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Idle
@@ -131,16 +132,15 @@ class RenderedLines:
             ]
 
     def _insert(self, frame: bytes) -> Iterator[Printed]:
-        oid, lsn = pgoutput.relation_oid(frame), LSN.from_bytes(frame[1:9])
+        (oid, count), lsn = pgoutput.parse_insert(frame), LSN.from_bytes(frame[1:9])
         if oid not in self._layouts:
             raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=lsn)
         layout = self._layouts[oid]
         if layout is None:
             return iter(())
-        values = pgoutput.parse_row(frame)
-        if len(values) != len(layout):
-            raise ProtocolError(f"a row of {len(values)} columns, its relation has {len(layout)}", lsn=lsn)
-        texts = (None if value is None else str(value, "utf-8", "surrogateescape") for value in values)
+        if count != len(layout):
+            raise ProtocolError(f"a row of {count} columns, its relation has {len(layout)}", lsn=lsn)
+        texts = pgoutput.parse_row(frame, [as_text] * count)
         columns = (Column(*column, text) for column, text in zip(layout, texts, strict=True))
         return self._transaction.record(insert(self._outbox.schema, self._outbox.table, columns))
 

@@ -25,7 +25,7 @@ def _jsonb(value: bytes) -> str:
 
 def json_text(value: bytes) -> bytes:
     """The text of a jsonb value: what follows its version, of which only 1 is known."""
-    if value[:1] != b"\x01":
+    if not value.startswith(b"\x01"):
         raise ProtocolError(f"jsonb of version {value[:1]!r}, only 1 is known")
     return value[1:]
 

@@ -5,6 +5,8 @@ today's catalog (PITFALLS A32), and columns are found by name.
 """
 
 from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from walrelay.decode.binary import BPCHAR, BYTEA, JSON, JSONB, PRINTERS, TEXT, VARCHAR, json_text
@@ -24,20 +26,21 @@ from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import ZERO
 from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire import pgoutput
-from walrelay.wire.frames import BODY, parse_keepalive
+from walrelay.wire.frames import BODY, XLOGDATA, parse_keepalive
 
 Reader = Callable[[bytes], Any]
 
 _TEXTS = frozenset({TEXT, VARCHAR, BPCHAR, JSON})  # binary is the text already
 _OUTSIDE = pgoutput.Begin(ZERO, 0, 0)
+_record: Callable[[tuple[Any, ...]], OutboxRecord] = partial(tuple.__new__, OutboxRecord)  # half the price of _make
 _PASSED_OVER = frozenset({pgoutput.ORIGIN, pgoutput.TYPE, pgoutput.UPDATE, pgoutput.DELETE, pgoutput.TRUNCATE})
 
 
 class Layout(NamedTuple):
-    """How to read a row of the outbox: for each role where its value stands and what makes it the record's."""
+    """How to read a row of the outbox."""
 
-    width: int
-    readers: tuple[tuple[int, Reader], ...]  # index -1: a role without a column
+    readers: tuple[Reader | None, ...]  # for each column what makes its value the record's; None: not a role's
+    roles: Callable[[list[Any]], tuple[Any, ...]]  # of the values that were read, each role's
 
 
 class PgoutputDecoder:
@@ -52,36 +55,31 @@ class PgoutputDecoder:
 
     def decode(self, frame: bytes) -> tuple[Event, ...]:
         """The events of `frame`: none or one."""
-        if frame[:1] == b"w":
-            kind = frame[BODY] if len(frame) > BODY else 0
-            if kind == pgoutput.INSERT:
-                return self._insert(frame)
-            return self._rare(kind, frame)
+        if len(frame) > BODY and frame[0] == XLOGDATA:
+            kind = frame[BODY]
+            return self._insert(frame) if kind == pgoutput.INSERT else self._rare(kind, frame)
         if frame[:1] == b"k":
             keepalive = parse_keepalive(frame)
             return () if self._begin is not _OUTSIDE else (Idle(keepalive.wal_end),)
         raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}", lsn=self._begin.final_lsn)
 
     def _insert(self, frame: bytes) -> tuple[Event, ...]:
-        oid = pgoutput.relation_oid(frame)
-        if oid not in self._layouts or self._begin is _OUTSIDE:
-            raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=self._begin.final_lsn)
+        oid, columns = pgoutput.parse_insert(frame)
+        begin = self._begin
+        if oid not in self._layouts or begin is _OUTSIDE:
+            raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=begin.final_lsn)
         layout = self._layouts[oid]
         if layout is None:
             return ()
-        columns = pgoutput.parse_row(frame)
-        if len(columns) != layout.width:
-            raise ProtocolError(
-                f"a row of {len(columns)} columns, its relation has {layout.width}", lsn=self._begin.final_lsn
-            )
-        columns.append(None)  # where index -1 points
+        readers, roles = layout
+        if columns != len(readers):
+            raise ProtocolError(f"a row of {columns} columns, its relation has {len(readers)}", lsn=begin.final_lsn)
         try:
-            fields: list[Any] = [
-                None if (value := columns[index]) is None else read(value) for index, read in layout.readers
-            ]
+            values = pgoutput.parse_row(frame, readers)
         except ValueError as cause:
-            raise ProtocolError(f"a column value that cannot be read: {cause}", lsn=self._begin.final_lsn) from None
-        record = OutboxRecord._make((self._begin.final_lsn, self._ordinal, self._begin.committed_at, *fields))
+            raise ProtocolError(f"a column value that cannot be read: {cause}", lsn=begin.final_lsn) from None
+        values.append(None)  # where a role without a column points
+        record = _record((begin.final_lsn, self._ordinal, begin.committed_at, *roles(values)))
         if record.id is None:
             raise null_id(self._outbox, record.position)
         self._ordinal += 1
@@ -131,17 +129,16 @@ class PgoutputDecoder:
     def _layout(self, relation: pgoutput.Relation) -> Layout | None:
         if (relation.schema, relation.name) != (self._outbox.schema, self._outbox.table):
             return None
-        types = {column.name: (index, column.type_oid) for index, column in enumerate(relation.columns)}
-        readers: list[tuple[int, Reader]] = []
+        types = {column.name: column.type_oid for column in relation.columns}
+        readers: dict[str, Reader] = {}
         for role, column in zip(Columns._fields, self._outbox.columns, strict=True):
-            if column is None:
-                readers.append((-1, as_text))
-                continue
-            if column not in types:
-                raise missing_column(self._outbox, role, column, types, str(self._begin.final_lsn))
-            index, type_oid = types[column]
-            readers.append((index, self._reader(role, column, type_oid)))
-        return Layout(len(relation.columns), tuple(readers))
+            if column is not None:
+                if column not in types:
+                    raise missing_column(self._outbox, role, column, types, str(self._begin.final_lsn))
+                readers[column] = self._reader(role, column, types[column])
+        read = [column.name for column in relation.columns if column.name in readers]
+        places = [-1 if column is None else read.index(column) for column in self._outbox.columns]
+        return Layout(tuple(readers.get(column.name) for column in relation.columns), itemgetter(*places))
 
     def _reader(self, role: str, column: str, type_oid: int) -> Reader:
         if role in BYTES_ROLES:

@@ -77,7 +77,7 @@ class KafkaBroker:
         self._settings.write_text(
             _SETTINGS.format(loopback=_LOOPBACK, port=port, controller=controller, data=self._directory / "data")
         )
-        format_it = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._settings]
+        format_it: list[str | Path] = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._settings]
         self._formatting = self._start("Kafka's StorageTool", format_it)
 
     def ready(self) -> str:

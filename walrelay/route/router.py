@@ -1,6 +1,9 @@
 """The routing of a record: its topic, key, value and headers. Richer rules will stand here."""
 
 import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
@@ -8,6 +11,9 @@ from walrelay.model import Message, OutboxRecord
 from walrelay.route.template import TopicTemplate
 
 Headers = list[tuple[str, bytes | None]]
+
+_MEMORY = 10_000  # headers of types kept; types are few, but nothing says so
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
 
 
 class Router:
@@ -21,30 +27,31 @@ class Router:
         self._template = TopicTemplate(topic)
         self._commit_lsn = ZERO
         self._commit_text = b""
+        self._types: dict[str, tuple[str, bytes]] = {}
 
     def route(self, record: OutboxRecord) -> tuple[Message, ...]:
         """The messages for `record`, in order; Unroutable where the rules yield none."""
-        if record.commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
-            self._commit_lsn = record.commit_lsn
-            self._commit_text = str(record.commit_lsn).encode()
-        headers = _own_headers(record) if record.headers else []
-        headers.append(("id", record.id.encode("utf-8", "surrogateescape")))
-        if record.type is not None:
-            headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
-        headers.append(("position", b"%b:%d" % (self._commit_text, record.ordinal)))
-        topic = record.topic or self._template.render(record)
+        commit_lsn, ordinal, committed_at, id_, _, aggregate_id, type_, payload, headers_text, topic, _, _ = record
+        if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
+            self._commit_lsn = commit_lsn
+            self._commit_text = str(commit_lsn).encode()
+        headers = [] if headers_text == b"{}" or headers_text is None else _own_headers(record)
+        headers.append(("id", id_.encode("utf-8", "surrogateescape")))
+        if type_ is not None:
+            headers.append(self._types.get(type_) or self._type(type_))
+        headers.append(("position", b"%b:%d" % (self._commit_text, ordinal)))
+        if not topic:
+            topic = self._template.render(record)
         if not topic.isascii():
             _refuse_bytes(record, topic)
-        key = record.aggregate_id
-        return (
-            Message(
-                topic,
-                None if key is None else key.encode("utf-8", "surrogateescape"),
-                record.payload,
-                headers,
-                record.committed_at // 1000,
-            ),
-        )
+        key = None if aggregate_id is None else aggregate_id.encode("utf-8", "surrogateescape")
+        return (_message((topic, key, payload, headers, committed_at // 1000)),)
+
+    def _type(self, name: str) -> tuple[str, bytes]:
+        if len(self._types) >= _MEMORY:
+            self._types.clear()
+        header = self._types[name] = ("type", name.encode("utf-8", "surrogateescape"))
+        return header
 
 
 def _refuse_bytes(record: OutboxRecord, topic: str) -> None:

@@ -5,8 +5,9 @@ row of a table (and again after any change to it), Insert, Message ..., Commit. 
 message begins at BODY. They return values or raise ProtocolError, whatever the bytes are.
 """
 
+from collections.abc import Callable, Sequence
 from struct import Struct, error
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
@@ -20,7 +21,10 @@ _BEGIN = Struct(">QqI")
 _COMMIT = Struct(">BQQq")
 _COLUMN = Struct(">Ii")
 _MESSAGE = Struct(">BQ")
+_insert = Struct(">IBH").unpack_from
 _length = Struct(">I").unpack_from
+
+_ROW = BODY + 8  # where the first column of an Insert begins
 
 
 class Begin(NamedTuple):
@@ -112,39 +116,44 @@ def parse_message(frame: bytes) -> LogicalMessage:
     return LogicalMessage(flags & 1 == 1, LSN(lsn), prefix, content)
 
 
-def relation_oid(frame: bytes) -> int:
-    """Whose row the Insert in `frame` is."""
-    return int.from_bytes(frame[BODY + 1 : BODY + 5])
-
-
-def parse_row(frame: bytes) -> list[bytes | None]:
-    """The columns of the Insert in `frame`, in the relation's order; text or binary as the server was asked.
-
-    The innermost loop of walrelay: one pass, no call per column (docs/benchmarks.md has what that is worth).
-    """
-    if frame[BODY + 5 : BODY + 6] != b"N":
-        raise ProtocolError("an Insert without a new row")
-    columns: list[bytes | None] = []
-    append = columns.append
-    at = BODY + 8
+def parse_insert(frame: bytes) -> tuple[int, int]:
+    """The relation's OID and the number of columns of the Insert in `frame`."""
     try:
-        for _ in range(int.from_bytes(frame[BODY + 6 : BODY + 8])):
+        oid, kind, columns = _insert(frame, BODY + 1)
+    except error as cause:
+        raise ProtocolError(f"an Insert of {len(frame) - BODY} bytes") from cause
+    if kind != _NEW:
+        raise ProtocolError("an Insert without a new row")
+    return oid, columns
+
+
+def parse_row(frame: bytes, readers: Sequence[Callable[[bytes], Any] | None]) -> list[Any]:
+    """The values of the Insert in `frame` whose columns have a reader, each as its reader made it of text or binary.
+
+    `readers` has one entry for each column that `parse_insert` counted; None: nobody needs it. A reader raises
+    ValueError for what it cannot read. The innermost loop of walrelay: one pass (docs/benchmarks.md has its worth).
+    """
+    values: list[Any] = []
+    append, length, at = values.append, _length, _ROW
+    try:
+        for read in readers:
             kind = frame[at]
             if kind == _TEXT or kind == _BINARY:  # noqa: SIM109 (a tuple of globals would be built anew each time)
-                (size,) = _length(frame, at + 1)
                 start = at + 5
-                at = start + size
-                append(frame[start:at])
+                at = start + length(frame, at + 1)[0]
+                if read is not None:
+                    append(read(frame[start:at]))
             elif kind == _NULL:
-                append(None)
                 at += 1
+                if read is not None:
+                    append(None)
             else:  # 'u', an unchanged TOAST value, occurs in updates only
                 raise ProtocolError(f"an Insert has a column of kind {chr(kind)!r}")
     except (IndexError, error):
         at = -1
     if at != len(frame):  # a slice past the end is silently short; the sum of the lengths is not
         raise ProtocolError(f"an Insert of {len(frame) - BODY} bytes whose columns do not fill it")
-    return columns
+    return values
 
 
 def _string(frame: bytes, at: int) -> tuple[str, int]:
