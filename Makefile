@@ -12,11 +12,11 @@ PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check 
 # In this order; those that are there.
 SUITES := $(wildcard $(addprefix tests/, unit golden properties simulation contract integration acceptance))
 
-.PHONY: help demo test check bench chaos servers clean
+.PHONY: help demo test check bench throughput peers chaos servers clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z]+):.*  ## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z]+):.*  ## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 	@exec $(RUN)/walrelay demo $(ARGS)
@@ -30,8 +30,14 @@ check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
 	@$(RUN)/mypy --strict walrelay tests
 	@$(RUN)/lint-imports
 
-bench: $(VENV)/dev.stamp servers  ## the benchmarks (ARGS="..." goes to them)
-	@exec $(RUN)/python -m tests.bench $(ARGS)
+bench: $(VENV)/dev.stamp servers  ## latency and cost beside polling, with a page in build/bench (ARGS="--quick")
+	@exec $(RUN)/walrelay bench latency --report build/bench $(ARGS)
+
+throughput: $(VENV)/dev.stamp servers  ## a backlog drained, beside what PostgreSQL can give, with a page as well
+	@exec $(RUN)/walrelay bench throughput --report build/bench $(ARGS)
+
+peers: $(VENV)/dev.stamp servers  ## other relays on the same rows
+	@exec $(RUN)/python -m tests.bench.peers $(ARGS)
 
 chaos: $(VENV)/dev.stamp servers  ## the long tests that break things at random
 	@exec $(PYTEST) -m chaos $(ARGS) tests

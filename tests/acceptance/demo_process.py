@@ -1,4 +1,4 @@
-"""`walrelay demo` as a person starts it, and everything that it left behind."""
+"""`walrelay demo`, or a benchmark, as a person starts it, and everything that it left behind."""
 
 import os
 import pty
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +23,7 @@ class DemoProcess:
     Its processes are known by a variable in their environment, which children inherit, whoever their parent is now.
     """
 
-    def __init__(self, *arguments: str, terminal: bool = False) -> None:
+    def __init__(self, *arguments: str, terminal: bool = False, command: Sequence[str] = ("demo",)) -> None:
         self._mark = f"WALRELAY_TEST={uuid.uuid4().hex}"
         # Short, because a Unix socket's path is, and open to the account that PostgreSQL runs as under root.
         self._temporary = Path(tempfile.mkdtemp(prefix="demo-test-", dir="/tmp"))
@@ -31,7 +31,7 @@ class DemoProcess:
         name, _, value = self._mark.partition("=")
         self._output, writing_end = pty.openpty() if terminal else os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "walrelay", "demo", *arguments],
+            [sys.executable, "-m", "walrelay", *command, *arguments],
             env={**os.environ, name: value, "TMPDIR": str(self._temporary), "TERM": "xterm", "COLUMNS": "100"},
             stdout=writing_end,
             stderr=subprocess.PIPE,

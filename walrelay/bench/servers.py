@@ -9,6 +9,7 @@ from walrelay.embedded.backstage import Backstage
 from walrelay.embedded.broker import KafkaBroker, default_home
 from walrelay.embedded.kafka import Kafka, MockKafka, RealKafka
 from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
+from walrelay.embedded.programs import Programs
 
 
 class Servers(NamedTuple):
@@ -24,8 +25,11 @@ class Servers(NamedTuple):
         if self.dsn:
             return OwnPostgres(self.dsn)
         lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
-        found = programs.at(self.postgres_bin) if self.postgres_bin else None
-        return EmbeddedPostgres(backstage, found, lines)
+        return EmbeddedPostgres(backstage, self.programs(), lines)
+
+    def programs(self) -> Programs:
+        """Of the server of our own."""
+        return programs.at(self.postgres_bin) if self.postgres_bin else programs.newest()
 
     def kafka(self, backstage: Backstage) -> Kafka:
         """A real one where the machine has one; begins to start it."""
@@ -33,3 +37,10 @@ class Servers(NamedTuple):
             return RealKafka(self.bootstrap_servers)
         home = self.kafka_home or default_home()
         return KafkaBroker(backstage, home) if home else MockKafka(backstage)
+
+
+def kafka_version(kafka: Kafka) -> str:
+    """Brokers do not tell theirs; of our own it is known from the jars."""
+    if isinstance(kafka, KafkaBroker):
+        return kafka.name.removeprefix("Kafka ").removesuffix(" of its own")
+    return "librdkafka's mock cluster" if isinstance(kafka, MockKafka) else "of unknown version"

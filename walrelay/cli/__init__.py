@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from walrelay import __version__
+from walrelay.cli.bench import bench
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
 from walrelay.cli.doctor import doctor
@@ -46,5 +47,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, drop, config, demo):
+for command in (init, doctor, run, status, tail, drop, config, demo, bench):
     main.add_command(command)

