@@ -59,7 +59,7 @@ def test_rows_of_every_type_are_printed_as_by_the_plugin(
         schema=SCHEMA,
         table=TABLE,
         columns=f"gone int, {columns}",
-        outbox={"columns": dict.fromkeys(("id", "payload"), "unused")},
+        outbox={"columns": {"id": "no id", "payload": "no payload"}},
     )
     database.execute(f"ALTER TABLE {tailed.table} DROP COLUMN gone")
     most = max(map(len, types.values()))
