@@ -13,6 +13,7 @@ from walrelay.sinks.kafka.settings import KafkaSettings
 
 PATIENCE = 10.0  # seconds for the first answer
 _GIVE_UP = 1.0  # seconds, when every broker is known to be down
+_MUTE = 3.0  # seconds, when the client library does not say more than that yet
 _REQUEST = 5.0  # seconds for an answer of a broker that was reached
 _QUIET: dict[str, Any] = {"log_level": 0, "allow.auto.create.topics": False}
 
@@ -55,7 +56,11 @@ class Cluster:
         self._admin = AdminClient(options)
 
     def reach(self) -> tuple[dict[int, str], list[str]]:
-        """The brokers' addresses by id, and the topics that may be seen. Unreachable after ten seconds at most."""
+        """The brokers' addresses by id, and the topics that may be seen. Unreachable after ten seconds at most.
+
+        No topics when brokers were heard of that cannot be reached themselves: the client forgets the bootstrap
+        server for them, and may do so before it has asked.
+        """
         begun = monotonic()
         while True:
             try:
@@ -65,9 +70,11 @@ class Cluster:
                 self._admin.poll(0)  # serves error_cb
                 waited = monotonic() - begun
                 codes = {complaint.code() for complaint in self._complaints}
-                down = KafkaError._ALL_BROKERS_DOWN in codes and waited >= _GIVE_UP
+                down = KafkaError._ALL_BROKERS_DOWN in codes and waited >= (_GIVE_UP if len(codes) > 1 else _MUTE)
                 if codes & _HOPELESS or down or waited > PATIENCE:
-                    raise self._unreachable(_error(cause)) from cause
+                    if codes & _HOPELESS or not (advertised := self._advertised()):
+                        raise self._unreachable(_error(cause)) from cause
+                    return advertised, []
 
     def topics(self, names: Iterable[str]) -> tuple[list[Topic], dict[str, KafkaError]]:
         """Those that can be described, and why the others cannot. Asking for a topic does not make it."""
@@ -131,6 +138,11 @@ class Cluster:
             return None
         return refusals[-1] if refusals else KafkaError(KafkaError._TIMED_OUT, "no producer id came")
 
+    def _advertised(self) -> dict[int, str]:
+        """The brokers that the client complains of by their ids, which only a broker can have told it."""
+        found = (_ADVERTISED.match(complaint.str()) for complaint in self._complaints)
+        return {int(broker["id"]): broker["address"] for broker in found if broker}
+
     def _unreachable(self, last: KafkaError) -> Unreachable:
         telling = [each for each in self._complaints if each.code() != KafkaError._ALL_BROKERS_DOWN]
         error = next(
@@ -139,6 +151,7 @@ class Cluster:
         return Unreachable(error.code(), re.sub(r"^\S+/bootstrap: | \((?:after|\d+ identical) .*", "", error.str()))
 
 
+_ADVERTISED = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<id>\d+): ")
 _HOPELESS = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}
 
 
