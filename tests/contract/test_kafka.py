@@ -133,6 +133,17 @@ def test_close_while_the_broker_is_down_is_quick_and_for_good(kafka_case: KafkaC
     assert numbers(kafka_case.arrived()) == [*range(100), 1000]
 
 
+def test_the_first_message_does_not_wait_for_a_timer_of_librdkafkas(kafka_case: KafkaCase) -> None:
+    """Left to itself the library asks for the producer's id half a second after the start, or a whole one."""
+
+    def first() -> None:
+        with closing(kafka_case.open()) as sink:
+            publish(sink, kafka_case, range(1))
+            wait_until(lambda: receipts(sink, 0.01), 10, "the first receipt")
+
+    assert min(seconds(first) for _ in range(3)) < 0.3
+
+
 def test_closed_sinks_leave_no_threads_behind(kafka_case: KafkaCase) -> None:
     """A relay that connects anew for a week must not grow."""
 

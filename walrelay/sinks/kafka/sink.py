@@ -11,6 +11,7 @@ a callback of its own: what is refused then is the record to name, and a batch t
 import logging
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -22,6 +23,8 @@ from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
 
 _ALONE = {"batch.num.messages": 1}
+_ANY_PARTITION = -1  # the partitioner's choice
+_INTRODUCE_TRIES, _INTRODUCE_WAIT, _INTRODUCE_PAUSE = 20, 0.02, 0.01  # seconds
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
 _CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
 
@@ -74,6 +77,28 @@ class _Complaints:
         self.text = error.str()
 
 
+class _Introduction:
+    """A producer's first second. Nothing is sent before it has its id, and librdkafka (2.16) asks for that whenever a
+    connected broker told it metadata, otherwise every 500 ms only. The first broker to tell it is the bootstrap one,
+    which is let go for that. So, until something was delivered, metadata is asked for again.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        self.topic = ""
+        self._producer = producer
+        self._tries, self._next = _INTRODUCE_TRIES, 0.0
+
+    def hasten(self) -> None:
+        if self._tries and self.topic and monotonic() >= self._next:
+            self._tries -= 1
+            with suppress(KafkaException):  # not connected yet, or what the receipts will tell
+                self._producer.list_topics(self.topic, timeout=_INTRODUCE_WAIT)
+            self._next = monotonic() + _INTRODUCE_PAUSE
+
+    def over(self) -> None:
+        self._tries = 0
+
+
 class KafkaSink:
     """Owned by one run. After a refusal it takes nothing more, so that nothing overtakes the refused message."""
 
@@ -94,6 +119,7 @@ class KafkaSink:
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
             ) from cause
         self._produce = self._producer.produce
+        self._introduction = _Introduction(self._producer)
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._failed:
@@ -102,9 +128,11 @@ class KafkaSink:
         if delivery.ticket != ticket or self._alone:
             only = message if self._alone else None
             delivery = self._delivery = _Delivery(ticket, self._ready, self._failed, only)
+            self._introduction.topic = message.topic
         topic, key, value, headers, timestamp_ms = message
         try:
-            self._produce(topic, value, key, on_delivery=delivery, timestamp=timestamp_ms, headers=headers)  # type: ignore[arg-type]
+            # By position: names cost a fifth of the call. The None is `on_delivery`, the other name of `callback`.
+            self._produce(topic, value, key, _ANY_PARTITION, delivery, None, timestamp_ms, headers)  # type: ignore[arg-type]
         except BufferError:
             return False
         except KafkaException as cause:
@@ -112,6 +140,7 @@ class KafkaSink:
         return True
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        self._introduction.hasten()
         self._poll(0 if self._ready or self._failed or self._fatal else timeout)
         if self._ready:
             receipts = [Receipt(delivery.ticket, delivery.count) for delivery in self._ready]
@@ -119,6 +148,7 @@ class KafkaSink:
                 delivery.count = 0
             self._ready.clear()
             self._complaints.text = ""
+            self._introduction.over()
             return receipts
         if self._fatal and not self._failed:
             self._poll(_REPORTS_WAIT)  # they come behind it
