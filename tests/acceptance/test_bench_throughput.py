@@ -91,6 +91,7 @@ def test_every_reader_drains_the_whole_backlog(bench: Bench) -> None:
         "rows_per_transaction": 10,
         "rounds": 1,
         "pgoutput": "binary",
+        "connection": "TCP",
     }
     assert bench.left_behind == []
 
@@ -98,10 +99,11 @@ def test_every_reader_drains_the_whole_backlog(bench: Bench) -> None:
 def test_one_transaction_in_text_polled_too(bench: Bench) -> None:
     ended = bench.run(
         *("--events", "2500", "--rows-per-transaction", "all", "--row-bytes", "3000", "--rounds", "1"),
-        *("--only", "limit,null,polling", "--text"),
+        *("--only", "limit,null,polling", "--text", "--socket"),
     )
     assert ended.code == 0, ended.stderr
     assert [name for name in ("limit", "null", "polling") if f"round 1/1  {name}" not in ended.stdout] == []
+    assert "over a Unix socket" in ended.stdout
     assert ended.stderr == ""
     assert bench.left_behind == []
 

@@ -20,12 +20,14 @@ class Servers(NamedTuple):
     bootstrap_servers: str | None = None
     kafka_home: Path | None = None  # with Apache Kafka's jars
 
-    def postgres(self, backstage: Backstage, settings: Mapping[str, str | int]) -> EmbeddedPostgres | OwnPostgres:
-        """Begins to start it. `settings` are for a server of our own; the user's is left as it is."""
+    def postgres(
+        self, backstage: Backstage, settings: Mapping[str, str | int], *, tcp: bool = False
+    ) -> EmbeddedPostgres | OwnPostgres:
+        """Begins to start it. `settings` and `tcp` are for a server of our own; the user's is left as it is."""
         if self.dsn:
             return OwnPostgres(self.dsn)
         lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
-        return EmbeddedPostgres(backstage, self.programs(), lines)
+        return EmbeddedPostgres(backstage, self.programs(), lines, tcp=tcp)
 
     def programs(self) -> Programs:
         """Of the server of our own."""

@@ -66,7 +66,7 @@ def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
     return ThroughputResult(
         runs=throughput_medians.runs(readings),
         not_run=list(not_run.items()),
-        workload=_workload(wish, able),
+        workload=_workload(wish, able, over=stage.postgres),
         machine=machine.machine(),
         versions=machine.versions(server_version.split()[0], kafka_version(kafka) if kafka else "none"),
         command=wish.command,
@@ -79,7 +79,8 @@ def _started(wish: Wish, servers: Servers, backstage: Backstage) -> Stage:
     if isinstance(kafka, MockKafka):
         kafka = None
     mock = MockKafka(backstage) if _INTO_MOCK & set(wish.names) else None
-    return Stage(throughput_servers.started(servers, backstage, wal2json="wal2json" in wish.names), mock, kafka)
+    postgres = throughput_servers.started(servers, backstage, wal2json="wal2json" in wish.names, tcp=wish.tcp)
+    return Stage(postgres, mock, kafka)
 
 
 def _ready(stage: Stage, screen: Screen, stack: ExitStack) -> Brokers:
@@ -134,7 +135,7 @@ def _sink(*, create_topics: bool) -> Mapping[str, Any]:
     return {"kind": "kafka", "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}", "create_topics": create_topics}
 
 
-def _workload(wish: Wish, able: Mapping[str, Reader]) -> Mapping[str, Any]:
+def _workload(wish: Wish, able: Mapping[str, Reader], over: EmbeddedPostgres | OwnPostgres) -> Mapping[str, Any]:
     workload: dict[str, Any] = {
         "events": wish.events,
         "row_bytes": wish.row_bytes,
@@ -142,6 +143,8 @@ def _workload(wish: Wish, able: Mapping[str, Reader]) -> Mapping[str, Any]:
         "rounds": wish.rounds,
         "pgoutput": "binary" if wish.binary else "text",
     }
+    if over.embedded:
+        workload["connection"] = "TCP" if wish.tcp else "a Unix socket"
     if "polling" in able and wish.expected("polling") < wish.events:
         workload["polled_events"] = wish.expected("polling")
     return {**workload, "quick": True} if wish.quick else workload

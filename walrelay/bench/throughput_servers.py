@@ -15,14 +15,14 @@ _DEBIAN = Path("/usr/lib/postgresql")
 _SETTINGS: Mapping[str, str | int] = {"max_wal_size": "32GB", "checkpoint_timeout": "1d"}
 
 
-def started(servers: Servers, backstage: Backstage, *, wal2json: bool) -> EmbeddedPostgres | OwnPostgres:
+def started(servers: Servers, backstage: Backstage, *, wal2json: bool, tcp: bool) -> EmbeddedPostgres | OwnPostgres:
     """Begins to start it. Where nothing was said, an installation with wal2json is preferred, if that is wanted."""
     if wal2json and not servers.dsn and not servers.postgres_bin:
         servers = servers._replace(postgres_bin=with_wal2json(_DEBIAN))
     settings = dict(_SETTINGS)
     if not servers.dsn and _limits_plugins(servers.programs().bin):
         settings["output_plugin_libraries"] = "pgoutput, wal2json"
-    return servers.postgres(backstage, settings)
+    return servers.postgres(backstage, settings, tcp=tcp)
 
 
 def with_wal2json(installations: Path) -> Path | None:

@@ -28,6 +28,7 @@ class Wish(NamedTuple):
     rounds: int = ROUNDS
     names: Sequence[str] = tuple(READERS)
     binary: bool = True
+    tcp: bool = True  # to a server of its own
     quick: bool = False
     command: str = ""  # by which it was asked for
 

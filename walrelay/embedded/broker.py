@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 
 from walrelay.embedded.backstage import Backstage, Child
 from walrelay.embedded.kafka import QUIET, RealKafka
+from walrelay.embedded.ports import LOOPBACK, free_port
 from walrelay.errors import Fatal
 
-_LOOPBACK = "127.0.0.1"
 _PATIENCE = 60.0  # seconds; a JVM on a busy machine takes some
 _CLUSTER_ID = "walrelaywalrelaywalrel"  # 22 characters, as every id has
 
@@ -73,9 +72,9 @@ class KafkaBroker:
         self._directory = backstage.directory("kafka")
         self._settings = self._directory / "server.properties"
         port, controller = free_port(), free_port()
-        self._address = f"{_LOOPBACK}:{port}"
+        self._address = f"{LOOPBACK}:{port}"
         self._settings.write_text(
-            _SETTINGS.format(loopback=_LOOPBACK, port=port, controller=controller, data=self._directory / "data")
+            _SETTINGS.format(loopback=LOOPBACK, port=port, controller=controller, data=self._directory / "data")
         )
         format_it: list[str | Path] = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._settings]
         self._formatting = self._start("Kafka's StorageTool", format_it)
@@ -100,14 +99,6 @@ class KafkaBroker:
 
     def _start(self, name: str, arguments: Sequence[str | Path]) -> Child:
         return self._backstage.start(name, [*self._java, *arguments], directory=self._directory)
-
-
-def free_port() -> int:
-    """A TCP port of the loopback that nobody has at the moment."""
-    with socket.socket() as probe:
-        probe.bind((_LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def default_home() -> Path | None:

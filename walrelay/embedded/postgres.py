@@ -1,5 +1,6 @@
-"""An embedded PostgreSQL: made, started and thrown away. Only a Unix socket leads to it."""
+"""An embedded PostgreSQL: made, started and thrown away. A Unix socket leads to it, or TCP where that is wanted."""
 
+import secrets
 import signal
 import time
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 from walrelay.embedded import account, programs
 from walrelay.embedded.account import Account
 from walrelay.embedded.backstage import Backstage, Child
+from walrelay.embedded.ports import LOOPBACK, free_port
 from walrelay.embedded.programs import Programs
 from walrelay.errors import Fatal
 from walrelay.source.connect import address, ordinary
@@ -18,8 +20,8 @@ from walrelay.source.connect import address, ordinary
 # Durability is PostgreSQL's default: fsync and synchronous_commit stay on, so that a commit costs what it costs.
 _SETTINGS = """
 wal_level = logical
-port = 5432
-listen_addresses = ''
+port = {port}
+listen_addresses = '{addresses}'
 unix_socket_directories = '{directory}'
 unix_socket_permissions = 0700
 shared_buffers = 64MB
@@ -33,9 +35,16 @@ class EmbeddedPostgres:
 
     embedded = True
 
-    def __init__(self, backstage: Backstage, found: Programs | None = None, settings: str = "") -> None:
-        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf."""
+    def __init__(
+        self, backstage: Backstage, found: Programs | None = None, settings: str = "", *, tcp: bool = False
+    ) -> None:
+        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf.
+
+        `tcp`: as a server of its own is reached, over the loopback; with a password, since others can reach it too.
+        """
         self._backstage, self._settings = backstage, settings
+        self._password = secrets.token_urlsafe() if tcp else None
+        self._port = free_port() if tcp else 5432
         self._account: Account | None = account.unprivileged()
         self._programs = self._found = found or programs.newest()
         self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
@@ -52,17 +61,25 @@ class EmbeddedPostgres:
         directory = self._backstage.directory("postgres", self._account)
         self._initdb(directory)
         self.server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
-        dsn = make_conninfo(host=str(directory), port=5432, user="postgres", dbname="postgres")
+        host = str(directory) if self._password is None else LOOPBACK
+        dsn = make_conninfo(
+            host=host, port=self._port, user="postgres", dbname="postgres", password=self._password, sslmode="disable"
+        )
         _until_it_answers(self.server, dsn)
         return dsn
 
     def _initdb(self, directory: Path) -> None:
-        options = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        if self._password is not None:
+            (directory / "password").write_text(self._password)
+            (directory / "password").chmod(0o644)  # the account that reads it enters a directory that is its alone
+            options += ["--auth-host=scram-sha-256", f"--pwfile={directory / 'password'}"]
         initdb = self._start("initdb", ["initdb", "-D", directory / "data", *options], directory, signal.SIGKILL)
         if initdb.wait() != 0:
             raise initdb.failure("failed")
+        addresses = "" if self._password is None else LOOPBACK
         with (directory / "data" / "postgresql.conf").open("a") as file:
-            file.write(_SETTINGS.format(directory=directory) + self._settings)
+            file.write(_SETTINGS.format(directory=directory, port=self._port, addresses=addresses) + self._settings)
 
     def _start(self, name: str, command: Sequence[str | Path], directory: Path, last: signal.Signals) -> Child:
         program, *arguments = command

@@ -64,6 +64,7 @@ _WORKLOAD: Mapping[str, Callable[[Any], str]] = {
         "all in one transaction" if value == "all" else f"{_plain(value)} a transaction"
     ),
     "pgoutput": lambda value: f"pgoutput in {value} mode",
+    "connection": lambda value: f"over {value}",
     "rounds": lambda value: _counted(value, "round"),
     "seconds": lambda value: f"{_plain(value)} s of writing in each",
     "idle_seconds": lambda value: f"{_plain(value)} s idle" if value else "no idle time",

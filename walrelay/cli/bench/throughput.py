@@ -71,6 +71,7 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 )
 @click.option("--quick", is_flag=True, help="In less than a minute; medians it has none.")
 @click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
+@click.option("--socket", is_flag=True, help="A Unix socket instead of TCP, to a PostgreSQL of its own.")
 @click.option(
     "--only", "names", callback=_names, metavar="NAMES", help="Some of the readers, with commas between them."
 )
@@ -86,6 +87,7 @@ def throughput(
     rounds: int | None,
     quick: bool,
     text: bool,
+    socket: bool,
     names: Sequence[str],
     as_json: bool,
     report: Path | None,
@@ -107,6 +109,7 @@ def throughput(
             rounds=rounds or (1 if quick else wishes.ROUNDS),
             names=names,
             binary=not text,
+            tcp=not socket,
             quick=quick,
             command=command_line(),
         )
