@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.bench.account import Account, Measured
-from walrelay.bench.distribution import percentile
+from walrelay.bench.latency.account import Account, Measured
+from walrelay.bench.latency.distribution import percentile
 from walrelay.bench.report.wording import duration
 
 _INTERVAL = 0.25  # seconds between two drawings

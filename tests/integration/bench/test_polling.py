@@ -16,10 +16,10 @@ from confluent_kafka import KafkaException, Producer
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
-from walrelay.bench.database import TABLES, bell
+from walrelay.bench.latency.database import TABLES, bell
+from walrelay.bench.latency.writer import emit
 from walrelay.bench.names import TABLE
 from walrelay.bench.polling import BATCH, Poller
-from walrelay.bench.writer import emit
 from walrelay.source.catalog import Catalog
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.unit.bench import samples
-from walrelay.bench import latency
-from walrelay.bench.latency import Wish
+from walrelay.bench.latency import comparison
+from walrelay.bench.latency.comparison import Wish
 from walrelay.bench.results import LatencyResult, Strategy
 from walrelay.bench.servers import Servers
 from walrelay.cli import main
@@ -21,7 +21,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Strategy]:
     def compare(wish: Wish, servers: Servers, *_: object) -> LatencyResult:
         return samples.latency(strategies)._replace(workload=wish.workload(), command=wish.command)
 
-    monkeypatch.setattr(latency, "compare", compare)
+    monkeypatch.setattr(comparison, "compare", compare)
     return strategies
 
 

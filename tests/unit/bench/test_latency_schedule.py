@@ -5,7 +5,7 @@ from statistics import mean, pstdev
 
 import pytest
 
-from walrelay.bench.schedule import MODES, schedule
+from walrelay.bench.latency.schedule import MODES, schedule
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -3,11 +3,11 @@
 import json
 import math
 
-from walrelay.bench import costs
-from walrelay.bench.account import Account, Committed, Measured, Received
+from walrelay.bench.latency import costs
+from walrelay.bench.latency.account import Account, Committed, Measured, Received
+from walrelay.bench.latency.summary import per_1000, strategies
+from walrelay.bench.latency.verdict import complaints
 from walrelay.bench.results import Cost, LatencyResult, Strategy
-from walrelay.bench.summary import per_1000, strategies
-from walrelay.bench.verdict import complaints
 
 UNKNOWN = Cost(None, None, None, None)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from walrelay.bench import pauses, polling
-from walrelay.bench.journal import Journal
-from walrelay.bench.strategies import WAYS
+from walrelay.bench.latency.journal import Journal
+from walrelay.bench.latency.strategies import WAYS
 from walrelay.cli.bench.latency import STRATEGIES
 
 

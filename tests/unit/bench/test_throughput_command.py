@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner, Result
 
-from walrelay.bench.throughput_wish import READERS
+from walrelay.bench.throughput.wish import READERS
 from walrelay.cli import main
 
 

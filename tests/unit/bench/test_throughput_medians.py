@@ -2,7 +2,7 @@
 
 import pytest
 
-from walrelay.bench.throughput_medians import Reading, complete, runs
+from walrelay.bench.throughput.medians import Reading, complete, runs
 from walrelay.errors import Fatal
 
 

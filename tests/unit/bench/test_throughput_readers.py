@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from walrelay.bench import readers_usage
-from walrelay.bench.drain import Watch
-from walrelay.bench.readers import Peak, document, finished
-from walrelay.bench.readers_limit import pg_recvlogical, without_password
+from walrelay.bench.throughput import procfs
+from walrelay.bench.throughput.drain import Watch
+from walrelay.bench.throughput.limit import pg_recvlogical, without_password
+from walrelay.bench.throughput.readers import Peak, document, finished
 from walrelay.embedded.backstage import Backstage
 from walrelay.embedded.interruption import Interruption
 from walrelay.errors import Fatal
@@ -55,14 +55,14 @@ def test_the_memory_of_a_small_program_is_not_that_of_its_large_parent(backstage
     peak = Peak(child.pid)
     finished(child, 10, peak.look)
     assert 0 < peak.bytes < 2**24
-    assert len(ballast) < (readers_usage.peak_rss_bytes() or 0)
+    assert len(ballast) < (procfs.peak_rss_bytes() or 0)
 
 
 @linux
 def test_a_process_that_is_no_walsender_is_not_taken_for_one() -> None:
-    assert not readers_usage.is_walsender(os.getpid())
-    assert not readers_usage.is_walsender(2**30)
-    assert readers_usage.cpu_s(2**30) is None
+    assert not procfs.is_walsender(os.getpid())
+    assert not procfs.is_walsender(2**30)
+    assert procfs.cpu_s(2**30) is None
 
 
 def test_the_relay_stops_once_the_end_is_confirmed() -> None:

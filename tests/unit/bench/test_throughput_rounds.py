@@ -4,11 +4,11 @@ from typing import cast
 
 import pytest
 
-from walrelay.bench.readers import Place
 from walrelay.bench.screen import Screen
-from walrelay.bench.throughput_medians import Reading
-from walrelay.bench.throughput_rounds import taken
-from walrelay.bench.throughput_wish import Wish
+from walrelay.bench.throughput.medians import Reading
+from walrelay.bench.throughput.readers import Place
+from walrelay.bench.throughput.rounds import taken
+from walrelay.bench.throughput.wish import Wish
 from walrelay.errors import Fatal
 
 NOWHERE = cast(Place, None)

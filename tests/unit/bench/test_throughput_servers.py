@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from walrelay.bench.throughput_servers import with_wal2json
+from walrelay.bench.throughput.postgres import with_wal2json
 
 
 def install(root: Path, name: str, library: str = "") -> Path:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from walrelay.bench.throughput_wish import POLLED_EVENTS, READERS, Wish, names, order, rows_per_transaction
+from walrelay.bench.throughput.wish import POLLED_EVENTS, READERS, Wish, names, order, rows_per_transaction
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10", 10), ("1000", 1000), ("all", None)])

@@ -13,7 +13,7 @@ from walrelay.bench.report.histogram import HEIGHT, WIDTH, histograms
 from walrelay.bench.report.sheet import Sheet
 from walrelay.bench.report.wording import interval, label, tied
 from walrelay.bench.results import LatencyResult, ThroughputResult
-from walrelay.bench.throughput_wish import READERS
+from walrelay.bench.throughput.wish import READERS
 
 
 def write_latency(result: LatencyResult, directory: Path) -> Path:

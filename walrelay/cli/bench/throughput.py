@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from walrelay.bench import throughput_wish as wishes
+from walrelay.bench.throughput import wish as wishes
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
 
 _READERS = "\n".join(f"    {name:<9} {what}" for name, what in wishes.READERS.items())
@@ -100,7 +100,7 @@ def throughput(
         from walrelay.bench.report import tables
         from walrelay.bench.screen import Screen
         from walrelay.bench.servers import Servers
-        from walrelay.bench.throughput import measured
+        from walrelay.bench.throughput.measurement import measured
 
         wish = wishes.Wish(
             events=events or (wishes.QUICK_EVENTS if quick else wishes.EVENTS),

@@ -2,9 +2,9 @@
 
 import psycopg
 
-from walrelay.bench.backlog import SCHEMA, TABLE, TOPIC
-from walrelay.bench.readers import Place, drained
-from walrelay.bench.throughput_medians import Reading
+from walrelay.bench.throughput.backlog import SCHEMA, TABLE, TOPIC
+from walrelay.bench.throughput.medians import Reading
+from walrelay.bench.throughput.readers import Place, drained
 from walrelay.errors import Fatal
 from walrelay.source import connect
 from walrelay.source.failures import first_line
@@ -33,7 +33,9 @@ class Polling:
 
     def read(self, place: Place) -> Reading:
         self._fill(place.backlog.dsn)
-        return drained(place, "the polling worker", ["walrelay.bench.drain_polling", POLLED, TOPIC], self._bootstrap)
+        return drained(
+            place, "the polling worker", ["walrelay.bench.throughput.drain_polling", POLLED, TOPIC], self._bootstrap
+        )
 
     def _fill(self, dsn: str) -> None:
         with connect.ordinary(dsn, statement_timeout=600) as connection:

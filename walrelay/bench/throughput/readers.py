@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from resource import struct_rusage
 from typing import Any, NamedTuple, Protocol
 
-from walrelay.bench import readers_usage
-from walrelay.bench.backlog import PUBLICATION, TABLE, Backlog
-from walrelay.bench.throughput_medians import Reading
+from walrelay.bench.throughput import procfs
+from walrelay.bench.throughput.backlog import PUBLICATION, TABLE, Backlog
+from walrelay.bench.throughput.medians import Reading
 from walrelay.embedded.backstage import Backstage, Child
 from walrelay.source.catalog import Catalog
 
@@ -48,7 +48,11 @@ class Relay:
             file.write_text(json.dumps(document(slot, self._sink, self._plugin, binary=self._binary)))
             sender = Walsender(backlog.catalog, slot)
             found = drained(
-                place, self._name, ["walrelay.bench.drain", str(file), str(backlog.end)], self._bootstrap, sender.look
+                place,
+                self._name,
+                ["walrelay.bench.throughput.drain", str(file), str(backlog.end)],
+                self._bootstrap,
+                sender.look,
             )
         return found._replace(walsender_cpu_s=sender.cpu_s)
 
@@ -66,9 +70,9 @@ class Walsender:
         if self._pid is None and self._visible:
             slot = self._catalog.slot(self._slot)
             self._pid = slot.active_pid if slot else None
-            self._visible = self._pid is None or readers_usage.is_walsender(self._pid)
+            self._visible = self._pid is None or procfs.is_walsender(self._pid)
         if self._pid is not None and self._visible:
-            self.cpu_s = readers_usage.cpu_s(self._pid) or self.cpu_s
+            self.cpu_s = procfs.cpu_s(self._pid) or self.cpu_s
 
 
 class Peak:
@@ -79,7 +83,7 @@ class Peak:
         self.bytes = 0
 
     def look(self) -> None:
-        self.bytes = readers_usage.peak_rss_bytes(self._pid) or self.bytes
+        self.bytes = procfs.peak_rss_bytes(self._pid) or self.bytes
 
 
 def drained(place: Place, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]) -> Reading:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from walrelay.bench.account import Account, Committed, Received
-from walrelay.bench.journal import Journal
+from walrelay.bench.latency.account import Account, Committed, Received
+from walrelay.bench.latency.journal import Journal
 from walrelay.bench.screen import Progress
 from walrelay.embedded.backstage import Child
 

@@ -1,6 +1,6 @@
 """Drains a table with the polling worker of `walrelay bench latency`, without its pauses; prints one JSON object.
 
-    python -m walrelay.bench.drain_polling walrelay_bench_backlog.polled walrelay.bench.backlog
+    python -m walrelay.bench.throughput.drain_polling walrelay_bench_backlog.polled walrelay.bench.backlog
 
 The servers are in DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS. The clock runs from the first poll until one finds nothing.
 """
@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 from confluent_kafka import Producer
 
-from walrelay.bench.drain import Clock, tell
 from walrelay.bench.polling import Poller
+from walrelay.bench.throughput.drain import Clock, tell
 
 _PRODUCER: dict[str, Any] = {"enable.idempotence": True, "partitioner": "murmur2_random", "log_level": 0}
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from walrelay.bench.readers import Place, Reader
 from walrelay.bench.screen import Screen
-from walrelay.bench.throughput_medians import Reading, complete
-from walrelay.bench.throughput_wish import Wish, order
+from walrelay.bench.throughput.medians import Reading, complete
+from walrelay.bench.throughput.readers import Place, Reader
+from walrelay.bench.throughput.wish import Wish, order
 
 
 def taken(wish: Wish, readers: Mapping[str, Reader], place: Place, screen: Screen) -> Mapping[str, list[Reading]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from walrelay.bench.throughput_wish import LEAST_ROW_BYTES, Wish
+from walrelay.bench.throughput.wish import LEAST_ROW_BYTES, Wish
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.source import connect

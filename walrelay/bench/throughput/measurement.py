@@ -5,16 +5,18 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from walrelay.bench import machine, throughput_medians, throughput_servers
-from walrelay.bench.backlog import TOPIC, Backlog, prepared
-from walrelay.bench.readers import Place, Reader, Relay
-from walrelay.bench.readers_limit import Limit, pg_recvlogical
-from walrelay.bench.readers_polling import Polling
+from walrelay.bench import machine
 from walrelay.bench.results import ThroughputResult
 from walrelay.bench.screen import Screen
 from walrelay.bench.servers import Servers, kafka_version
-from walrelay.bench.throughput_rounds import taken
-from walrelay.bench.throughput_wish import Wish
+from walrelay.bench.throughput import medians
+from walrelay.bench.throughput.backlog import TOPIC, Backlog, prepared
+from walrelay.bench.throughput.limit import Limit, pg_recvlogical
+from walrelay.bench.throughput.polled import Polling
+from walrelay.bench.throughput.postgres import started
+from walrelay.bench.throughput.readers import Place, Reader, Relay
+from walrelay.bench.throughput.rounds import taken
+from walrelay.bench.throughput.wish import Wish
 from walrelay.embedded.backstage import Backstage
 from walrelay.embedded.interruption import Interruption
 from walrelay.embedded.kafka import Kafka, MockKafka
@@ -64,7 +66,7 @@ def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
     readings = taken(wish, able, Place(backstage, backlog), screen)
     kafka, server_version = stage.kafka or stage.mock, str(backlog.catalog.value("SHOW server_version"))
     return ThroughputResult(
-        runs=throughput_medians.runs(readings),
+        runs=medians.runs(readings),
         not_run=list(not_run.items()),
         workload=_workload(wish, able, over=stage.postgres),
         machine=machine.machine(),
@@ -79,7 +81,7 @@ def _started(wish: Wish, servers: Servers, backstage: Backstage) -> Stage:
     if isinstance(kafka, MockKafka):
         kafka = None
     mock = MockKafka(backstage) if _INTO_MOCK & set(wish.names) else None
-    postgres = throughput_servers.started(servers, backstage, wal2json="wal2json" in wish.names, tcp=wish.tcp)
+    postgres = started(servers, backstage, wal2json="wal2json" in wish.names, tcp=wish.tcp)
     return Stage(postgres, mock, kafka)
 
 

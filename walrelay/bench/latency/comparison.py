@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 from psycopg.conninfo import make_conninfo
 
-from walrelay.bench import crew, database, segment, statements, strategies, summary
-from walrelay.bench.account import Measured
+from walrelay.bench.latency import crew, database, segment, statements, strategies, summary
+from walrelay.bench.latency.account import Measured
+from walrelay.bench.latency.meter import Meter
+from walrelay.bench.latency.segment import Stage
+from walrelay.bench.latency.strategies import RELAY, WAYS
+from walrelay.bench.latency.topic_end import TopicEnd
+from walrelay.bench.latency.watch import Watch
+from walrelay.bench.latency.writer import Order
 from walrelay.bench.machine import machine, versions
-from walrelay.bench.meter import Meter
 from walrelay.bench.names import ROLE, TOPIC
 from walrelay.bench.results import LatencyResult
 from walrelay.bench.screen import Screen
-from walrelay.bench.segment import Stage
 from walrelay.bench.servers import Servers, kafka_version
-from walrelay.bench.strategies import RELAY, WAYS
-from walrelay.bench.topic_end import TopicEnd
-from walrelay.bench.watch import Watch
-from walrelay.bench.writer import Order
 from walrelay.embedded.backstage import Backstage
 from walrelay.embedded.interruption import Interruption
 from walrelay.embedded.postgres import EmbeddedPostgres

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import IO, Any, NamedTuple
 
-from walrelay.bench.journal import Journal
+from walrelay.bench.latency.journal import Journal
 from walrelay.bench.names import TOPIC
 from walrelay.embedded.backstage import Backstage, Child
 
@@ -45,4 +45,4 @@ def start(
 
 
 def _module(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", f"walrelay.bench.{name}", *arguments]
+    return [sys.executable, "-m", f"walrelay.bench.latency.{name}", *arguments]

@@ -1,6 +1,6 @@
 """The consumer: a process that notes when each message came.
 
-    python -m walrelay.bench.consumer topic journal options
+    python -m walrelay.bench.latency.consumer topic journal options
 
 It says `ready` on standard output, then appends to the journal: [segment, number, partition, offset, ns]. `options` are
 librdkafka's, as a JSON object.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from walrelay.bench.topic_end import ends
+from walrelay.bench.latency.topic_end import ends
 from walrelay.embedded.kafka import QUIET
 
 

@@ -1,6 +1,6 @@
 """Drains the backlog with the real relay in this process and prints one JSON object.
 
-    python -m walrelay.bench.drain drain.json 16/B374D848
+    python -m walrelay.bench.throughput.drain drain.json 16/B374D848
 
 Its settings name the database and the brokers by DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS. The clock runs from the
 start of streaming until the position at the end is confirmed; starting Python and importing modules is not part of it.
@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic, process_time
 
 from walrelay import config
-from walrelay.bench import readers_usage
+from walrelay.bench.throughput import procfs
 from walrelay.compose import Runs
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN
@@ -54,7 +54,7 @@ class Watch(Observer):
 
 def tell(events: int, clock: Clock) -> None:
     """What the process that started this one reads."""
-    peak = readers_usage.peak_rss_bytes() or readers_usage.maximum_rss_bytes(resource.getrusage(resource.RUSAGE_SELF))
+    peak = procfs.peak_rss_bytes() or procfs.maximum_rss_bytes(resource.getrusage(resource.RUSAGE_SELF))
     found = {"events": events, "seconds": clock.seconds, "cpu_s": clock.cpu_s, "peak_rss_bytes": peak}
     sys.stdout.write(json.dumps(found) + "\n")
 

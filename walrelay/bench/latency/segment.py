@@ -8,16 +8,16 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from walrelay.bench import costs, database, writer
-from walrelay.bench.account import Account, Measured
-from walrelay.bench.meter import Meter
+from walrelay.bench.latency import costs, database, writer
+from walrelay.bench.latency.account import Account, Measured
+from walrelay.bench.latency.meter import Meter
+from walrelay.bench.latency.strategies import RELAY, Way
+from walrelay.bench.latency.topic_end import TopicEnd
+from walrelay.bench.latency.watch import Watch
+from walrelay.bench.latency.writer import Order
 from walrelay.bench.names import SLOT
 from walrelay.bench.results import Cost
 from walrelay.bench.screen import Progress
-from walrelay.bench.strategies import RELAY, Way
-from walrelay.bench.topic_end import TopicEnd
-from walrelay.bench.watch import Watch
-from walrelay.bench.writer import Order
 from walrelay.embedded.backstage import Backstage, Child
 from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog

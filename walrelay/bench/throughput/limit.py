@@ -10,10 +10,10 @@ from pathlib import Path
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay import compose, config
-from walrelay.bench import readers_usage
-from walrelay.bench.backlog import Backlog
-from walrelay.bench.readers import Peak, Place, Walsender, document, finished
-from walrelay.bench.throughput_medians import Reading
+from walrelay.bench.throughput import procfs
+from walrelay.bench.throughput.backlog import Backlog
+from walrelay.bench.throughput.medians import Reading
+from walrelay.bench.throughput.readers import Peak, Place, Walsender, document, finished
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 
@@ -38,7 +38,7 @@ class Limit:
             if (confirmed := backlog.confirmed(slot)) < backlog.end:
                 raise child.failure(f"ended at {confirmed} of {backlog.end}")
         cpu_s = usage.ru_utime + usage.ru_stime
-        peak_rss = peak.bytes or readers_usage.maximum_rss_bytes(usage)
+        peak_rss = peak.bytes or procfs.maximum_rss_bytes(usage)
         return Reading(backlog.events, seconds, cpu_s, sender.cpu_s, peak_rss)
 
     def _command(self, backlog: Backlog, slot: str) -> tuple[list[str | Path], dict[str, str]]:

@@ -1,6 +1,6 @@
 """The application: a process that commits a business row and an outbox row in one transaction, at set times.
 
-    python -m walrelay.bench.writer orders journal
+    python -m walrelay.bench.latency.writer orders journal
 
 It reads orders from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns].
 """
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from walrelay.bench.latency.schedule import schedule
 from walrelay.bench.names import BUSINESS, TABLE
-from walrelay.bench.schedule import schedule
 
 _BUSINESS = f"INSERT INTO {BUSINESS} (customer, total) VALUES (%s, %s)".encode()
 _OUTBOX = f"INSERT INTO {TABLE} (aggregate_type, aggregate_id, type, payload) VALUES ('order', %s, %s, %s)".encode()

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 
+from walrelay.bench.latency.server_cpu import ServerCpu
+from walrelay.bench.latency.statements import Counter
 from walrelay.bench.names import SCHEMA, TABLE
 from walrelay.bench.results import Cost
-from walrelay.bench.server_cpu import ServerCpu
-from walrelay.bench.statements import Counter
 from walrelay.source.catalog import Catalog
 
 _PATIENCE = 15.0  # seconds; a session that sleeps tells its statistics after ten

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from walrelay.bench import costs
-from walrelay.bench.account import Measured
-from walrelay.bench.distribution import bounds, histogram, percentile
+from walrelay.bench.latency import costs
+from walrelay.bench.latency.account import Measured
+from walrelay.bench.latency.distribution import bounds, histogram, percentile
 from walrelay.bench.results import Cost, Strategy
 
 Rounds = Sequence[Measured]
