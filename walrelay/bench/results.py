@@ -50,6 +50,7 @@ class LatencyResult(NamedTuple):
 
     strategies: Sequence[Strategy]
     writer_per_1000: Cost  # what the writer alone costs: the zero of the others
+    writer_cpu_s: Sequence[float]  # of it the server's CPU, in each round: how far the noise goes
     workload: Mapping[str, Any]  # rate, mode, rounds, seconds ...
     machine: Mapping[str, Any]
     versions: Mapping[str, str]
@@ -60,6 +61,7 @@ class LatencyResult(NamedTuple):
         return {
             "strategies": [strategy.json() for strategy in self.strategies],
             "writer_per_1000": self.writer_per_1000._asdict(),
+            "writer_server_cpu_s_per_1000": list(self.writer_cpu_s),
             "workload": dict(self.workload),
             "machine": dict(self.machine),
             "versions": dict(self.versions),

@@ -7,6 +7,7 @@ so in binary mode the server never falls back to text for it (pgoutput: logicalr
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from walrelay.decode.records import as_text
 from walrelay.errors import ProtocolError
 
 BOOL, BYTEA, NAME, INT8, INT2, INT4, TEXT, JSON = 16, 17, 19, 20, 21, 23, 25, 114
@@ -15,12 +16,8 @@ BPCHAR, VARCHAR, TIMESTAMP, TIMESTAMPTZ, UUID, JSONB = 1042, 1043, 1114, 1184, 2
 _EPOCH = datetime(2000, 1, 1)
 
 
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape")
-
-
 def _jsonb(value: bytes) -> str:
-    return _text(json_text(value))
+    return as_text(json_text(value))
 
 
 def json_text(value: bytes) -> bytes:
@@ -72,14 +69,14 @@ def _timestamp(zone: str) -> Callable[[bytes], str]:
 PRINTERS: dict[int, Callable[[bytes], str]] = {
     BOOL: _bool,
     BYTEA: lambda value: "\\x" + value.hex(),
-    NAME: _text,
+    NAME: as_text,
     INT8: _integer(8),
     INT2: _integer(2),
     INT4: _integer(4),
-    TEXT: _text,
-    JSON: _text,
-    BPCHAR: _text,
-    VARCHAR: _text,
+    TEXT: as_text,
+    JSON: as_text,
+    BPCHAR: as_text,
+    VARCHAR: as_text,
     TIMESTAMP: _timestamp(""),
     TIMESTAMPTZ: _timestamp("+00"),  # the walsender's TimeZone is forced to UTC
     UUID: _uuid,

@@ -35,6 +35,7 @@ def latency(strategies: Sequence[Strategy] | None = None) -> LatencyResult:
     return LatencyResult(
         strategies=STRATEGIES if strategies is None else strategies,
         writer_per_1000=Cost(None, 612_000.0, 0.0, 0.184),
+        writer_cpu_s=[0.171, 0.19, 0.184],
         workload={"mode": "steady", "rate": 200, "seconds": 10, "rounds": 3, "idle_seconds": 60},
         machine=MACHINE,
         versions=VERSIONS,

@@ -76,6 +76,12 @@ def test_the_headline_compares_with_polling_every_second_and_the_fastest_is_name
     assert findings.nearest(result) == "The fastest of the others, polling on NOTIFY, took 4.3 ms."
 
 
+def test_how_far_the_noise_goes_is_told_where_it_is_known() -> None:
+    result = samples.latency()
+    assert findings.noise(result).startswith("The writer alone took 171 to 190 ms of CPU from round to round")
+    assert findings.noise(result._replace(writer_cpu_s=[0.171])) == ""
+
+
 def test_without_it_the_headline_compares_with_the_fastest() -> None:
     result = samples.latency([each for each in samples.STRATEGIES if each.name != "polling-1s"])
     assert findings.latency_headline(result).endswith("polling on NOTIFY took 4.3 ms, 3.1 times as long.")
@@ -94,6 +100,14 @@ def test_real_kafka_stands_for_walrelay_before_the_others() -> None:
 def test_who_is_faster_than_the_limit_is_said_to_be_so() -> None:
     runs = [Run("limit", 1000.0, 1.0, 1.0, 1.0, 1), Run("mock", 1180.0, 1.18, 1.0, 1.0, 1)]
     assert findings.throughput_title(samples.throughput()._replace(runs=runs)).endswith("1.18 times pg_recvlogical")
+
+
+def test_why_somebody_is_above_the_limit_is_said_only_where_somebody_is() -> None:
+    result = samples.throughput()
+    assert findings.above_the_limit(result) == ""
+    limit, null = result.runs[:2]
+    faster = result._replace(runs=[limit, null._replace(ratio_to_limit=1.2)])
+    assert findings.above_the_limit(faster).startswith("Above 1: pg_recvlogical waits for each message")
 
 
 def test_what_it_was_measured_on() -> None:

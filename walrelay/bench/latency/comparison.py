@@ -92,6 +92,7 @@ def _compared(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
     return LatencyResult(
         strategies=summary.strategies(measured, alone),
         writer_per_1000=meter.of_writer(summary.per_1000(alone)),
+        writer_cpu_s=summary.cpu_of_each(alone),
         workload={**wish.workload(), "autovacuum": str(catalog.value("SHOW autovacuum"))},
         machine=machine(),
         versions=versions(str(catalog.value("SHOW server_version")), kafka_version(kafka)),

@@ -22,6 +22,12 @@ def per_1000(rounds: Rounds) -> Cost:
     return costs.scaled(costs.total(each.spent for each in rounds), 1000 / max(1, events))
 
 
+def cpu_of_each(rounds: Rounds) -> list[float]:
+    """Seconds per 1,000 events in each round, as far as they are known."""
+    found = (per_1000([each]).server_cpu_s for each in rounds)
+    return [seconds for seconds in found if seconds is not None]
+
+
 def _strategy(name: str, rounds: Rounds, alone: Rounds, bounds: Sequence[float]) -> Strategy:
     latencies = sorted(_latencies(rounds))
     idle, quiet = _idle_minute(rounds), _idle_minute(alone)

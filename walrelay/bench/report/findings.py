@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from walrelay.bench.report.wording import duration, is_ours, label, number, spoken, times
+from walrelay.bench.report.wording import cpu_ms, duration, is_ours, label, number, spoken, times
 from walrelay.bench.results import LatencyResult, Run, Strategy, ThroughputResult
 
 _USUAL = "polling-1s"
@@ -60,6 +60,14 @@ def nearest(result: LatencyResult) -> str:
     return f"The fastest of the others, {spoken(best.name)}, took {duration(best.p50_ms)}."
 
 
+def noise(result: LatencyResult) -> str:
+    """How far the CPU of one and the same work differs, in a sentence; empty where that was measured once only."""
+    if len(result.writer_cpu_s) < 2:
+        return ""
+    least, most = (number(cpu_ms(seconds)) for seconds in (min(result.writer_cpu_s), max(result.writer_cpu_s)))
+    return f"The writer alone took {least} to {most} ms of CPU from round to round: smaller differences say nothing."
+
+
 def throughput_title(result: ThroughputResult) -> str:
     ours = _standing_for_walrelay(result)
     if ours is None:
@@ -79,6 +87,17 @@ def throughput_headline(result: ThroughputResult) -> str:
 def limit_of(result: ThroughputResult) -> Run | None:
     """The reader that the others are compared with."""
     return next((run for run in result.runs if run.name == "limit"), None)
+
+
+def above_the_limit(result: ThroughputResult) -> str:
+    """Why somebody can read more than the limit, in a sentence; empty where nobody does."""
+    limit = limit_of(result)
+    if limit is None or all((run.ratio_to_limit or 0.0) <= 1.0 for run in result.runs):
+        return ""
+    return (
+        f"Above 1: {label(limit.name)} waits for each message, and to wake it up costs the walsender more than to send"
+        " to a reader that is behind."
+    )
 
 
 def idle_was_measured(strategies: Sequence[Strategy]) -> bool:

@@ -47,6 +47,7 @@ def _latency(result: LatencyResult, width: int) -> Iterator[ConsoleRenderable]:
     yield _cost_table(result, strategies)
     yield _notes(
         "Costs are net: beyond the writer's own work, which was measured alone and subtracted.",
+        findings.noise(result),
         _whose_statements(result),
         None if findings.idle_was_measured(strategies) else "What an idle minute costs was not measured in this run.",
         *_measured_on(result),
@@ -107,6 +108,7 @@ def _throughput(result: ThroughputResult, width: int) -> Iterator[ConsoleRendera
     yield _notes(
         *(f"Not run: {label(name)}: {reason}" for name, reason in result.not_run),
         *_limit(result),
+        findings.above_the_limit(result),
         "CPU: seconds per million events, of the reader and of the walsender, the server process that sends to it.",
         *_measured_on(result),
     )
