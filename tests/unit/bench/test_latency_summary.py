@@ -79,7 +79,8 @@ def test_the_idle_minute_is_net_of_the_servers_own_and_the_mean_of_those_measure
 
 
 def result(*found: Strategy) -> LatencyResult:
-    return LatencyResult(found, Cost(None, 1.0, 0.0, 0.1), [0.1], {"rate": 200}, {"cores": 2}, {"walrelay": "0"}, "", "")
+    alone = Cost(None, 1.0, 0.0, 0.1)
+    return LatencyResult(found, alone, [0.1], {"rate": 200}, {"cores": 2}, {"walrelay": "0"}, "", "")
 
 
 def test_the_json_has_the_keys_that_others_read() -> None:
