@@ -1,5 +1,6 @@
 """Fixtures of all tests: real servers, each started once when first needed, and what tests do to their own."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +37,12 @@ class ProxyMaker(Protocol):
     """A proxy in front of a port on this machine."""
 
     def __call__(self, port: int) -> Proxy: ...
+
+
+def pytest_configure() -> None:
+    """A shell starts what stands before an & with SIGINT and SIGQUIT ignored, and children would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
