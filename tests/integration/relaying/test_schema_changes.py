@@ -97,11 +97,11 @@ def test_what_came_before_a_row_that_cannot_be_read_is_confirmed(outbox: Outbox)
 @pytest.mark.parametrize("role", ["id", "payload", "headers", "aggregate_type"])
 def test_a_column_that_was_never_there_stops_the_relay(outbox: Outbox, role: str) -> None:
     outbox.write(1)
-    before = outbox.confirmed
     error = outbox.under(outbox={"columns": {role: "elsewhere"}}).failure()
     assert isinstance(error, Undecodable)
     assert f"'elsewhere' for the role {role}" in str(error)
-    assert outbox.confirmed == before
+    with outbox.relay() as relay:  # the position may have moved, over what the server did before the row
+        assert outbox.values(relay) == [b"1"]
 
 
 def test_a_row_whose_id_is_null_stops_the_relay(outbox: Outbox) -> None:
