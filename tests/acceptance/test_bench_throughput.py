@@ -11,13 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.acceptance.test_demo import OBJECTS
 from tests.servers.database import Database
 
-OBJECTS = """
-SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname !~ '^pg_'
-UNION ALL SELECT 'publication ' || pubname FROM pg_publication
-UNION ALL SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database = current_database()
-"""
 KEYS = [
     "name",
     "events_per_second",
@@ -55,6 +51,14 @@ class Bench:
         process = self.start(*arguments)
         stdout, stderr = process.communicate(timeout=100)
         return Ended(process.returncode, stdout, stderr)
+
+    def reading(self, database: Database) -> subprocess.Popen[str]:
+        """One that has begun to read, and has an hour to go."""
+        process = self.start("--events", "30000", "--rounds", "50", "--only", "null", "--dsn", database.dsn)
+        assert process.stdout is not None
+        while "round 1/50" not in (line := process.stdout.readline()):
+            assert line, "it ended before it read"
+        return process
 
     @property
     def left_behind(self) -> list[str]:
@@ -127,11 +131,7 @@ def test_on_the_users_server_everything_goes(bench: Bench, database: Database) -
 
 def test_ctrl_c_removes_what_was_made_on_the_users_server(bench: Bench, database: Database) -> None:
     before = database.execute(OBJECTS)
-    process = bench.start("--events", "30000", "--rounds", "50", "--only", "null", "--dsn", database.dsn)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "round 1/50" in line:
-            break
+    process = bench.reading(database)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert (process.returncode, stderr) == (130, "")
@@ -141,11 +141,7 @@ def test_ctrl_c_removes_what_was_made_on_the_users_server(bench: Bench, database
 
 def test_what_a_killed_benchmark_left_goes_with_the_next_one(bench: Bench, database: Database) -> None:
     before = database.execute(OBJECTS)
-    process = bench.start("--events", "30000", "--rounds", "50", "--only", "null", "--dsn", database.dsn)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "round 1/50" in line:
-            break
+    process = bench.reading(database)
     process.kill()
     process.communicate()
     assert ("slot walrelay_bench_backlog",) in database.execute(OBJECTS)

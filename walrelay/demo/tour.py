@@ -18,7 +18,7 @@ from walrelay.demo.screen import Screen
 from walrelay.demo.tally import Result
 from walrelay.demo.watch import Watch
 from walrelay.demo.writer import Work, writing
-from walrelay.embedded.backstage import Backstage, Child
+from walrelay.embedded.backstage import Backstage, Child, opened
 from walrelay.embedded.interruption import Interruption
 from walrelay.embedded.kafka import MockKafka, RealKafka
 from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
@@ -41,15 +41,11 @@ def tour(wish: Wish, screen: Screen, interruption: Interruption) -> Result:
     # Writer, reader and screen share an interpreter: while the screen is drawn the reader would wait up to 5 ms for
     # it, which would show as latency of the relay.
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    with ExitStack() as stack:
-        try:
-            return _toured(wish, screen, stack.enter_context(Backstage(interruption)), stack)
-        finally:
-            interruption.end()
+    with opened(interruption) as (backstage, stack):
+        return _toured(wish, screen, backstage, stack)
 
 
 def _toured(wish: Wish, screen: Screen, backstage: Backstage, stack: ExitStack) -> Result:
-    """What is opened goes on the stack, which closes it in reverse order."""
     kafka = RealKafka(wish.bootstrap_servers) if wish.bootstrap_servers else MockKafka(backstage)
     postgres = OwnPostgres(wish.dsn) if wish.dsn else EmbeddedPostgres(backstage)
     news: News = SimpleQueue()

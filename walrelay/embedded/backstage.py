@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Self
 
@@ -118,6 +119,16 @@ class Backstage:
             child = Child(name, process, self._guardian, log)
             self._children.append((child, last_signal))
         return child
+
+
+@contextmanager
+def opened(interruption: Interruption) -> Iterator[tuple[Backstage, ExitStack]]:
+    """However it ends, nothing is left behind. What is opened goes on the stack, which closes it in reverse order."""
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(Backstage(interruption)), stack
+        finally:
+            interruption.end()
 
 
 def _temporary() -> str:

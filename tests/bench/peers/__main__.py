@@ -4,13 +4,13 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 from tests.bench.peers import results
 from tests.bench.peers.bench import servers
+from tests.bench.peers.choice import names
 from tests.bench.peers.comparison import MEASUREMENTS, Choice, carry_out, say
 from tests.bench.peers.contract import Peer, Variant
 from tests.bench.peers.measure import Plan
@@ -43,8 +43,8 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__)
     parser.add_argument("--only", type=_peers, default=peers(), metavar="NAMES", help="peers, with commas between")
-    parser.add_argument("--variants", type=_names(_VARIANTS), default=_VARIANTS, help="documented,tuned")
-    parser.add_argument("--measurements", type=_names(MEASUREMENTS), default=[*MEASUREMENTS], help="drain,latency,kill")
+    parser.add_argument("--variants", type=names(_VARIANTS), default=_VARIANTS, help="documented,tuned")
+    parser.add_argument("--measurements", type=names(MEASUREMENTS), default=[*MEASUREMENTS], help="drain,latency,kill")
     parser.add_argument("--rows", type=int, default=Plan.rows, help="of the backlog")
     parser.add_argument("--cap", type=float, default=Plan.cap, help="seconds that draining it may take")
     parser.add_argument("--rate", type=float, default=Plan.rate, help="commits a second, for the latency")
@@ -57,19 +57,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _names(allowed: Iterable[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := set(names) - set(allowed):
-            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
-        return names
-
-    return parse
-
-
 def _peers(text: str) -> list[Peer]:
     by_name = {peer.name: peer for peer in peers()}
-    return [by_name[name] for name in _names(by_name)(text)]
+    return [by_name[name] for name in names(by_name)(text)]
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import psycopg
-
 from tests.bench.peers.contract import Command, Outbox, Site, Variant
 from tests.bench.peers.on_path import answer, on_path
+from tests.bench.peers.pgoutput import publish
 from tests.bench.peers.walrelay_peer import OUTBOX
 
 # The connector's default names; it takes both over when they are there.
@@ -107,9 +106,7 @@ class Conduit:
         return OUTBOX
 
     def prepare(self, site: Site, variant: Variant) -> None:
-        with psycopg.connect(site.dsn, autocommit=True) as connection:
-            connection.execute(f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox".encode())
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
+        publish(site, f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox", _SLOT)
         pipelines = site.directory / "pipelines"
         pipelines.mkdir()
         pipeline = _PIPELINE.format(site=site, slot=_SLOT, publication=_PUBLICATION, tuning=_TUNING[variant])

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.bench.peers import debezium_distribution as distribution
 from tests.bench.peers import debezium_settings as settings
 from tests.bench.peers.contract import Command, Outbox, Site, Variant
+from tests.bench.peers.pgoutput import publish
 from tests.bench.peers.walrelay_peer import OUTBOX
 
 
@@ -34,9 +34,7 @@ class DebeziumServer:
         file = site.directory / "config" / "application.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
         # With a slot and without an offset it begins where the slot stands; snapshot.mode=no_data reads no rows before.
-        with psycopg.connect(site.dsn, autocommit=True) as connection:
-            connection.execute(f"CREATE PUBLICATION {settings.PUBLICATION} FOR TABLE outbox".encode())
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [settings.SLOT])
+        publish(site, f"CREATE PUBLICATION {settings.PUBLICATION} FOR TABLE outbox", settings.SLOT)
         if variant == "tuned":
             _make_heartbeat_topic(site)
 

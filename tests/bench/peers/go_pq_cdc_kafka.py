@@ -5,9 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import psycopg
-
 from tests.bench.peers.contract import Command, NotRun, Outbox, Site, Variant
+from tests.bench.peers.pgoutput import publish
 from tests.bench.peers.walrelay_peer import OUTBOX
 
 _VERSION = "1.3.1"
@@ -34,9 +33,7 @@ class GoPqCdcKafka:
         return OUTBOX
 
     def prepare(self, site: Site, variant: Variant) -> None:
-        with psycopg.connect(site.dsn, autocommit=True) as connection:
-            connection.execute(f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox".encode())
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
+        publish(site, f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox", _SLOT)
         settings = {
             "host": site.host,
             "port": site.port,

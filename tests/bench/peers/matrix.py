@@ -3,12 +3,13 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.bench.peers import matrix_crashes, matrix_outages
+from tests.bench.peers.choice import names
 from tests.bench.peers.contract import NotRun, Peer, Variant
 from tests.bench.peers.debezium import DebeziumServer
 from tests.bench.peers.matrix_outcome import Outcome
@@ -80,20 +81,10 @@ def _first_line(function: Callable[[Stage], Outcome]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers.matrix", description=__doc__)
-    parser.add_argument("--only", type=_names(CASES), default=[*CASES], metavar="CASES", help=", ".join(CASES))
-    parser.add_argument("--tools", type=_names(TOOLS), default=[*TOOLS], metavar="TOOLS", help=", ".join(TOOLS))
+    parser.add_argument("--only", type=names(CASES), default=[*CASES], metavar="CASES", help=", ".join(CASES))
+    parser.add_argument("--tools", type=names(TOOLS), default=[*TOOLS], metavar="TOOLS", help=", ".join(TOOLS))
     parser.add_argument("--out", type=Path, default=Path("build/peers"), help="for matrix.json, matrix.md and logs")
     return parser.parse_args()
-
-
-def _names(allowed: Iterable[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        names = text.split(",")
-        if unknown := set(names) - set(allowed):
-            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
-        return names
-
-    return parse
 
 
 def _say(text: str) -> None:

@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from tests.bench.peers.contract import Command, NotRun, Outbox, Site, Variant
+from tests.bench.peers.pgoutput import publish
 
 _VERSION = "0.5.7"
 _PACKAGES = {"pg-transactional-outbox": _VERSION, "pg": "8.23.1", "pg-logical-replication": "2.5.0", "kafkajs": "2.2.4"}
@@ -68,9 +67,7 @@ class PgTransactionalOutbox:
         return Outbox(_TABLE, _INSERT)
 
     def prepare(self, site: Site, variant: Variant) -> None:
-        with psycopg.connect(site.dsn, autocommit=True) as connection:
-            connection.execute(f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')".encode())
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
+        publish(site, f"CREATE PUBLICATION {_PUBLICATION} FOR TABLE outbox WITH (publish = 'insert')", _SLOT)
         self._settings(site).write_text(json.dumps(_settings(site, _DOCUMENTED if variant == "documented" else _TUNED)))
 
     def command(self, site: Site, variant: Variant) -> Command:

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import psycopg
-
 from tests.bench.peers.contract import Command, NotRun, Outbox, Site, Variant
 from tests.bench.peers.on_path import answer, on_path
+from tests.bench.peers.pgoutput import publish
 from tests.bench.peers.walrelay_peer import OUTBOX
 
 _SLOT = "wal_listener_slot"
@@ -66,9 +65,7 @@ class WalListener:
         return OUTBOX
 
     def prepare(self, site: Site, variant: Variant) -> None:
-        with psycopg.connect(site.dsn, autocommit=True) as connection:
-            connection.execute(_PUBLICATIONS[variant].encode())
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [_SLOT])
+        publish(site, _PUBLICATIONS[variant], _SLOT)
         (site.directory / "config.yml").write_text(_settings(site, _LOG_LEVELS[variant]))
 
     def command(self, site: Site, variant: Variant) -> Command:

@@ -21,7 +21,7 @@ from walrelay.bench.names import ROLE, TOPIC
 from walrelay.bench.results import LatencyResult
 from walrelay.bench.screen import Screen
 from walrelay.bench.servers import Servers, kafka_version
-from walrelay.embedded.backstage import Backstage
+from walrelay.embedded.backstage import Backstage, opened
 from walrelay.embedded.interruption import Interruption
 from walrelay.embedded.postgres import EmbeddedPostgres
 
@@ -51,15 +51,11 @@ class Wish(NamedTuple):
 
 def compare(wish: Wish, servers: Servers, screen: Screen, interruption: Interruption) -> LatencyResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
-    with ExitStack() as stack:
-        try:
-            return _compared(wish, servers, screen, stack.enter_context(Backstage(interruption)), stack)
-        finally:
-            interruption.end()
+    with opened(interruption) as (backstage, stack):
+        return _compared(wish, servers, screen, backstage, stack)
 
 
 def _compared(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack) -> LatencyResult:
-    """What is opened goes on the stack, which closes it in reverse order."""
     kafka = servers.kafka(backstage)
     own = {} if servers.dsn else statements.server_settings(servers.programs().bin)
     postgres = servers.postgres(backstage, {**_SERVER, **own})

@@ -4,14 +4,13 @@ One slot is made before the first row is written, and never read. Each reading g
 same WAL from its beginning to its end, and a server of the user's has to have room for two slots only.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import psycopg
 
 from walrelay.bench.throughput.wish import LEAST_ROW_BYTES, Wish
+from walrelay.embedded import guest
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.source import connect
@@ -26,6 +25,7 @@ TOPIC = "walrelay.bench.backlog"  # as the relay makes it of the aggregate type
 _COPY = f"{SLOT}_copy"
 _MARK = "Made by walrelay bench throughput, which also removes it."
 _LONG = 4 * 3600.0  # seconds that a statement may take
+_LETS_GO = 10.0  # seconds for a walsender to notice that its reader has left
 _PATIENCE = 30.0  # seconds to wait for open transactions when the slot is made
 
 # What a row is beside the payload's text, as pgoutput sends it in text: id, types, key, headers and the time.
@@ -108,7 +108,7 @@ class Backlog:
 
     def confirmed(self, slot: str) -> LSN:
         """What the slot's reader, who has ended, confirmed."""
-        _until_let_go(self.catalog, slot)
+        guest.until_let_go(self.catalog, slot, _LETS_GO)
         found = self.catalog.slot(slot)
         return (found and found.confirmed_flush_lsn) or ZERO
 
@@ -177,18 +177,7 @@ def _tell(catalog: Catalog, statement: str) -> None:
 
 
 def _drop(catalog: Catalog, slot: str) -> None:
-    _until_let_go(catalog, slot)
+    guest.until_let_go(catalog, slot, _LETS_GO)
     catalog.rows(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s::name", slot
     )
-
-
-def _until_let_go(catalog: Catalog, name: str) -> None:
-    """A walsender notices that its reader has left only a moment later."""
-    deadline = time.monotonic() + 10
-    while _active(catalog, name) and time.monotonic() < deadline:
-        time.sleep(0.02)
-
-
-def _active(catalog: Catalog, name: str) -> Any:
-    return catalog.value("SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s::name", name)

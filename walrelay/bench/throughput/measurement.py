@@ -17,7 +17,7 @@ from walrelay.bench.throughput.postgres import started
 from walrelay.bench.throughput.readers import Place, Reader, Relay
 from walrelay.bench.throughput.rounds import taken
 from walrelay.bench.throughput.wish import Wish
-from walrelay.embedded.backstage import Backstage
+from walrelay.embedded.backstage import Backstage, opened
 from walrelay.embedded.interruption import Interruption
 from walrelay.embedded.kafka import Kafka, MockKafka
 from walrelay.embedded.postgres import EmbeddedPostgres, OwnPostgres
@@ -43,15 +43,11 @@ class Brokers(NamedTuple):
 
 def measured(wish: Wish, servers: Servers, screen: Screen, interruption: Interruption) -> ThroughputResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
-    with ExitStack() as stack:
-        try:
-            return _measured(wish, servers, screen, stack.enter_context(Backstage(interruption)), stack)
-        finally:
-            interruption.end()
+    with opened(interruption) as (backstage, stack):
+        return _measured(wish, servers, screen, backstage, stack)
 
 
 def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack) -> ThroughputResult:
-    """What is opened goes on the stack, which closes it in reverse order."""
     stage = _started(wish, servers, backstage)
     with screen.step(stage.postgres.name):
         backlog = stack.enter_context(prepared(stage.postgres.ready(), embedded=stage.postgres.embedded))
