@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 
 
 class OutboxRecord(NamedTuple):
@@ -85,6 +85,29 @@ class Refusal(NamedTuple):
     message: Message
     reason: str
     hint: str
+
+
+class System(NamedTuple):
+    """Which history of WAL a position belongs to: a promoted standby begins a new timeline of the same system."""
+
+    identifier: str
+    timeline: int
+
+
+class Position(NamedTuple):
+    """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
+
+    Of the one transaction whose commit record starts at `commit_lsn` the first `messages` messages are durable as
+    well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before `lsn`
+    (pg_snapshot_xmin of a snapshot that was taken before the server got to `lsn`); 0 where that is not known.
+    """
+
+    system: System
+    slot: str
+    lsn: LSN
+    commit_lsn: LSN = ZERO
+    messages: int = 0
+    xmin: int = 0
 
 
 class Finding(NamedTuple):

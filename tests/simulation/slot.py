@@ -9,9 +9,9 @@ from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Transaction, Wal
 from walrelay.lsn import LSN
+from walrelay.model import System
 from walrelay.source.catalog import Slot
 from walrelay.source.slot_source import Bookmark, _start
-from walrelay.source.stream import System
 from walrelay.wire.frames import keepalive, xlogdata
 
 SYSTEM = System("7301", 1)

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
+from walrelay.model import System
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.failures import slot_lost, slot_missing
-from walrelay.source.stream import Stream, System, Timing
+from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import Options
 
 

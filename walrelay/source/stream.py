@@ -19,6 +19,7 @@ from psycopg import pq
 
 from walrelay.errors import Fatal, LedgerError, Retryable, WalrelayError
 from walrelay.lsn import LSN, ZERO
+from walrelay.model import System
 from walrelay.source import connect
 from walrelay.source.failures import failure, first_line
 from walrelay.wire import wal2json
@@ -33,13 +34,6 @@ class Timing(NamedTuple):
 
     confirm_interval: float = 0.1
     receive_timeout: float = 60.0
-
-
-class System(NamedTuple):
-    """Which history of WAL a position belongs to."""
-
-    identifier: str
-    timeline: int
 
 
 class Stream:

@@ -6,9 +6,9 @@ import pytest
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
+from walrelay.model import System
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.slot_source import Bookmark, Reading, SlotSource, _start, usable
-from walrelay.source.stream import System
 
 HERE, ELSEWHERE = System("7301", 1), System("7301", 2)
 READING = Reading(

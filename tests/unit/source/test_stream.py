@@ -9,7 +9,8 @@ from psycopg.pq import DiagnosticField, ExecStatus
 
 from walrelay.errors import Fatal, LedgerError, Retryable
 from walrelay.lsn import LSN
-from walrelay.source.stream import Stream, System, Timing
+from walrelay.model import System
+from walrelay.source.stream import Stream, Timing
 from walrelay.wire.frames import keepalive, xlogdata
 
 
