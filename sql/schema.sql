@@ -1,5 +1,6 @@
--- What walrelay keeps for itself: one row for each slot it made, so that a slot that was lost is never taken for one
--- that was never made. Written by `walrelay init` and `walrelay drop` only.
+-- What walrelay keeps for itself. slots: one row for each slot it made, so that a slot that was lost is never taken for
+-- one that was never made; written by `walrelay init` and `walrelay drop` only. positions: where a relay with
+-- `position.keep: table` got to; one row for each of them, updated by the relay.
 CREATE SCHEMA IF NOT EXISTS walrelay;
 
 CREATE TABLE IF NOT EXISTS walrelay.slots (
@@ -9,3 +10,14 @@ CREATE TABLE IF NOT EXISTS walrelay.slots (
     created_lsn       pg_lsn NOT NULL,
     created_at        timestamptz NOT NULL DEFAULT now()
 );
+
+CREATE TABLE IF NOT EXISTS walrelay.positions (
+    slot_name         text PRIMARY KEY,
+    system_identifier text NOT NULL,
+    timeline          integer NOT NULL,
+    lsn               pg_lsn NOT NULL,
+    commit_lsn        pg_lsn NOT NULL,
+    ordinal           integer NOT NULL,
+    xmin_xid          xid8 NOT NULL,
+    kept_at           timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 10);

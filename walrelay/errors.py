@@ -19,6 +19,10 @@ class Retryable(WalrelayError):
         self.retry_within = retry_within
 
 
+class Disconnected(Retryable):
+    """The connection to PostgreSQL is gone. The sink is not to blame: what it holds may still be delivered."""
+
+
 class Fatal(WalrelayError):
     """No retry can cure it. `hint` tells the operator what to do, best as a command to paste."""
 

@@ -1,5 +1,6 @@
 """The values that cross the boundaries between the stages. Immutable; NamedTuples where there is one a row."""
 
+import json
 from typing import NamedTuple
 
 from walrelay.lsn import LSN, ZERO
@@ -97,17 +98,30 @@ class System(NamedTuple):
 class Position(NamedTuple):
     """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
 
-    Of the one transaction whose commit record starts at `commit_lsn` the first `messages` messages are durable as
-    well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before `lsn`
-    (pg_snapshot_xmin of a snapshot that was taken before the server got to `lsn`); 0 where that is not known.
+    Of the one transaction whose commit record starts at `commit_lsn`, those of the records before `ordinal` are durable
+    as well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before the
+    server got to `lsn`; 0 where that is not known.
     """
 
     system: System
     slot: str
     lsn: LSN
     commit_lsn: LSN = ZERO
-    messages: int = 0
+    ordinal: int = 0
     xmin: int = 0
+
+    def as_json(self) -> bytes:
+        """For where a position is kept; LSNs as PostgreSQL writes them."""
+        members = {**self._asdict(), "system": self.system._asdict(), "lsn": str(self.lsn)}
+        return json.dumps({**members, "commit_lsn": str(self.commit_lsn)}).encode()
+
+    @staticmethod
+    def of_json(text: bytes) -> "Position":
+        """The position that `as_json` wrote; ValueError, TypeError or LookupError for anything else."""
+        members = json.loads(text)
+        system = System(str(members["system"]["identifier"]), int(members["system"]["timeline"]))
+        lsns = LSN.parse(members["lsn"]), LSN.parse(members["commit_lsn"])
+        return Position(system, str(members["slot"]), *lsns, int(members["ordinal"]), int(members["xmin"]))
 
 
 class Finding(NamedTuple):

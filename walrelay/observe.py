@@ -12,6 +12,9 @@ class Observer:
     An implementation must return soon and must not raise. Positions are LSNs, times are seconds.
     """
 
+    def standing_by(self, slot: str) -> None:
+        """Another instance leads; this one waits until it does not any more."""
+
     def streaming(self, slot: str, start: LSN, plugin: str) -> None:
         """A run began: the slot streams from `start`."""
 

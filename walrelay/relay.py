@@ -8,11 +8,11 @@ from typing import NamedTuple
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Retryable, Undecodable, Unroutable
-from walrelay.lsn import ZERO
-from walrelay.model import Committed, Idle, Message, OutboxRecord, Receipt
-from walrelay.observe import Observer, StallWatch
-from walrelay.publish import Push, Sink, refused
-from walrelay.route import Router
+from walrelay.model import Committed, Idle, Message, OutboxRecord
+from walrelay.observe import Observer
+from walrelay.publish import Push, Sink
+from walrelay.route import Resumed, Routing
+from walrelay.settling import Settling
 from walrelay.source.contract import Source
 
 _IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
@@ -28,17 +28,27 @@ class Limits(NamedTuple):
 
 
 class Relay:
-    """One run over one connection. Any error ends it; what was not confirmed is read again by the next run."""
+    """One run. Any error ends it; what was not confirmed is read again by the next run. After Disconnected alone it may
+    `resume` over another connection.
+    """
 
     def __init__(
-        self, source: Source, decoder: Decoder, router: Router, sink: Sink, observer: Observer, limits: Limits
+        self, source: Source, decoder: Decoder, routing: Routing, sink: Sink, observer: Observer, limits: Limits
     ) -> None:
-        self._source, self._sink, self._observer, self._limits = source, sink, observer, limits
-        self._decode, self._route = decoder.decode, router.route
-        self._ledger = Ledger(source.start)
+        self._sink, self._observer, self._limits = sink, observer, limits
+        self._decode, self._routing, self._route = decoder.decode, routing, routing.route
+        self.ledger = Ledger(source.start)
         self._push = Push(sink)
-        self._stalls = StallWatch(observer, sink.trouble)
-        self._idle, self._deadline = ZERO, inf
+        self._settling = Settling(source, sink, self.ledger, observer)
+        self._last: OutboxRecord | None = None
+        self._deadline = inf
+
+    def resume(self, source: Source, decoder: Decoder) -> None:
+        """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
+        self._settling.over(source)
+        self._decode, self._route = decoder.decode, self._routing.route
+        if self.ledger.in_transaction and self._last is not None:
+            self._route = Resumed(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Relays until `stop` says so, or up to a record that cannot be published; settles, confirms and leaves."""
@@ -52,21 +62,23 @@ class Relay:
         self._leave()
 
     def _turn(self, *, to_commit: bool = False) -> None:
-        decode, route, publish, ledger = self._decode, self._route, self._sink.publish, self._ledger
-        records = messages = 0
-        for frame in self._source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
+        decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self._settling
+        publish, records, messages = sink.publish, 0, 0
+        for frame in settling.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
             for event in decode(frame):
                 if isinstance(event, OutboxRecord):
                     records += 1
                     for message in route(event):
                         if not publish(message, ledger.ticket):
-                            self._publish_when_there_is_room(message)
+                            self._publish_when_there_is_room(message, event)
                         ledger.enter()
                         messages += 1
+                    self._last = event
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
+                    sink.mark(event.end_lsn)
                 elif isinstance(event, Idle):
-                    self._idle = event.lsn
+                    settling.idle = event.lsn
                 else:
                     self._observer.skipped(event.lsn, event.why)
             if to_commit and not ledger.in_transaction:
@@ -76,44 +88,29 @@ class Relay:
             self._observer.read(records, messages)
         else:  # nothing came, or nothing of ours: a busy database's keepalives must not hold a message back
             self._push.drained()
-        self._settle(0)
+        settling.settle(0)
 
-    def _publish_when_there_is_room(self, message: Message) -> None:
+    def _publish_when_there_is_room(self, message: Message, record: OutboxRecord) -> None:
         """Reading pauses: PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer of
         the whole cluster (PITFALLS A8), so after a while the connection is let go.
         """
         paused = monotonic()
-        while not self._sink.publish(message, self._ledger.ticket):
+        self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
+        while not self._sink.publish(message, self.ledger.ticket):
             if self._stop():
                 self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self._deadline):
                 why = f"{monotonic() - paused:.0f} s ({self._sink.trouble() or 'no receipt came'})"
                 raise Retryable(f"the sink has had no room for {why}; letting the replication connection go")
-            self._settle(_ROOM_WAIT)
-
-    def _settle(self, timeout: float) -> None:
-        ledger, refusals = self._ledger, []
-        for receipt in self._sink.receipts(timeout):
-            if isinstance(receipt, Receipt):
-                ledger.settle(receipt.ticket, receipt.messages)
-            else:
-                refusals.append(receipt)
-        if self._idle > ledger.confirmable:
-            ledger.idle(self._source.vouch(self._idle))
-        if self._source.confirm(ledger.confirmable):
-            self._observer.confirmed(ledger.confirmable, ledger.unsettled)
-        self._stalls.saw(ledger.unsettled, ledger.progress)
-        if refusals:
-            raise refused(refusals[0])
+            self._settling.settle(_ROOM_WAIT)
 
     def _leave(self, *, to_commit: bool = True) -> None:
-        ledger = self._ledger
+        ledger = self.ledger
         self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
         self._observer.stopping(ledger.unsettled)
         while to_commit and ledger.in_transaction and monotonic() < self._deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
         while ledger.unsettled and monotonic() < self._deadline:
             self._sink.flush(_ROOM_WAIT)
-            self._settle(_ROOM_WAIT)
-        self._source.leave(ledger.confirmable)
-        self._observer.stopped(ledger.confirmable, ledger.unsettled)
+            self._settling.settle(_ROOM_WAIT)
+        self._observer.stopped(self._settling.leave(), ledger.unsettled)

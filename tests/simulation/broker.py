@@ -7,6 +7,7 @@ from zlib import crc32
 
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, boundary
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 
 _PARTITIONS = 2
@@ -63,6 +64,9 @@ class FakeSink:
         self._gathering = self._broker.gathers
         self._queues[message.topic, crc32(message.key or b"") % _PARTITIONS].append((message, ticket))
         return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        pass
 
     @boundary
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:

@@ -18,9 +18,11 @@ class Fuse:
     def __init__(self) -> None:
         self.burnt = 0
         self.crashes: dict[int, Callable[[], None]] = {}
+        self.at: object = None  # whose step it is
 
-    def burn(self) -> None:
+    def burn(self, at: object) -> None:
         self.burnt += 1
+        self.at = at
         if crash := self.crashes.get(self.burnt):
             crash()
 
@@ -39,9 +41,9 @@ def boundary(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self.fuse.burn()
+        self.fuse.burn(self)
         result = method(self, *args, **kwargs)
-        self.fuse.burn()
+        self.fuse.burn(self)
         return result
 
     return call

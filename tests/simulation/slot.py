@@ -9,9 +9,9 @@ from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Transaction, Wal
 from walrelay.lsn import LSN
-from walrelay.model import System
+from walrelay.model import Position, System
 from walrelay.source.catalog import Slot
-from walrelay.source.slot_source import Bookmark, _start
+from walrelay.source.start import Server, start_of
 from walrelay.wire.frames import keepalive, xlogdata
 
 SYSTEM = System("7301", 1)
@@ -36,12 +36,13 @@ class FakeSlot:
         self.starts: list[LSN] = []  # of every connection
         self.statuses: list[LSN] = []  # every position that was confirmed
 
-    def connect(self, bookmark: LSN | None, fuse: Fuse, clock: Clock) -> "FakeSource":
-        """A new stream, from where walrelay's own rule says."""
+    def connect(self, bookmark: LSN | None, fuse: Fuse, clock: Clock, *, reached: LSN | None = None) -> "FakeSource":
+        """A new stream, from where walrelay's own rule says, or from what a relay `reached` that goes on."""
         row = Slot("slot", "pgoutput", "db", None, None, self.confirmed, "reserved", None, None, False, False)
-        start = _start(row, Bookmark(SYSTEM, bookmark) if bookmark else None, SYSTEM)
-        self.starts.append(max(start, self.confirmed))
-        return FakeSource(self, self.starts[-1], fuse, clock)
+        own = Position(SYSTEM, "slot", bookmark) if bookmark else None
+        confirmed = max(start_of(row, own, Server(SYSTEM, self.wal.end, {})).lsn, self.confirmed)
+        self.starts.append(confirmed if reached is None else reached)
+        return FakeSource(self, self.starts[-1], confirmed, fuse, clock)
 
     def confirm(self, lsn: LSN) -> None:
         """A status update arrives. Only a checkpoint makes it last (PITFALLS A10)."""
@@ -59,15 +60,16 @@ class FakeSlot:
 class FakeSource:
     """One connection: implements `walrelay.source.contract.Source`."""
 
-    def __init__(self, slot: FakeSlot, start: LSN, fuse: Fuse, clock: Clock) -> None:
-        self.start = self.told = self._received = start
+    def __init__(self, slot: FakeSlot, start: LSN, confirmed: LSN, fuse: Fuse, clock: Clock) -> None:
+        self.start = self._received = start
+        self.told = confirmed
         self.fuse = fuse
         self.vouched: LSN | None = None  # up to where the outbox is known to be published; None: everywhere
         self.paused: Callable[[], bool] = lambda: False  # whether reading has to wait for room in the sink
         self._slot, self._clock = slot, clock
         self._frames = _stream(slot, start)
         self._answered = clock()
-        slot.confirm(start)  # the first status update says where the stream begins, and so does Stream.begin
+        slot.confirm(confirmed)  # the first status update says what is durable, and so does Stream.begin
 
     @boundary
     def read(self, timeout: float) -> list[bytes]:

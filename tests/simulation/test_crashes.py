@@ -9,7 +9,7 @@ from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
 from walrelay.lsn import LSN
 
-KINDS = ["connection_breaks", "process_dies", "server_crashes", "everything_dies"]
+KINDS = ["connection_breaks", "connection_breaks_alone", "process_dies", "server_crashes", "everything_dies"]
 
 
 def small_wal() -> Wal:

@@ -13,7 +13,7 @@ from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.errors import Retryable, Undecodable
+from walrelay.errors import Disconnected, Retryable, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Event, Message
 from walrelay.observe import Observer
@@ -83,6 +83,7 @@ class World:
         self.unreadable: Written | None = None
         self._bookmark: LSN | None = None
         self._sink: FakeSink | None = None
+        self._held: Relay | None = None
         self._turns = 0
 
     def done(self) -> bool:
@@ -116,7 +117,7 @@ class World:
 
     def run_process(self) -> None:
         """One process, whose memory is fresh; what can be retried is retried in it."""
-        self._bookmark = None
+        self._bookmark = self._held = None
         supervise(self._run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
 
     def verify(self) -> None:
@@ -146,6 +147,11 @@ class World:
     def connection_breaks(self) -> None:
         raise Retryable("the connection broke")
 
+    def connection_breaks_alone(self) -> None:
+        """The sink is not to blame, so it goes on, and so does the relay, over the next connection."""
+        if isinstance(self.fuse.at, FakeSource):
+            raise Disconnected("the connection broke")
+
     def process_dies(self) -> None:
         raise Killed
 
@@ -159,21 +165,25 @@ class World:
 
     def _run(self) -> None:
         """One run, as `walrelay.compose` makes it."""
-        source = self.slot.connect(self._bookmark, self.fuse, self.clock)
-        self._bookmark = source.told
-        self._sink = sink = self.broker.connect(self.fuse, self.clock)
+        held, self._held = self._held, None
+        source = self.slot.connect(self._bookmark, self.fuse, self.clock, reached=held.ledger.latest if held else None)
+        decoder = FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload)
+        if held is None or self._sink is None:
+            self._sink = self.broker.connect(self.fuse, self.clock)
+            router = Router("{aggregate_type}")
+            relay = Relay(source, decoder, router, self._sink, self.journal, self.limits)
+        else:
+            relay = held
+            relay.resume(source, decoder)
+            self._sink.owed = None  # what the relay had in its hand comes again
+        self._bookmark, sink = source.told, self._sink
         source.paused = lambda: sink.owed is not None
         self.prepare(source)
-        relay = Relay(
-            source,
-            FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload),
-            Router("{aggregate_type}"),
-            sink,
-            self.journal,
-            self.limits,
-        )
         try:
             relay.run(self._stop)
+        except Disconnected:
+            self._held = relay
+            raise
         except Exception:
             sink.close()
             raise

@@ -8,7 +8,7 @@ from tests import pgoutput_encoder as server
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Refused, Unroutable
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.observe import Observer
 from walrelay.relay import Limits, Relay
@@ -56,6 +56,9 @@ class Script:
     def publish(self, message: Message, ticket: int) -> bool:
         return self._note("publish", message.topic, ticket)
 
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        self._note("mark", int(end_lsn))
+
     def receipts(self, timeout: float) -> list[Receipt | Refusal]:
         published = any(call[0] == "publish" for call in self.calls)
         outcome, self.outcome = (self.outcome, []) if published else ([], self.outcome)
@@ -82,6 +85,7 @@ def test_a_record_is_published_before_its_commit_is_read_and_confirmed_after_its
         ("confirm", 100),
         ("publish", "order", 0),
         ("confirm", 100),
+        ("mark", 300),
         ("confirm", 300),
         ("leave", 300),
     ]
@@ -89,7 +93,14 @@ def test_a_record_is_published_before_its_commit_is_read_and_confirmed_after_its
 
 def test_without_a_receipt_the_start_is_confirmed_again_on_leaving() -> None:
     script = Script(server.begin(200), RELATION, row(b"1"), server.commit(200, 300)).run()
-    assert script.calls == [("confirm", 100), ("publish", "order", 0), ("confirm", 100), ("leave", 100)]
+    assert script.calls == [
+        ("confirm", 100),
+        ("publish", "order", 0),
+        ("confirm", 100),
+        ("mark", 300),
+        ("confirm", 100),
+        ("leave", 100),
+    ]
 
 
 def test_the_keepalives_of_a_busy_database_do_not_keep_a_message_in_its_batch() -> None:

@@ -14,8 +14,9 @@ from walrelay.telemetry import logs
 
 @click.command()
 @config_option
+@click.option("--from-slot", is_flag=True, help="Begin where the slot stands, whatever walrelay's own position says.")
 @click.pass_context
-def run(ctx: click.Context, config_path: Path) -> None:
+def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C; then settle what is in flight, confirm it and leave.
 
     What can be retried is retried for ever, with a log line; what cannot ends the process with exit code 1 and a hint.
@@ -28,7 +29,7 @@ def run(ctx: click.Context, config_path: Path) -> None:
     logs.configure(settings.log.format, settings.log.level)
     observer = logs.LogObserver(slot=settings.source.slot)
     try:
-        compose.relay_until(signalled(), settings, observer)
+        compose.relay_until(signalled(), settings, observer, from_slot=from_slot)
     except SettingsError:
         raise
     except Fatal as error:

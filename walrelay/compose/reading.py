@@ -7,8 +7,21 @@ from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.route import TopicTemplate
 from walrelay.source.catalog import Catalog
+from walrelay.source.slot_source import Reading
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, identifier, pgoutput_options
+
+
+def reading(settings: Settings, *, binary: bool) -> Reading:
+    """What is read from the slot, and how."""
+    return Reading(
+        slot=settings.source.slot,
+        publication=publication(settings),
+        plugin=settings.source.plugin,
+        options=plugin_options(settings, binary=binary),
+        table=table(settings),
+        check_interval=settings.source.publication_check_interval,
+    )
 
 
 def decoder(settings: Settings, outbox: Outbox, *, binary: bool) -> Decoder:

@@ -1,72 +1,178 @@
-"""Settings to running: a relay for each run, everything in it new."""
+"""Settings to running: a relay for each run, everything in it new, or the one before over a new connection."""
 
 from collections.abc import Callable
+from contextlib import closing
+from math import inf
+from pathlib import Path
 from threading import Event
+from time import monotonic
 
-from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_options, publication, table
+from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publication, reading
 from walrelay.config import Settings
+from walrelay.decode.contract import Decoder
+from walrelay.errors import Disconnected, Retryable
+from walrelay.model import Position, System
 from walrelay.observe import Observer
-from walrelay.publish import load
+from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import Limits, Relay
-from walrelay.route import Router
+from walrelay.route import Resumed, Router, Routing
 from walrelay.source.catalog import Catalog
-from walrelay.source.slot_source import Bookmark, Reading, SlotSource
-from walrelay.source.stream import Timing
+from walrelay.source.contract import Positions
+from walrelay.source.keeping import Keeper
+from walrelay.source.leadership import lead, lead_at_once
+from walrelay.source.positions import FilePositions, TablePositions
+from walrelay.source.slot_source import SlotSource
+from walrelay.source.start import Start
+from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, supervise
 
+_HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
+_FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
 
-def relay_until(stop: Event, settings: Settings, observer: Observer) -> None:
-    """Runs the relay of `settings` until `stop` is set; Fatal when an operator must act."""
-    runs = Runs(settings, observer)
+
+def relay_until(stop: Event, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
+    """Runs the relay of `settings` until `stop` is set; Fatal when an operator must act.
+
+    `from_slot`: begin where the slot stands, whatever the relay's own position says.
+    """
+    runs = Runs(settings, observer, from_slot=from_slot)
     backoff = Backoff(settings.retry.min_pause, settings.retry.max_pause)
-    supervise(
-        run=lambda: runs.run(stop.is_set),
-        progress=lambda: runs.bookmark,
-        stop=stop.is_set,
-        wait=stop.wait,
-        observer=observer,
-        backoff=backoff,
-    )
+    try:
+        supervise(
+            run=lambda: runs.run(stop.is_set),
+            progress=lambda: runs.bookmark,
+            stop=stop.is_set,
+            wait=stop.wait,
+            observer=observer,
+            backoff=backoff,
+        )
+    finally:
+        runs.close()
 
 
 class Runs:
-    """Makes a relay for each run, everything in it new; keeps only what this process knows to be confirmed."""
+    """Makes a relay for each run; keeps what this process knows to be confirmed.
 
-    def __init__(self, settings: Settings, observer: Observer) -> None:
-        self._settings, self._observer = settings, observer
-        self.bookmark: Bookmark | None = None
+    If only the connection to PostgreSQL broke, relay and sink are kept for the next run as well: what the sink holds is
+    delivered meanwhile, and not published again. Unless another instance leads by then.
+    """
+
+    def __init__(self, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
+        self._settings, self._observer, self._from_slot = settings, observer, from_slot
+        self.bookmark: Position | None = None
+        self._relay: Relay | None = None
+        self._sink: Sink | None = None
+        self._held_until = inf
 
     def run(self, stop: Callable[[], bool]) -> None:
         """One run, from connecting to leaving or to the error that ends it."""
-        settings = self._settings
-        with Catalog(dsn(settings), patience=min(10.0, settings.source.receive_timeout)) as catalog:
-            binary = binary_suits(settings, catalog)
-            reading = Reading(
-                dsn=dsn(settings),
-                slot=settings.source.slot,
-                publication=publication(settings),
-                plugin=settings.source.plugin,
-                options=plugin_options(settings, binary=binary),
-                table=table(settings),
-                timing=Timing(settings.source.confirm_interval, settings.source.receive_timeout),
-                check_interval=settings.source.publication_check_interval,
-            )
-            source = SlotSource(reading, catalog, self.bookmark, self._observer.noticed)
+        try:
+            self._connect(stop)
+        except Disconnected:
+            if self._relay is None or monotonic() > self._held_until:
+                self.close()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+
+    def close(self) -> None:
+        """Lets the sink go, with everything that it has no receipt for."""
+        sink, self._sink, self._relay, self._held_until = self._sink, None, None, inf
+        if sink is not None:
+            sink.close()
+
+    def _connect(self, stop: Callable[[], bool]) -> None:
+        settings, observer = self._settings, self._observer
+        source, timing = settings.source, Timing(settings.source.confirm_interval, settings.source.receive_timeout)
+        stream = Stream(dsn(settings), source.slot, publication(settings) or "", timing, observer.noticed)
+        with closing(stream):
+            if self._leads(stream, stop):
+                with Catalog(dsn(settings), patience=min(10.0, source.receive_timeout)) as catalog:
+                    self._lead(stream, catalog, stop)
+
+    def _leads(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        """Whether this instance leads; if it has to wait for that, it first lets go of what it still holds."""
+        slot = self._settings.source.slot
+        if lead_at_once(stream.connection, slot):
+            return True
+        self.close()
+        self.bookmark = None  # whoever leads meanwhile gets further
+        return lead(stream.connection, slot, stop, lambda: self._observer.standing_by(slot))
+
+    def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        binary = binary_suits(self._settings, catalog)
+        source = SlotSource(reading(self._settings, binary=binary), stream, catalog)
+        decodes = decoder(self._settings, needed(self._settings), binary=binary)
+        if self._relay is not None and self._may_resume(source, stream.system):
+            self._resume(self._relay, source, decodes, catalog)
+        else:
+            self.close()
+            self._relay = self._begin(source, decodes, catalog, stream.system, stop)
+        self.bookmark = source.bookmark
+        self._observer.streaming(source.slot.name, source.start, self._settings.source.plugin)
+        try:
+            self._relay.run(stop)
+        except Disconnected:
+            self._held_until = monotonic() + _HOLD
+            raise
+        finally:
             self.bookmark = source.bookmark
-            self._observer.streaming(reading.slot, source.start, reading.plugin)
-            try:
-                sink = load(settings.sink.kind).open(settings.sink.settings)
-                try:
-                    Relay(
-                        source,
-                        decoder(settings, needed(settings), binary=binary),
-                        Router(settings.route.topic),
-                        sink,
-                        self._observer,
-                        Limits(settings.source.pause_limit, settings.shutdown_timeout),
-                    ).run(stop)
-                finally:
-                    sink.close()
-            finally:
-                self.bookmark = source.bookmark
-                source.close()
+
+    def _may_resume(self, source: SlotSource, system: System) -> bool:
+        """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
+        bookmark = self.bookmark
+        if bookmark is None or bookmark.system != system or self._settings.delivery == "exactly_once":
+            return False  # a Kafka transaction that is open is aborted: nobody has seen it
+        return source.where(bookmark) == Start(bookmark.lsn)
+
+    def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
+        assert self.bookmark is not None
+        keeper = self._keeper(self._positions(catalog), catalog)
+        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
+        relay.resume(source, decodes)
+
+    def _begin(
+        self, source: SlotSource, decodes: Decoder, catalog: Catalog, system: System, stop: Callable[[], bool]
+    ) -> Relay:
+        """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
+        sink, positions = self._open_sink(system, catalog, stop)
+        own = positions.last() if positions else self.bookmark
+        start = source.where(None if self._from_slot else own)
+        self._from_slot = False
+        if start.notice:
+            self._observer.noticed(start.notice)
+        source.begin(start.lsn, self._keeper(positions, catalog))
+        limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
+        return Relay(source, decodes, self._routing(start), sink, self._observer, limits)
+
+    def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
+        """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
+        settings, slot = self._settings, self._settings.source.slot
+        if settings.delivery == "at_least_once":
+            self._sink = load(settings.sink.kind).open(settings.sink.settings)
+            return self._sink, self._positions(catalog)
+        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, system, slot)
+        self._sink = sink
+        self._fence(sink, stop)
+        return sink, sink
+
+    def _fence(self, sink: ExactlyOnceSink, stop: Callable[[], bool]) -> None:
+        begun = monotonic()
+        while not sink.fence():
+            if stop() or monotonic() > begun + _FENCING:
+                raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
+
+    def _positions(self, catalog: Catalog) -> Positions | None:
+        position, slot = self._settings.position, self._settings.source.slot
+        if position.keep == "file":
+            return FilePositions(Path(position.path), slot)
+        return TablePositions(catalog, slot) if position.keep == "table" else None
+
+    def _keeper(self, positions: Positions | None, catalog: Catalog) -> Keeper | None:
+        return Keeper(positions, catalog, self._settings.source.confirm_interval) if positions else None
+
+    def _routing(self, start: Start) -> Routing:
+        router = Router(self._settings.route.topic)
+        return Resumed(router, start.commit_lsn, start.ordinal) if start.ordinal else router

@@ -8,6 +8,7 @@ from walrelay.config import values
 from walrelay.config.section import Section
 from walrelay.config.sink import SinkSettings
 from walrelay.decode import contract
+from walrelay.publish import ExactlyOncePlugin, load
 
 
 def _connection_string(secret: SecretStr) -> SecretStr:
@@ -152,6 +153,19 @@ class RouteSettings(Section):
     `{tenant_id}`; a literal brace is doubled."""
 
 
+class PositionSettings(Section):
+    """Where the relay keeps a position of its own. The slot's is set back when PostgreSQL crashes (and, before 17, when
+    it is restarted), and what was published since its last checkpoint would be repeated. With `delivery: exactly_once`
+    the sink keeps it, whatever is said here."""
+
+    keep: Literal["slot", "file", "table"] = "slot"
+    """slot: nowhere else. file: a small file, for a relay with one instance. table: a row of `walrelay.positions`,
+    updated ten times a second at most while events come, for any number of instances."""
+
+    path: Annotated[str, Field(min_length=1)] = "walrelay.position"
+    """The file of `keep: file`, on a disk that outlives the process."""
+
+
 class RetrySettings(Section):
     """How soon a run that ended in an error is followed by the next. The pause doubles each time; up to half of it
     is left out at random, so that relays which failed together do not return together."""
@@ -186,6 +200,12 @@ class Settings(Section):
     outbox: OutboxSettings = OutboxSettings()
     route: RouteSettings = RouteSettings()
     sink: SinkSettings
+
+    delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
+    """at_least_once: a crash repeats what was durable but not yet confirmed. exactly_once: whole transactions are
+    published in Kafka transactions together with their position; consumers need `isolation.level: read_committed`."""
+
+    position: PositionSettings = PositionSettings()
     retry: RetrySettings = RetrySettings()
 
     shutdown_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})] = 25
@@ -193,3 +213,9 @@ class Settings(Section):
     next start. Below the 30 seconds that Kubernetes gives a pod."""
 
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _can_deliver(self) -> Self:
+        if self.delivery == "exactly_once" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
+            raise ValueError(f"delivery: a sink of kind {self.sink.kind!r} cannot publish exactly once")
+        return self

@@ -30,7 +30,7 @@ class Ledger:
         self._entered = 0  # messages of it so far; its Commit is still to come
         self._owed = {0: 0}  # ticket -> messages without a receipt; of the one being read, less those entered
         self._ends: deque[tuple[int, LSN]] = deque()  # (ticket, end) of the committed ones, oldest first
-        self._latest = start  # the highest end so far
+        self.latest = start  # the end of the last transaction that was read, or how far the server got without one
 
     @property
     def in_transaction(self) -> bool:
@@ -44,10 +44,10 @@ class Ledger:
 
     def commit(self, end_lsn: LSN) -> None:
         """The transaction being read ends at `end_lsn` (Commit.end_lsn, never its start: PITFALLS A1)."""
-        if end_lsn < self._latest:
-            raise LedgerError(f"a commit ends at {end_lsn}, but {self._latest} came before it")
+        if end_lsn < self.latest:
+            raise LedgerError(f"a commit ends at {end_lsn}, but {self.latest} came before it")
         ticket, owed = self.ticket, self._owed
-        self._latest = end_lsn
+        self.latest = end_lsn
         self._ends.append((ticket, end_lsn))
         owed[ticket] += self._entered
         self._entered = 0
@@ -58,9 +58,9 @@ class Ledger:
 
     def idle(self, lsn: LSN) -> None:
         """The server got to `lsn` and has nothing more for the outbox before it; no effect inside a transaction."""
-        if self._entered or lsn <= self._latest:
+        if self._entered or lsn <= self.latest:
             return
-        self._latest = lsn
+        self.latest = lsn
         if self._ends:
             self._ends[-1] = (self._ends[-1][0], lsn)
         else:

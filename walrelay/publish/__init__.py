@@ -1,8 +1,18 @@
-"""Publish: the Sink contract and the door through which sinks come in."""
+"""Publish: the Sink contract, the plug-in door, and what becomes of a message that is refused."""
 
-from walrelay.publish.contract import Sink, SinkPlugin
-from walrelay.publish.plugins import installed, load
+from walrelay.publish.contract import ExactlyOncePlugin, ExactlyOnceSink, Sink, SinkPlugin
+from walrelay.publish.plugins import installed, load, load_exactly_once
 from walrelay.publish.policy import refused
 from walrelay.publish.push import Push
 
-__all__ = ["Push", "Sink", "SinkPlugin", "installed", "load", "refused"]
+__all__ = [
+    "ExactlyOncePlugin",
+    "ExactlyOnceSink",
+    "Push",
+    "Sink",
+    "SinkPlugin",
+    "installed",
+    "load",
+    "load_exactly_once",
+    "refused",
+]

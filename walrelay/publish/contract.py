@@ -1,9 +1,10 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from walrelay.model import Finding, Message, Receipt, Refusal
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Finding, Message, Position, Receipt, Refusal, System
 
 
 class Sink(Protocol):
@@ -19,6 +20,13 @@ class Sink(Protocol):
         False: no room now, nothing was taken, offer the same message again after `receipts`. Returns at once.
         A sink without room sends on its own: nobody flushes it meanwhile. `ticket` is the transaction's number and
         comes back in the receipts.
+        """
+        ...
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        """All that was taken so far is of transactions that end at or before `end_lsn`, and of the records before
+        `ordinal` of the one at `commit_lsn`. Called after each transaction, and when a message found no room. A sink
+        that publishes in groups ends them here; the others have nothing to do.
         """
         ...
 
@@ -45,6 +53,29 @@ class Sink(Protocol):
         ...
 
 
+class ExactlyOnceSink(Sink, Protocol):
+    """A sink that makes messages durable in groups, each together with the position that it ends at, or not at all.
+
+    It gives receipts for whole groups only. `source.contract.Positions` is what it is for the source.
+    """
+
+    def fence(self) -> bool:
+        """Makes sure that no earlier sink of this slot can publish any more; to be called, before anything else,
+        until it is true. Waits for a second at most.
+        """
+        ...
+
+    def last(self) -> Position | None:
+        """The position of the last group; None if there never was one. Retryable where that cannot be found out."""
+        ...
+
+    def keep(self, position: Position) -> LSN:
+        """Makes `position` durable, in a group of its own where nothing waits, if that can be done within a second;
+        returns the LSN up to which a position is durable by now.
+        """
+        ...
+
+
 class SinkPlugin(Protocol):
     """What an entry point in the group `walrelay.sinks` names. Importing it must not import the client library."""
 
@@ -59,4 +90,13 @@ class SinkPlugin(Protocol):
         """The doctor's questions about the broker; it changes nothing there, and a broker that is away is a finding.
         `topics` are the names known beforehand, with `*` for a part that only a row can say.
         """
+        ...
+
+
+@runtime_checkable
+class ExactlyOncePlugin(SinkPlugin, Protocol):
+    """A kind of sink that can publish exactly once."""
+
+    def open_exactly_once(self, settings: Any, system: System, slot: str) -> ExactlyOnceSink:
+        """As `open`; `system` and `slot` say whose messages these are."""
         ...

@@ -3,7 +3,7 @@
 from importlib.metadata import entry_points
 
 from walrelay.errors import Fatal
-from walrelay.publish.contract import SinkPlugin
+from walrelay.publish.contract import ExactlyOncePlugin, SinkPlugin
 
 GROUP = "walrelay.sinks"
 
@@ -22,3 +22,14 @@ def load(kind: str) -> SinkPlugin:
         f"there is no sink of kind {kind!r}",
         hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
     )
+
+
+def load_exactly_once(kind: str) -> ExactlyOncePlugin:
+    """The plug-in of that kind, which can publish exactly once; Fatal when it cannot."""
+    plugin = load(kind)
+    if not isinstance(plugin, ExactlyOncePlugin):
+        raise Fatal(
+            f"a sink of kind {kind!r} cannot publish exactly once",
+            hint="Set delivery to at_least_once, and let consumers tell repetitions by the header `id`.",
+        )
+    return plugin

@@ -1,6 +1,7 @@
 """Route: outbox records become messages for the broker. Pure."""
 
+from walrelay.route.resumed import Resumed, Routing
 from walrelay.route.router import Router
 from walrelay.route.template import FIELDS, TopicTemplate
 
-__all__ = ["FIELDS", "Router", "TopicTemplate"]
+__all__ = ["FIELDS", "Resumed", "Router", "Routing", "TopicTemplate"]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
 
 
@@ -27,6 +28,9 @@ class MemorySink:
         self.messages.append(message)
         self._unsettled[ticket] += 1
         return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:
         settled, self._unsettled = self._unsettled, Counter()

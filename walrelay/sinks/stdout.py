@@ -16,6 +16,7 @@ from time import monotonic
 from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Fatal
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
 
 _ROOM = 1 << 20  # bytes that may wait for a slow reader
@@ -47,6 +48,9 @@ class StdoutSink:
         self._waiting += line(message)
         self._lines.append((self._written + len(self._waiting), ticket))
         return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:
         self._write(timeout)

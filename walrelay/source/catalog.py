@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Disconnected, Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.source import connect
 from walrelay.source.failures import first_line
@@ -60,7 +60,7 @@ class PublishedTable(NamedTuple):
 
 
 class Catalog:
-    """Questions on one ordinary connection. A lost connection is Retryable; whoever asks ends its run.
+    """Questions on one ordinary connection. A lost connection is Disconnected; whoever asks ends its run.
 
     So is one on which no answer comes within `patience` seconds.
     """
@@ -83,7 +83,7 @@ class Catalog:
         try:
             return self.connection.execute(query.encode(), parameters or None).fetchall()
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-            raise Retryable(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
+            raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
         except psycopg.errors.InsufficientPrivilege as cause:
             raise Denied(f"the role {self.connection.info.user!r} may not ask: {first_line(cause)}") from cause
         except psycopg.Error as cause:
@@ -114,6 +114,16 @@ class Catalog:
     def current_lsn(self) -> LSN:
         """Where the WAL ends now, as a lower bound for what is written after this call."""
         return LSN.parse(self.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+    def horizon(self) -> tuple[int, LSN]:
+        """An xid8 and an LSN: every transaction below the one had ended before the server got to the other.
+
+        The snapshot is taken before the functions are called, so the LSN is not earlier.
+        """
+        ((xmin, lsn),) = self.rows(
+            "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8, pg_current_wal_insert_lsn()::text"
+        )
+        return xmin, LSN.parse(lsn)
 
     def slot(self, name: str) -> Slot | None:
         row = self.value("SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", name)

@@ -2,7 +2,7 @@
 
 import re
 import select
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Disconnected, Fatal
 from walrelay.source.failures import first_line
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
@@ -30,6 +30,7 @@ SESSION = (
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
+_SLICE = 0.1  # seconds between two looks at whether to stop
 _SLACK = 5.0  # seconds that an answer may take longer than the server works on it
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def replication(dsn: str) -> Connection:
-    """A replication connection to the database; Retryable where none can be had."""
+    """A replication connection to the database; Disconnected where none can be had."""
     connection = _connect(dsn, replication="database", application_name="walrelay")
     _set(connection, SESSION)
     if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
@@ -66,7 +67,7 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
         limit(connection, statement_timeout)
     except psycopg.OperationalError as cause:
         connection.close()
-        raise Retryable(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
+        raise Disconnected(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
     return connection
 
 
@@ -75,7 +76,7 @@ def _set(connection: Connection, command: str) -> None:
     result = answer(connection, command)
     if result.status != pq.ExecStatus.COMMAND_OK:
         connection.close()
-        raise Retryable(f"PostgreSQL did not accept {command!r}: {(result.error_message or b'').decode().strip()}")
+        raise Disconnected(f"PostgreSQL did not accept {command!r}: {(result.error_message or b'').decode().strip()}")
 
 
 def limit(connection: Connection, seconds: float) -> None:
@@ -86,24 +87,35 @@ def limit(connection: Connection, seconds: float) -> None:
 
 def answer(connection: Connection, command: str) -> pq.abc.PGresult:
     """The result of replication commands, or the last one's: an error too, as libpq's PQexec gives it."""
+    result = answer_unless(lambda: False, connection, command, connection.patience)
+    if result is None:
+        raise Disconnected("PostgreSQL gave no answer")
+    return result
+
+
+def answer_unless(
+    stop: Callable[[], bool], connection: Connection, command: str, patience: float
+) -> pq.abc.PGresult | None:
+    """As `answer`, within `patience` seconds; None as soon as `stop` says so; then the connection is of no use."""
     pgconn, result = connection.pgconn, None
     poll = select.poll()
     poll.register(pgconn.socket, select.POLLIN)
-    deadline = monotonic() + connection.patience
+    deadline = monotonic() + patience
     try:
         pgconn.send_query(command.encode())
         while result is None or result.status != pq.ExecStatus.COPY_BOTH:
             while pgconn.is_busy():
-                if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
-                    raise Retryable(f"PostgreSQL did not answer within {connection.patience:g} s")
-                pgconn.consume_input()
+                if poll.poll(_SLICE * 1000):
+                    pgconn.consume_input()
+                elif stop():
+                    return None
+                elif monotonic() > deadline:
+                    raise Disconnected(f"PostgreSQL did not answer within {patience:g} s")
             if (latest := pgconn.get_result()) is None:
                 break
             result = latest
     except psycopg.OperationalError as cause:
-        raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
-    if result is None:
-        raise Retryable("PostgreSQL gave no answer")
+        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
     return result
 
 
@@ -132,7 +144,7 @@ def _connect(dsn: str, **forced: Any) -> Connection:
         return Connection.connect(make_conninfo(**parts), autocommit=True)
     except psycopg.OperationalError as cause:
         text = re.sub(r"^connection failed: ", "", first_line(cause))
-        raise Retryable(f"no connection to PostgreSQL at {address(dsn)}: {text}") from cause
+        raise Disconnected(f"no connection to PostgreSQL at {address(dsn)}: {text}") from cause
 
 
 def _within(patience: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from walrelay.lsn import LSN
+from walrelay.model import Position
 
 
 class Source(Protocol):
@@ -29,4 +30,16 @@ class Source(Protocol):
 
     def leave(self, lsn: LSN) -> None:
         """Confirms `lsn` and ends the stream in good order, within a few seconds."""
+        ...
+
+
+class Positions(Protocol):
+    """Where a relay keeps a position of its own, which survives the process and a crash of PostgreSQL."""
+
+    def last(self) -> Position | None:
+        """The position that was kept last; None if there never was one. Retryable where that cannot be found out."""
+        ...
+
+    def keep(self, position: Position) -> LSN:
+        """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now."""
         ...

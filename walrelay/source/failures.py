@@ -2,7 +2,7 @@
 
 import psycopg
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Disconnected, Fatal, Retryable, WalrelayError
 
 _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal2json; SELECT pg_reload_conf();"
 
@@ -46,7 +46,7 @@ def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> 
             )
         case "22023" | "0A000" | "42601" | "42602" | "22P05" | "22021" | "58P01" | "42883":
             return Fatal(where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.")
-    return Retryable(f"the replication stream ended: {text}")
+    return Disconnected(f"the replication stream ended: {text}")
 
 
 def slot_missing(slot: str) -> Fatal:

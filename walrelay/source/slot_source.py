@@ -1,68 +1,76 @@
 """The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
 
-from collections.abc import Callable
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from walrelay.errors import Fatal, Retryable
-from walrelay.lsn import LSN
-from walrelay.model import System
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Position
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.failures import slot_lost, slot_missing
-from walrelay.source.stream import Stream, Timing
+from walrelay.source.keeping import Keeper
+from walrelay.source.start import Server, Start, start_of
+from walrelay.source.stream import Stream
 from walrelay.wire.commands import Options
+
+_HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
 
 
 class Reading(NamedTuple):
     """What is read, and how. `publication` is None for wal2json, which knows none; `check_interval` in seconds."""
 
-    dsn: str
     slot: str
     publication: str | None
     plugin: str
     options: Options
     table: str  # quoted where it must be
-    timing: Timing = Timing()
     check_interval: float = 2.0
 
 
-class Bookmark(NamedTuple):
-    """What this process confirmed last: better than the slot's own memory, which a crash of the server sets back."""
-
-    system: System
-    confirmed: LSN
-
-
 class SlotSource:
-    """Implements `walrelay.source.contract.Source`."""
+    """Implements `walrelay.source.contract.Source`, over a stream that leads and the catalog of the same server.
 
-    def __init__(
-        self, reading: Reading, catalog: Catalog, bookmark: Bookmark | None, notice: Callable[[str], None]
-    ) -> None:
-        self._reading, self._catalog = reading, catalog
+    Made when the slot may be read; `begin` begins.
+    """
+
+    def __init__(self, reading: Reading, stream: Stream, catalog: Catalog) -> None:
+        self._reading, self._stream, self._catalog = reading, stream, catalog
+        self._keeper: Keeper | None = None
         catalog.refuse_standby()
-        slot = _free(here(usable(catalog.slot(reading.slot), reading.slot, reading.plugin), catalog.database))
+        self.slot = _free(reading, catalog)
         if reading.plugin == "wal2json":
             _refuse_encoding(catalog.server_encoding())
         self._oid: int | None = None
         self._vouched = self._check()
         self._checked = monotonic()
-        self._stream = Stream(reading.dsn, reading.slot, reading.publication or "", reading.timing, notice)
-        try:
-            self._stream.begin(_start(slot, bookmark, self._stream.system), reading.options)
-            catalog.refuse_synchronous(self._stream.pid)
-        except BaseException:
-            self._stream.close()
-            raise
-        self.start = self._confirmed = self._stream.start
+        self._idle = ZERO
+
+    def where(self, own: Position | None) -> Start:
+        """Where to begin, given the relay's own position; Fatal where events may be missing."""
+        server = Server(self._stream.system, self._catalog.current_lsn(), self._stream.branches() if own else {})
+        return start_of(self.slot, own, server)
+
+    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None) -> None:
+        """Begins the stream at `start`. `keeper`: where the relay keeps a position of its own, if it does. `confirmed`:
+        up to where all is durable, if not up to `start`.
+        """
+        self._stream.begin(start, self._reading.options, confirmed=confirmed)
+        self._catalog.refuse_synchronous(self._stream.pid)
+        self.start = self._stream.start
+        self._confirmed = self.start if confirmed is None else confirmed
+        self._keeper = keeper
+        if keeper is not None:
+            keeper.begin(self.bookmark)
         self.read = self._stream.read
 
     @property
-    def bookmark(self) -> Bookmark:
+    def bookmark(self) -> Position:
         """What is known to be confirmed, for the next connection of this process."""
-        return Bookmark(self._stream.system, self._confirmed)
+        return Position(self._stream.system, self._reading.slot, self._confirmed)
 
     def confirm(self, lsn: LSN) -> bool:
+        if self._keeper is not None:
+            lsn = self._keeper.keep(lsn, idle=lsn == self._idle)
         told = self._stream.confirm(lsn)
         if told:
             self._confirmed = lsn
@@ -72,15 +80,14 @@ class SlotSource:
         if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
             self._vouched = self._check()
             self._checked = monotonic()
-        return min(lsn, self._vouched)
+        self._idle = min(lsn, self._vouched)
+        return self._idle
 
     def leave(self, lsn: LSN) -> None:
+        if self._keeper is not None:
+            lsn = self._keeper.keep_now(lsn)
         self._stream.leave(lsn)
         self._confirmed = lsn
-
-    def close(self) -> None:
-        self._stream.close()
-        self._catalog.close()
 
     def _check(self) -> LSN:
         """The end of WAL before a moment at which the outbox was still published; Fatal if it is not.
@@ -129,11 +136,16 @@ def here(slot: Slot, database: str) -> Slot:
     return slot
 
 
-def _free(slot: Slot) -> Slot:
-    """The slot, if nobody else reads it."""
-    if slot.active_pid is not None:
-        raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
-    return slot
+def _free(reading: Reading, catalog: Catalog) -> Slot:
+    """The slot, once nobody else reads it: the leader before lets it go a moment after the lead."""
+    deadline = monotonic() + _HANDOVER
+    while True:
+        slot = here(usable(catalog.slot(reading.slot), reading.slot, reading.plugin), catalog.database)
+        if slot.active_pid is None:
+            return slot
+        if monotonic() > deadline:
+            raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
+        sleep(_HANDOVER_LOOK)
 
 
 def _refuse_encoding(encoding: str) -> None:
@@ -150,18 +162,3 @@ def _refuse_partitions(published: PublishedTable, table: str) -> None:
             f"table {table} is partitioned: wal2json names the partition with each row, so none would be found",
             hint="Read with the output plugin pgoutput, which can publish rows under the partitioned table's name.",
         )
-
-
-def _start(slot: Slot, bookmark: Bookmark | None, system: System) -> LSN:
-    """Where to start: the later of the slot's position and our own, if both speak of the same history."""
-    confirmed = slot.confirmed_flush_lsn or LSN(0)
-    if bookmark is None or bookmark.system != system:
-        return confirmed
-    if confirmed > bookmark.confirmed:
-        raise Fatal(
-            f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {bookmark.confirmed}: something"
-            " else moved it, or it was made anew, and the events in between were not published by this relay",
-            hint="Find out who consumed or re-created the slot. The rows in between are still in the outbox table;"
-            " starting walrelay again accepts the slot's position.",
-        )
-    return bookmark.confirmed

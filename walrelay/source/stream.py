@@ -17,11 +17,12 @@ from typing import NamedTuple
 import psycopg
 from psycopg import pq
 
-from walrelay.errors import Fatal, LedgerError, Retryable, WalrelayError
+from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.source import connect
 from walrelay.source.failures import failure, first_line
+from walrelay.source.start import branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
@@ -61,6 +62,11 @@ class Stream:
         self._told = 0.0  # when the last status update was sent
 
     @property
+    def connection(self) -> connect.Connection:
+        """For what has to be asked on the very connection that streams, before it does."""
+        return self._connection
+
+    @property
     def pid(self) -> int:
         """The walsender's process id."""
         return self._pgconn.backend_pid
@@ -72,16 +78,25 @@ class Stream:
             raise self._failed(result)
         return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
-    def begin(self, start: LSN, options: Options) -> None:
-        """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones)."""
+    def branches(self) -> dict[int, LSN]:
+        """Where the earlier timelines of the server's history ended."""
+        if self.system.timeline == 1:
+            return {}
+        return branches(self.command(f"TIMELINE_HISTORY {self.system.timeline}")[1])
+
+    def begin(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
+        """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones).
+
+        `confirmed`: up to where all is durable, if not up to `start`.
+        """
         result = connect.answer(self._connection, start_replication(self._slot, start, options))
         if result.status != pq.ExecStatus.COPY_BOTH:
             raise self._failed(result)
         self._pgconn.nonblocking = 1
-        self._flushed = self.start = start
+        self._flushed, self.start = start if confirmed is None else confirmed, start
         self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
         self._received = start.to_bytes(8)
-        self._send(start)
+        self._send(self._flushed)
 
     def read(self, timeout: float) -> list[bytes]:
         """All frames that are ready; waits up to `timeout` seconds for the first."""
@@ -94,7 +109,7 @@ class Stream:
         if frames:
             self._silence, self._pinged = 0.0, False
         elif self._silence > self._timing.receive_timeout:
-            raise Retryable(f"PostgreSQL has been silent for {self._silence:.0f} s; taking the connection for dead")
+            raise Disconnected(f"PostgreSQL has been silent for {self._silence:.0f} s; taking the connection for dead")
         if self._fatal:
             raise self._fatal
         return frames
@@ -117,7 +132,7 @@ class Stream:
             self._pgconn.flush()
             self._wait_for_the_end()
         except psycopg.OperationalError as cause:
-            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
         self.close()
 
     def close(self) -> None:
@@ -142,7 +157,7 @@ class Stream:
                 elif frame[9:17] > received:
                     received = frame[9:17]
         except psycopg.OperationalError as cause:
-            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
         if self._ends_inside:
             received = max([received, *(wal2json.end_lsn(frame) for frame in frames if frame[0] == XLOGDATA)])
         self._received = received
@@ -176,7 +191,7 @@ class Stream:
             )
             self._pgconn.flush()
         except psycopg.OperationalError as cause:
-            raise Retryable(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
         self._flushed, self._told, self._asked = lsn, monotonic(), False
         self._pinged |= ping
         return progress
@@ -185,7 +200,7 @@ class Stream:
         """Why the stream ended: a clean shutdown of the server looks like success (PITFALLS A42)."""
         result = self._pgconn.get_result()
         if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
-            return Retryable("PostgreSQL ended the stream: it is shutting down")
+            return Disconnected("PostgreSQL ended the stream: it is shutting down")
         return self._failed(result)
 
     def _failed(self, result: pq.abc.PGresult) -> WalrelayError:

@@ -48,6 +48,9 @@ class LogObserver(Observer):
         self._told = monotonic()
         self._notices: dict[str, float] = {}
 
+    def standing_by(self, slot: str) -> None:
+        self._log.info("standing by", slot=slot)
+
     def streaming(self, slot: str, start: LSN, plugin: str) -> None:
         self._log.info("streaming", slot=slot, start=str(start), plugin=plugin)
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Retryable
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
 
 KIND = "recording"
@@ -82,6 +83,9 @@ class _Sink:
         self._broker.offer(message)
         self._waiting.append((ticket, message))
         return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:
         count = self._broker.acknowledge([message for _, message in self._waiting], timeout)

@@ -1,6 +1,7 @@
 """A slot that may not be read, or not now: what the relay says, and that it never passes over anything."""
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +11,8 @@ from tests.servers.database import Database, Postgres
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
 from walrelay.errors import Fatal
+from walrelay.lsn import ZERO
+from walrelay.source.stream import Stream, Timing
 
 OTHER_PLUGIN = {"pgoutput": "wal2json", "wal2json": "pgoutput"}
 
@@ -50,6 +53,7 @@ def test_a_slot_of_another_database_is_refused(outbox: Outbox, postgres: Postgre
 
 
 def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By somebody who is no instance of this relay, and so does not know of the lead."""
     attempts: list[compose.Runs] = []
     run = compose.Runs.run
 
@@ -58,17 +62,16 @@ def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypa
         run(runs, stop)
 
     monkeypatch.setattr(compose.Runs, "run", counted)
-    second = outbox.under()
-    with outbox.relay() as first:
-        outbox.write(1)
-        assert outbox.values(first) == [b"1"]
-        with second.relay() as relay:
-            relay.wait_until(lambda: len(attempts) >= 5, "the second relay to try again and again")
-            pid = outbox.slot("active_pid")
-            assert [str(pid) in said for said in second.watcher.retries] == [True]
-            first.stop()
-            outbox.write(2)
-            assert second.values(relay) == [b"1", b"2"]
+    options = compose.plugin_options(outbox.settings, binary=False)
+    stranger = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), lambda text: None)
+    with closing(stranger):
+        stranger.begin(ZERO, options)
+        with outbox.relay() as relay:
+            relay.wait_until(lambda: len(attempts) >= 3, "the relay to try again and again")
+            assert [str(stranger.pid) in said for said in outbox.watcher.retries] == [True]
+            stranger.close()
+            outbox.write(1)
+            assert outbox.values(relay) == [b"1"]
 
 
 def test_a_slot_that_was_moved_behind_the_relays_back_is_refused(outbox: Outbox) -> None:

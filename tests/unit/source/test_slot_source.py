@@ -6,41 +6,15 @@ import pytest
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
-from walrelay.model import System
+from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
-from walrelay.source.slot_source import Bookmark, Reading, SlotSource, _start, usable
+from walrelay.source.slot_source import Reading, SlotSource, usable
+from walrelay.source.stream import Stream
 
-HERE, ELSEWHERE = System("7301", 1), System("7301", 2)
-READING = Reading(
-    "dsn", "orders", "outbox", "pgoutput", [("proto_version", "1")], '"public"."outbox"', check_interval=2
-)
+HERE = System("7301", 1)
+READING = Reading("orders", "outbox", "pgoutput", [("proto_version", "1")], '"public"."outbox"', check_interval=2)
 SLOT = Slot("orders", "pgoutput", "db", None, LSN(50), LSN(100), "reserved", None, None, False, False)
 PUBLISHED = PublishedTable(exists=True, oid=16400, partitioned=False, covered=True, inserts=True, via_root=False)
-
-
-def test_without_a_position_of_its_own_a_relay_starts_where_the_slot_stands() -> None:
-    """Section D: D10, others started at the server's current position."""
-    assert _start(SLOT, None, HERE) == 100
-
-
-def test_its_own_position_is_better_than_the_slots_which_a_crash_sets_back() -> None:
-    assert _start(SLOT, Bookmark(HERE, LSN(200)), HERE) == 200
-    assert _start(SLOT, Bookmark(HERE, LSN(100)), HERE) == 100
-
-
-def test_a_position_in_another_history_says_nothing() -> None:
-    assert _start(SLOT, Bookmark(ELSEWHERE, LSN(200)), HERE) == 100
-    assert _start(SLOT, Bookmark(System("9", 1), LSN(1)), HERE) == 100
-
-
-def test_a_slot_that_went_on_without_us_is_refused() -> None:
-    """Section D: D9 and pitfall A11: somebody consumed it, or it was made anew, and events are missing."""
-    with pytest.raises(Fatal, match="stands at 0/64, but walrelay confirmed only 0/63"):
-        _start(SLOT, Bookmark(HERE, LSN(99)), HERE)
-
-
-def test_a_slot_without_a_position_starts_at_zero_which_is_the_slots_own() -> None:
-    assert _start(SLOT._replace(confirmed_flush_lsn=None), None, HERE) == 0
 
 
 def test_a_slot_that_is_there_and_free_is_usable() -> None:
@@ -70,7 +44,7 @@ class FakeCatalog:
 
     def __init__(self) -> None:
         self.standing, self.table, self.now = SLOT, PUBLISHED, LSN(1000)
-        self.synchronous = self.closed = False
+        self.synchronous = False
 
     def refuse_standby(self) -> None:
         pass
@@ -88,21 +62,18 @@ class FakeCatalog:
     def published(self, publication: str, table: str) -> PublishedTable:
         return self.table
 
-    def close(self) -> None:
-        self.closed = True
-
 
 class FakeStream:
     """Tells the server only when the test says it is due."""
 
-    made: "FakeStream"
-
-    def __init__(self, *arguments: Any) -> None:
-        FakeStream.made = self
-        self.system, self.pid, self.due, self.closed = HERE, 1, True, False
+    def __init__(self) -> None:
+        self.system, self.pid, self.due = HERE, 1, True
         self.read = lambda timeout: [b""]
 
-    def begin(self, start: LSN, options: object) -> None:
+    def branches(self) -> dict[int, LSN]:
+        return {}
+
+    def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
         self.start = start
 
     def confirm(self, lsn: LSN) -> bool:
@@ -111,21 +82,23 @@ class FakeStream:
     def leave(self, lsn: LSN) -> None:
         pass
 
-    def close(self) -> None:
-        self.closed = True
-
 
 class Opened:
     """A SlotSource over the two, and the time it sees."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        self.catalog = FakeCatalog()
-        monkeypatch.setattr("walrelay.source.slot_source.Stream", FakeStream)
+        self.catalog, self.stream = FakeCatalog(), FakeStream()
         monkeypatch.setattr("walrelay.source.slot_source.monotonic", lambda: self.now)
+        monkeypatch.setattr("walrelay.source.slot_source.sleep", self._wait)
 
-    def source(self, bookmark: Bookmark | None = None) -> SlotSource:
-        return SlotSource(READING, cast(Catalog, self.catalog), bookmark, lambda text: None)
+    def source(self, own: Position | None = None) -> SlotSource:
+        source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog))
+        source.begin(source.where(own).lsn)
+        return source
+
+    def _wait(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture
@@ -134,28 +107,31 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 
 def test_a_slot_that_another_process_reads_is_waited_for(opened: Opened) -> None:
+    """The leader before lets the slot go a moment after the lead, so it is looked at more than once."""
     opened.catalog.standing = SLOT._replace(active_pid=4711)
+    begun = opened.now
     with pytest.raises(Retryable, match="in use by PID 4711") as caught:
         opened.source()
     assert caught.value.retry_within == 1.0
+    assert opened.now >= begun + 1
 
 
 def test_the_bookmark_is_what_was_told_and_nothing_newer(opened: Opened) -> None:
     """Section D: D12, a newer position came between keeping one and confirming it."""
     source = opened.source()
-    assert source.bookmark == Bookmark(HERE, LSN(100))
-    FakeStream.made.due = False
+    assert source.bookmark == Position(HERE, "orders", LSN(100))
+    opened.stream.due = False
     assert not source.confirm(LSN(300))
-    assert source.bookmark.confirmed == 100
-    FakeStream.made.due = True
+    assert source.bookmark.lsn == 100
+    opened.stream.due = True
     assert source.confirm(LSN(300))
-    assert source.bookmark.confirmed == 300
+    assert source.bookmark.lsn == 300
     source.leave(LSN(400))
-    assert source.bookmark.confirmed == 400
+    assert source.bookmark.lsn == 400
 
 
 def test_a_new_connection_starts_from_the_bookmark(opened: Opened) -> None:
-    assert opened.source(Bookmark(HERE, LSN(250))).start == FakeStream.made.start == 250
+    assert opened.source(Position(HERE, "orders", LSN(250))).start == opened.stream.start == 250
 
 
 def test_the_outbox_is_vouched_for_up_to_the_last_look_and_looks_have_an_interval(opened: Opened) -> None:
@@ -203,15 +179,7 @@ def test_an_outbox_that_is_not_published_begins_no_stream(opened: Opened) -> Non
         opened.source()
 
 
-def test_a_stream_that_may_not_go_on_is_closed(opened: Opened) -> None:
+def test_a_stream_that_commits_would_wait_for_does_not_go_on(opened: Opened) -> None:
     opened.catalog.synchronous = True
     with pytest.raises(Fatal, match="synchronous"):
         opened.source()
-    assert FakeStream.made.closed
-
-
-def test_closing_closes_both_connections(opened: Opened) -> None:
-    source = opened.source()
-    source.close()
-    assert FakeStream.made.closed
-    assert opened.catalog.closed

@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from walrelay.errors import Fatal, Retryable
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
 
@@ -138,6 +139,9 @@ class KafkaSink:
         except KafkaException as cause:
             self._failed.append((ticket, _error(cause), message, True))
         return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         self._introduction.hasten()

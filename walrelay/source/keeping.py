@@ -1,0 +1,67 @@
+"""The relay's own position: kept before PostgreSQL is told, so that it is never behind the slot's.
+
+A crash of PostgreSQL forgets what was confirmed since the last checkpoint; an own position does not. What is kept is
+what is confirmed, the same value in that order. With it goes an xid: every transaction below it had ended before the
+position. If the slot is ever lost, rows of those transactions are known to be published.
+"""
+
+from time import monotonic
+from typing import NamedTuple
+
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Position, System
+from walrelay.source.catalog import Catalog
+from walrelay.source.contract import Positions
+
+_IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would have to be kept again
+_IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
+_HORIZON_INTERVAL = 5.0  # seconds
+
+
+class Horizon(NamedTuple):
+    """Every transaction with an xid8 below `xmin` had ended before the server got to `lsn`."""
+
+    xmin: int
+    lsn: LSN
+
+
+class Keeper:
+    """Owned by one run. `interval`: seconds between two positions while events are published."""
+
+    def __init__(self, positions: Positions, catalog: Catalog, interval: float) -> None:
+        self._positions, self._catalog, self._interval = positions, catalog, interval
+        self._durable = Position(System("", 0), "", ZERO)
+        self._horizon = Horizon(0, ZERO)
+        self._kept_at = self._looked_at = 0.0
+
+    def begin(self, position: Position) -> None:
+        """The stream began with all before `position` confirmed."""
+        self._durable = position
+
+    def keep(self, lsn: LSN, *, idle: bool) -> LSN:
+        """How much of what is before `lsn` may be confirmed: what is kept. `idle`: nothing was published for it."""
+        if lsn > self._durable.lsn and self._due(lsn, idle=idle):
+            return self.keep_now(lsn)
+        return min(lsn, self._durable.lsn)
+
+    def keep_now(self, lsn: LSN) -> LSN:
+        """As `keep`, whether it is due or not."""
+        if lsn > self._durable.lsn:
+            wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
+            self._durable = wanted._replace(lsn=self._positions.keep(wanted))
+            self._kept_at = monotonic()
+        return min(lsn, self._durable.lsn)
+
+    def _due(self, lsn: LSN, *, idle: bool) -> bool:
+        age = monotonic() - self._kept_at
+        if idle and lsn - self._durable.lsn < _IDLE_BYTES:
+            return age >= _IDLE_INTERVAL
+        return age >= self._interval
+
+    def _xmin(self, lsn: LSN) -> int:
+        """The xmin of the last snapshot that was taken before the server got to `lsn`."""
+        known = self._horizon.xmin if lsn >= self._horizon.lsn else self._durable.xmin
+        if lsn >= self._horizon.lsn and monotonic() - self._looked_at >= _HORIZON_INTERVAL:
+            self._horizon = Horizon(*self._catalog.horizon())
+            self._looked_at = monotonic()
+        return known

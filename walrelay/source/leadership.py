@@ -1,0 +1,56 @@
+"""Who leads: of any number of instances with the same slot one reads it, the others wait without asking again.
+
+The right to lead is a session-level advisory lock, held by the replication connection that streams. So it lives and
+dies with the stream: a process that dies lets it go at once, one whose host is gone or that is frozen when the server's
+wal_sender_timeout ends its walsender. Whoever waits has sent its request for the lock and sleeps on the socket.
+
+A statement that waits has a snapshot, and that would keep VACUUM from removing rows for as long as it waits. So the
+request is given up and sent again once in a while; in between nobody is asked anything.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from psycopg import pq
+
+from walrelay.errors import Disconnected
+from walrelay.source.connect import Connection, answer, answer_unless
+
+RENEWAL = 60.0  # seconds after which a waiting request is sent again
+_SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
+
+_LOCK_NOT_AVAILABLE = b"55P03"
+
+
+def lock_key(slot: str) -> int:
+    """The advisory lock of the slot's leader: an int8, the same for every instance."""
+    return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
+
+
+def lead(
+    connection: Connection,
+    slot: str,
+    stop: Callable[[], bool],
+    waiting: Callable[[], None],
+    *,
+    renewal: float = RENEWAL,
+) -> bool:
+    """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it must."""
+    if lead_at_once(connection, slot):
+        return True
+    waiting()
+    answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
+    request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
+    while (granted := answer_unless(stop, connection, request, patience)) is not None:
+        if granted.status == pq.ExecStatus.TUPLES_OK:
+            answer(connection, "SET lock_timeout = 0")
+            return True
+        if granted.error_field(pq.DiagnosticField.SQLSTATE) != _LOCK_NOT_AVAILABLE:
+            raise Disconnected(f"the wait for the lead ended: {(granted.error_message or b'').decode().strip()}")
+    return False
+
+
+def lead_at_once(connection: Connection, slot: str) -> bool:
+    """Whether this connection leads now; it does not if another does, or waits for it."""
+    granted = answer(connection, f"SELECT pg_try_advisory_lock({lock_key(slot)})")
+    return granted.status == pq.ExecStatus.TUPLES_OK and granted.get_value(0, 0) == b"t"

@@ -1,0 +1,94 @@
+"""Places for a relay's own position: a file, or a table in the database itself."""
+
+import os
+from pathlib import Path
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import Position, System
+from walrelay.source.catalog import Catalog
+
+
+class FilePositions:
+    """A small JSON file that is replaced as a whole, so that it is never half written. For one instance."""
+
+    def __init__(self, path: Path, slot: str) -> None:
+        self._path, self._slot = path, slot
+
+    def last(self) -> Position | None:
+        try:
+            position = Position.of_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError) as cause:
+            raise Fatal(
+                f"the position file {self._path} cannot be read: {cause}",
+                hint="Nothing was changed. Restore the file; or remove it, and the relay begins where the slot stands.",
+            ) from cause
+        if position.slot != self._slot:
+            raise Fatal(
+                f"the position file {self._path} is of slot {position.slot!r}, not of {self._slot!r}",
+                hint="Give each relay a file of its own: position.path.",
+            )
+        return position
+
+    def keep(self, position: Position) -> LSN:
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(position.as_json())
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            _sync_directory(self._path.parent)
+        except OSError as cause:
+            raise Fatal(
+                f"the position file {self._path} cannot be written: {cause.strerror}",
+                hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to.",
+            ) from cause
+        return position.lsn
+
+
+class TablePositions:
+    """One row of walrelay.positions, updated ten times a second at most. It is there for every instance."""
+
+    def __init__(self, catalog: Catalog, slot: str) -> None:
+        self._catalog, self._slot = catalog, slot
+        if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
+            raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
+
+    def last(self) -> Position | None:
+        rows = self._catalog.rows(
+            "SELECT system_identifier, timeline, lsn::text, commit_lsn::text, ordinal, xmin_xid::text::int8"
+            " FROM walrelay.positions WHERE slot_name = %s",
+            self._slot,
+        )
+        if not rows:
+            return None
+        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]
+        return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
+
+    def keep(self, position: Position) -> LSN:
+        self._catalog.rows(
+            """
+            INSERT INTO walrelay.positions AS p
+                (slot_name, system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid)
+            VALUES (%s, %s, %s, %s::pg_lsn, %s::pg_lsn, %s, %s::text::xid8)
+            ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid,
+                kept_at) = (excluded.system_identifier, excluded.timeline, excluded.lsn, excluded.commit_lsn,
+                excluded.ordinal, excluded.xmin_xid, now())
+            RETURNING 1
+            """,
+            *(position.slot, *position.system, str(position.lsn), str(position.commit_lsn)),
+            *(position.ordinal, position.xmin),
+        )
+        return position.lsn
+
+
+def _sync_directory(directory: Path) -> None:
+    """Without it the file is safe but its name may not be."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
