@@ -108,6 +108,8 @@ class Relay:
         ledger = self.ledger
         self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
         self._observer.stopping(ledger.unsettled)
+        if not to_commit and ledger.in_transaction and self._last is not None:
+            self._sink.mark(ledger.latest, self._last.commit_lsn, self._last.ordinal + 1)
         while to_commit and ledger.in_transaction and monotonic() < self._deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
         while ledger.unsettled and monotonic() < self._deadline:

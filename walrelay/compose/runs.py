@@ -115,7 +115,7 @@ class Runs:
         try:
             self._relay.run(stop)
         except Disconnected:
-            self._held_until = monotonic() + _HOLD
+            self._held_until = monotonic() + (_HOLD if self._settings.delivery == "at_least_once" else 0)
             raise
         finally:
             self.bookmark = source.bookmark

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from walrelay.errors import Fatal
-from walrelay.model import Finding
-from walrelay.publish.contract import Sink
+from walrelay.model import Finding, System
+from walrelay.publish.contract import ExactlyOnceSink, Sink
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
@@ -24,6 +24,15 @@ class KafkaPlugin:
             raise _not_installed(cause) from cause
         self._experience = self._experience or Experience()
         return KafkaSink(settings.client_options(), self._experience)
+
+    def open_exactly_once(self, settings: KafkaSettings, system: System, slot: str) -> ExactlyOnceSink:
+        try:
+            from walrelay.sinks.kafka.sink import Experience
+            from walrelay.sinks.kafka.transactions import KafkaTransactions
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        self._experience = self._experience or Experience()
+        return KafkaTransactions(settings, system, slot, self._experience)
 
     def examine(self, settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
         try:

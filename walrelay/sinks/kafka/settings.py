@@ -24,7 +24,8 @@ _REFUSED = {
     "max.in.flight.requests.per.connection": "idempotence keeps the order with at most 5, which is what it is set to",
     "queuing.strategy": "last-in-first-out is no order",
     "delivery.report.only.error": "without a report of success nothing could ever be confirmed",
-    "transactional.id": "delivery is at least once; transactions would never be committed",
+    "transactional.id": "it is made of the slot's name, the same for every instance; set delivery: exactly_once",
+    "transaction.timeout.ms": "it has a setting of its own: sink.transaction_timeout",
     "default.topic.config": "topic options go directly under sink.options",
     "bootstrap.servers": "it has a setting of its own: sink.bootstrap_servers",
     "metadata.broker.list": "it has a setting of its own: sink.bootstrap_servers",
@@ -54,6 +55,32 @@ class KafkaSettings(BaseModel):
         32 * 2**20,
         ge=2**20,
         description="Bytes of messages that may wait for the broker before reading pauses.",
+    )
+    positions_topic: str = Field(
+        "walrelay.positions",
+        min_length=1,
+        description="delivery: exactly_once: the compacted topic that holds the relays' positions; made if missing.",
+    )
+    transaction_timeout: float = Field(
+        60,
+        ge=1,
+        allow_inf_nan=False,
+        description="delivery: exactly_once: the broker takes a transaction back that is open for longer. One of"
+        " PostgreSQL that takes a third of it to publish is cut: consumers see it in parts.",
+        json_schema_extra={"unit": "seconds"},
+    )
+    group_messages: int = Field(
+        50_000, ge=1, description="delivery: exactly_once: a Kafka transaction ends after so many messages, or sooner."
+    )
+    group_bytes: int = Field(
+        64 * 2**20, ge=1, description="delivery: exactly_once: a Kafka transaction ends after so many bytes, or sooner."
+    )
+    group_interval: float = Field(
+        0.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="delivery: exactly_once: a Kafka transaction ends after this time, or as soon as nothing comes.",
+        json_schema_extra={"unit": "seconds"},
     )
     options: dict[str, Option] = Field(
         default_factory=dict,

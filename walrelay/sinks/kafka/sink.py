@@ -23,8 +23,8 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
 
-_ALONE = {"batch.num.messages": 1}
-_ANY_PARTITION = -1  # the partitioner's choice
+ALONE = {"batch.num.messages": 1}
+ANY_PARTITION = -1  # the partitioner's choice
 _INTRODUCE_TRIES, _INTRODUCE_WAIT, _INTRODUCE_PAUSE = 20, 0.02, 0.01  # seconds
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
 _CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
@@ -69,7 +69,7 @@ class _Delivery:
             self._failed.append((self.ticket, error, message or _message(delivered), message is not None))
 
 
-class _Complaints:
+class Complaints:
     """The client library's last complaint. An object of its own: a producer that held its sink would outlive it."""
 
     text = ""
@@ -110,13 +110,13 @@ class KafkaSink:
         self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
         self._fatal = ""
         self._delivery = _Delivery(-1, self._ready, self._failed)
-        self._complaints = _Complaints()
-        options = {**options, **(_ALONE if self._alone else {}), "error_cb": self._complaints}
+        self._complaints = Complaints()
+        options = {**options, **(ALONE if self._alone else {}), "error_cb": self._complaints}
         try:
             self._producer = Producer(options, logger=_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
             raise Fatal(
-                f"librdkafka does not accept the sink's settings: {_text(cause)}",
+                f"librdkafka does not accept the sink's settings: {text_of(cause)}",
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
             ) from cause
         self._produce = self._producer.produce
@@ -133,11 +133,11 @@ class KafkaSink:
         topic, key, value, headers, timestamp_ms = message
         try:
             # By position: names cost a fifth of the call. The None is `on_delivery`, the other name of `callback`.
-            self._produce(topic, value, key, _ANY_PARTITION, delivery, None, timestamp_ms, headers)  # type: ignore[arg-type]
+            self._produce(topic, value, key, ANY_PARTITION, delivery, None, timestamp_ms, headers)  # type: ignore[arg-type]
         except BufferError:
             return False
         except KafkaException as cause:
-            self._failed.append((ticket, _error(cause), message, True))
+            self._failed.append((ticket, error_of(cause), message, True))
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
@@ -165,7 +165,7 @@ class KafkaSink:
         try:
             self._producer.flush(timeout)
         except (KafkaException, SystemError) as cause:
-            self._fatal = _text(cause.__cause__ or cause)
+            self._fatal = text_of(cause.__cause__ or cause)
         except BaseException:
             raise
         except:  # noqa: E722
@@ -200,7 +200,7 @@ class KafkaSink:
         try:
             self._producer.poll(timeout)
         except (KafkaException, SystemError) as cause:
-            self._fatal = _text(cause.__cause__ or cause)
+            self._fatal = text_of(cause.__cause__ or cause)
 
 
 def _message(delivered: Delivered) -> Message:
@@ -208,10 +208,10 @@ def _message(delivered: Delivered) -> Message:
     return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
 
 
-def _error(cause: KafkaException) -> KafkaError:
+def error_of(cause: KafkaException) -> KafkaError:
     error = cause.args[0]
     return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
-def _text(cause: BaseException) -> str:
-    return _error(cause).str() if isinstance(cause, KafkaException) else str(cause)
+def text_of(cause: BaseException) -> str:
+    return error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)

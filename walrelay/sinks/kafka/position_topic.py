@@ -1,0 +1,152 @@
+"""A compacted topic that holds the position of each relay, written in the same Kafka transaction as its messages."""
+
+from contextlib import closing
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.model import Position, System
+from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.sink import error_of
+
+_PARTITION = 0  # the only one that is used: who reads a position must know where
+_FIRST_LOOK = 200  # records from the end; then ten times as many, and so on
+_REQUEST = 10.0  # seconds for an answer
+_PATIENCE = 30.0  # seconds: other relays' transactions that are open hide what is behind them
+_PRODUCERS_OWN = ("linger.ms", "partitioner", "allow.auto.create.topics", "queue.buffering.max.")
+
+
+class PositionTopic:
+    """One relay's place in the topic: a key."""
+
+    def __init__(self, settings: KafkaSettings, system: System, slot: str) -> None:
+        self._topic = settings.positions_topic
+        self._key = f"{system.identifier}/{slot}".encode()
+        self._options = _shared_options(settings)
+        self._made = False
+        self.written: Position | None = None  # the last one that was handed to a producer
+
+    def make(self) -> None:
+        """Makes the topic if it is not there; KafkaException where the cluster cannot be asked."""
+        if self._made:
+            return
+        admin = AdminClient(self._options)
+        topic = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
+        try:
+            admin.create_topics([topic], operation_timeout=_REQUEST, request_timeout=_REQUEST)[self._topic].result()
+        except KafkaException as cause:
+            code = error_of(cause).code()
+            if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+                self._refuse_missing(admin, error_of(cause))
+            elif code != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        self._refuse_forgetful(admin)
+        self._made = True
+
+    def write(self, producer: Producer, position: Position) -> None:
+        """Adds `position` to the producer's open transaction; BufferError when it has no room now."""
+        producer.produce(self._topic, position.as_json(), self._key, _PARTITION)
+        self.written = position
+
+    def last(self) -> Position | None:
+        """The last committed position of this relay; Retryable where it cannot be found out."""
+        try:
+            end = self._end()
+            span = _FIRST_LOOK
+            while True:
+                found = self._look(max(0, end - span), end)
+                if found is not None or span >= end:
+                    return found
+                span *= 10
+        except KafkaException as cause:
+            raise Retryable(
+                f"the position could not be read from topic {self._topic!r}: {error_of(cause).str()}"
+            ) from cause
+
+    def _end(self) -> int:
+        """The end of the partition, with what is not committed yet."""
+        with closing(self._consumer("read_uncommitted")) as consumer:
+            _, high = consumer.get_watermark_offsets(TopicPartition(self._topic, _PARTITION), timeout=_REQUEST)
+        return int(high)
+
+    def _look(self, start: int, end: int) -> Position | None:
+        """The last position from `start` on. Up to `end`: what another relay has not committed yet is waited for."""
+        found: Position | None = None
+        deadline = monotonic() + _PATIENCE
+        with closing(self._consumer("read_committed")) as consumer:
+            partition = TopicPartition(self._topic, _PARTITION, start)
+            consumer.assign([partition])
+            reached = start
+            while reached < end:
+                if monotonic() > deadline:
+                    raise Retryable(
+                        f"the position in topic {self._topic!r} is hidden behind a transaction that is not finished"
+                    )
+                for message in consumer.consume(500, timeout=0.5):
+                    error = message.error()
+                    if error is None:
+                        if message.key() == self._key and message.value():
+                            found = self._parsed(message.value() or b"")
+                        reached = max(reached, (message.offset() or 0) + 1)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        reached = max(reached, message.offset() or 0)
+                    else:
+                        raise KafkaException(error)
+        return found
+
+    def _parsed(self, value: bytes) -> Position:
+        try:
+            return Position.of_json(value)
+        except (ValueError, TypeError, LookupError) as cause:
+            raise Fatal(
+                f"the position of {self._key.decode()!r} in topic {self._topic!r} cannot be read: {value[:100]!r}",
+                hint="Something else wrote to the topic. Give the relay a topic of its own: sink.positions_topic; with"
+                " `walrelay run --from-slot` it begins where the slot stands.",
+            ) from cause
+
+    def _consumer(self, isolation: str) -> Consumer:
+        return Consumer(
+            {
+                **self._options,
+                "group.id": f"walrelay-position-{uuid4().hex[:12]}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": isolation,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+
+    def _refuse_missing(self, admin: AdminClient, error: KafkaError) -> None:
+        """It may be there already, made by somebody who is allowed to."""
+        if self._topic not in admin.list_topics(timeout=_REQUEST).topics:
+            raise Fatal(
+                f"the topic {self._topic!r} for positions could not be made: {error.str()}",
+                hint=f"Make it: kafka-topics.sh --create --topic {self._topic} --partitions 1 --config"
+                " cleanup.policy=compact; and allow walrelay's principal to read and write it.",
+            )
+
+    def _refuse_forgetful(self, admin: AdminClient) -> None:
+        """A position that expires would be taken for one that never was."""
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        try:
+            told = admin.describe_configs([resource], request_timeout=_REQUEST)[resource].result()
+        except KafkaException:
+            return  # not allowed to see it, which doctor says
+        policy = told["cleanup.policy"].value
+        if policy != "compact":
+            raise Fatal(
+                f"the topic {self._topic!r} has cleanup.policy={policy}: positions in it would be forgotten",
+                hint=f"kafka-configs.sh --alter --entity-type topics --entity-name {self._topic} --add-config"
+                " cleanup.policy=compact",
+            )
+
+
+def _shared_options(settings: KafkaSettings) -> dict[str, Any]:
+    """The sink's client options that are not a producer's alone."""
+    own = {name: value for name, value in settings.client_options().items() if name in settings.options}
+    options = {name: value for name, value in own.items() if not name.startswith(_PRODUCERS_OWN)}
+    return {**options, "bootstrap.servers": settings.bootstrap_servers, "log_level": 0}

@@ -1,0 +1,284 @@
+"""The Kafka producer that publishes exactly once: PostgreSQL's transactions in Kafka transactions, with their position.
+
+A group is a Kafka transaction of messages and one position record. Whoever reads read_committed sees both or neither;
+so the last position that is there is what the messages that are there end at, whatever died when. In this order:
+
+    init_transactions        no earlier producer of this slot can commit any more: the coordinator raised the epoch
+    read the position        now it cannot change under our hands
+    START_REPLICATION there  and what is before it is not published again
+
+A group ends at the end of a PostgreSQL transaction, as soon as the stream is momentarily drained or a bound is reached.
+A transaction that would keep a group open for too long is cut: the position then says up to which record it got.
+
+Receipts are for groups. Any error but a timeout ends the run: an abort takes back what nobody has seen, and the next
+run begins at the position.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import Enum
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as Delivered
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Message, Position, Receipt, Refusal, System
+from walrelay.sinks.kafka.position_topic import PositionTopic
+from walrelay.sinks.kafka.refusals import hint_for, is_refusal
+from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
+
+_SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile PostgreSQL hears nothing
+_QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
+_FENCE_WAIT = 1.0  # seconds
+_ABORT_WAIT = 1.0  # seconds
+_LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
+
+_LOG = logging.getLogger("walrelay.kafka")
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+
+
+class _State(Enum):
+    IDLE = "no transaction"
+    OPEN = "messages are taken"
+    COMMITTING = "the position is written, the commit is under way"
+
+
+class KafkaTransactions:
+    """Implements `walrelay.publish.ExactlyOnceSink`. Owned by one run."""
+
+    def __init__(
+        self, settings: KafkaSettings, system: System, slot: str, experience: Experience | None = None
+    ) -> None:
+        self._settings, self._experience = settings, experience or Experience()
+        self._alone = self._experience.batch_refused
+        self._positions = PositionTopic(settings, system, slot)
+        self._mark = self._durable = self._closing = Position(system, slot, ZERO)
+        self._state = _State.IDLE
+        self._covered = True  # whether the mark is behind every message that was taken
+        self._cut = False  # whether the transaction being read has to be cut here
+        self._ticket = self._pending = 0  # messages of the ticket since the last mark
+        self._receipts: list[Receipt] = []  # of the group, up to the mark
+        self._settled: list[Receipt] = []
+        self._messages = self._bytes = 0  # of the group
+        self._begun = self._marked = 0.0
+        self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
+        self._broken: KafkaError | None = None
+        self._complaints = Complaints()
+        self._producer = _producer(settings, system, slot, alone=self._alone, complaints=self._complaints)
+
+    def fence(self) -> bool:
+        try:
+            self._positions.make()
+            self._producer.init_transactions(_FENCE_WAIT)
+        except KafkaException as cause:
+            error = error_of(cause)
+            if error.code() in _FORBIDDEN:
+                raise Fatal(
+                    f"Kafka refuses the transactional id {transactional_id(self._mark.system, self._mark.slot)!r}:"
+                    f" {error.str()}",
+                    hint="Allow walrelay's principal Write and Describe on it: kafka-acls.sh --add --allow-principal"
+                    " User:... --operation Write --operation Describe --transactional-id ...",
+                ) from cause
+            if error.fatal() or not error.retriable():
+                raise Retryable(f"the transactional producer could not begin: {error.str()}") from cause
+            return False
+        return True
+
+    def last(self) -> Position | None:
+        position = self._positions.last()
+        if position is not None:
+            self._durable = self._mark = position
+        return position
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if self._state is not _State.OPEN and not self._begin():
+            return False
+        if self._pending & _LOOK == _LOOK and monotonic() - self._begun > self._settings.transaction_timeout / 3:
+            self._cut = True
+            return False
+        topic, key, value, headers, timestamp_ms = message
+        report: Callable[..., None] = self._reporter(ticket, message)
+        try:
+            self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+        except BufferError:
+            return False
+        except KafkaException as cause:
+            error = error_of(cause)
+            if not is_refusal(error):
+                self._broken = error
+                return False
+            self._failed.append((ticket, error, message, True))
+        self._ticket = ticket
+        self._pending += 1
+        self._covered = False
+        self._bytes += len(value) if value else 0
+        return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+        self._mark = self._mark._replace(lsn=end_lsn, commit_lsn=commit_lsn if ordinal else ZERO, ordinal=ordinal)
+        if self._pending:
+            self._receipts.append(Receipt(self._ticket, self._pending))
+            self._messages += self._pending
+            self._pending = 0
+        self._covered, self._marked = True, monotonic()
+        if self._state is _State.OPEN and (self._cut or (ordinal == 0 and self._full())):
+            self._end_group()
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        if self._broken or self._failed:
+            return self._give_up()
+        whole = self._state is _State.OPEN and self._covered and self._mark.ordinal == 0
+        if whole and monotonic() - self._marked > _QUIET:
+            self._end_group()
+        if self._state is _State.COMMITTING:
+            self._commit(max(timeout, _SLICE))
+        else:
+            self._poll(0 if self._settled else timeout)
+        if self._broken or self._failed:
+            return self._give_up()
+        settled, self._settled = self._settled, []
+        return settled
+
+    def flush(self, timeout: float) -> None:
+        """Ends the group, if it can end here."""
+        if self._state is _State.OPEN and self._covered:
+            self._end_group()
+        if self._state is _State.COMMITTING:
+            self._commit(max(timeout, _SLICE))
+
+    def keep(self, position: Position) -> LSN:
+        self._mark = self._mark._replace(xmin=position.xmin)
+        if position.lsn > self._durable.lsn and self._state is _State.IDLE and self._begin():
+            self.mark(position.lsn)
+            self.flush(_SLICE)
+        return self._durable.lsn
+
+    def close(self) -> None:
+        with suppress(KafkaException, SystemError):
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        if self._state is not _State.IDLE:
+            self._abort()
+        self._state = _State.IDLE
+
+    def trouble(self) -> str:
+        return self._complaints.text
+
+    def _begin(self) -> bool:
+        if self._state is _State.COMMITTING or self._broken or self._failed:
+            return False
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as cause:
+            self._broken = error_of(cause)
+            return False
+        self._state, self._begun = _State.OPEN, monotonic()
+        return True
+
+    def _full(self) -> bool:
+        settings = self._settings
+        return (
+            self._messages >= settings.group_messages
+            or self._bytes >= settings.group_bytes
+            or monotonic() - self._begun >= settings.group_interval
+        )
+
+    def _end_group(self) -> None:
+        """From here on nothing is taken until the commit is over. The group's position is the mark of now."""
+        self._state, self._closing, self._cut = _State.COMMITTING, self._mark, False
+
+    def _commit(self, timeout: float) -> None:
+        """Goes on with the commit, for `timeout` seconds at most."""
+        try:
+            if self._positions.written is not self._closing:
+                self._positions.write(self._producer, self._closing)
+            self._producer.commit_transaction(timeout)
+        except BufferError:
+            self._poll(timeout)
+            return
+        except KafkaException as cause:
+            if not error_of(cause).retriable():
+                self._broken = error_of(cause)
+            return
+        except SystemError as cause:
+            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+            return
+        self._durable, self._state = self._closing, _State.IDLE
+        self._settled += self._receipts
+        self._receipts.clear()
+        self._messages = self._bytes = 0
+        self._complaints.text = ""
+
+    def _give_up(self) -> list[Refusal]:
+        """Takes the group back, and says why: a refusal, if a message is to blame."""
+        for ticket, error, message, certain in self._failed:
+            if is_refusal(error):
+                self.close()
+                if certain:
+                    return [Refusal(ticket, message, error.str(), hint_for(error, message))]
+                self._experience.batch_refused = True
+                raise Retryable(
+                    f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
+                    " message is sent alone, to find the record or to do without large batches"
+                )
+        error = self._broken or self._failed[0][1]
+        self.close()
+        if error.code() in _FENCED:
+            raise Retryable(f"another instance publishes for slot {self._mark.slot!r} now: {error.str()}")
+        raise Retryable(f"the Kafka transaction was aborted: {error.str()}")
+
+    def _abort(self) -> None:
+        """Best effort: what is not aborted now is when the next producer of this slot fences this one off."""
+        with suppress(KafkaException, SystemError):
+            self._producer.abort_transaction(_ABORT_WAIT)
+
+    def _reporter(self, ticket: int, message: Message) -> Callable[..., None]:
+        """Reports come for failures only. One for all messages, unless each is sent alone to find the one to name."""
+        if not self._alone:
+            return self._report
+        failed = self._failed
+        return lambda error, delivered: failed.append((ticket, error, message, True)) if error else None
+
+    def _report(self, error: KafkaError | None, delivered: Delivered) -> None:
+        if error is not None:
+            message = Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
+            self._failed.append((self._ticket, error, message, False))
+
+    def _poll(self, timeout: float) -> None:
+        try:
+            self._producer.poll(timeout)
+        except KafkaException as cause:
+            self._broken = error_of(cause)
+        except SystemError as cause:
+            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+
+
+def transactional_id(system: System, slot: str) -> str:
+    """What makes Kafka take one producer for the successor of another: the same for every instance."""
+    return f"walrelay-{system.identifier}-{slot}"
+
+
+def _producer(settings: KafkaSettings, system: System, slot: str, *, alone: bool, complaints: Complaints) -> Producer:
+    options: dict[str, Any] = {
+        **settings.client_options(),
+        **(ALONE if alone else {}),
+        "transactional.id": transactional_id(system, slot),
+        "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
+        "delivery.report.only.error": True,
+        "error_cb": complaints,
+    }
+    # A message that times out aborts the transaction, and so does any gap: neither can be seen by anybody.
+    for name in ("message.timeout.ms", "enable.gapless.guarantee"):
+        del options[name]
+    try:
+        return Producer(options, logger=_LOG)
+    except (KafkaException, ValueError, TypeError) as cause:
+        raise Fatal(
+            f"librdkafka does not accept the sink's settings: {text_of(cause)}",
+            hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
+        ) from cause
