@@ -61,5 +61,12 @@ class SettingsError(Fatal):
     """The settings cannot be used; every problem is listed, with its line where there is one."""
 
 
-class LedgerError(WalrelayError):
+class LedgerError(Fatal):
     """A stage broke its promise towards the ledger. A bug, never a condition: the relay must not go on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="This is a bug in walrelay. Nothing that may not have been published was confirmed, and a restart goes"
+            " on from there. Please report it, with the log.",
+        )

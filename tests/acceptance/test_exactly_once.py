@@ -1,15 +1,27 @@
 """Exactly once to Kafka, whatever dies: a consumer that reads committed messages sees each event once, in order."""
 
 import random
+import signal
+from collections.abc import Callable
+from functools import partial
+
+import pytest
 
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment
 from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker
 from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Position
 
 EXACTLY_ONCE = {"delivery": "exactly_once"}
 KILLS = 50
+ROWS = 150_000
 
 
 def test_fifty_kills_under_load_lose_repeat_and_reorder_nothing(
@@ -29,3 +41,92 @@ def test_fifty_kills_under_load_lose_repeat_and_reorder_nothing(
     delivery = assert_delivered(deployment, writers)
     measured(f"exactly once, after {KILLS} kills of the relay", delivery)
     assert delivery.duplicates == 0
+
+
+@pytest.mark.parametrize("end", [KafkaServer.stop, KafkaServer.kill], ids=["stopped", "killed"])
+def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
+    deploy: Deploy, database: Database, broker: KafkaServer, end: Callable[[KafkaServer], None]
+) -> None:
+    deployment = deploy(database, broker, broker.create_topic(partitions=3), **EXACTLY_ONCE)
+    deployment.start()
+    with Writers(database, seed=41) as writers:
+        for _ in range(2):
+            writers.wait_for_more(300)
+            end(broker)
+            writers.wait_for_more(300)
+            broker.start()
+        writers.wait_for_more(300)
+    deployment.catch_up(60)
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
+) -> None:
+    """A crash sets the slot back (PITFALLS A10), the relay dies with it each other time; Kafka has the position."""
+    server = private_postgres()
+    deployment = deploy(server.create_database(), kafka, topic, **EXACTLY_ONCE)
+    deployment.start()
+    with Writers(deployment.database, seed=42) as writers:
+        for crash in range(4):
+            written = deployment.position()
+            writers.wait_for_more(300)
+            before = wait_until(partial(confirmed_after, deployment, written), 20, "the events to be confirmed")
+            server.stop("immediate")
+            if crash % 2:
+                deployment.relays[-1].kill()
+            server.start()
+            if crash % 2:
+                assert deployment.slot.confirmed < before, "the server forgot nothing, so nothing was tested"
+                deployment.start()
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def test_a_frozen_relay_that_wakes_up_is_fenced_off(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
+) -> None:
+    """Two relays fight over the slot: the one that leads is frozen, and woken when the other leads."""
+    server = private_postgres(wal_sender_timeout="2s")
+    deployment = deploy(server.create_database(), kafka, topic, **EXACTLY_ONCE)
+    leader, standby = deployment.start(), deployment.launch()
+    standby.wait_for("standing by")
+    with Writers(deployment.database, seed=43) as writers:
+        for _ in range(3):
+            stood_by, led = len(leader.events("standing by")), len(standby.events("streaming"))
+            writers.wait_for_more(300)
+            leader.send(signal.SIGSTOP)
+            standby.wait_for("streaming", more_than=led)
+            writers.wait_for_more(300)
+            leader.send(signal.SIGCONT)
+            leader.wait_for("standing by", more_than=stood_by)
+            leader, standby = standby, leader
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def test_a_transaction_that_would_keep_a_group_open_for_too_long_is_cut_and_resumed_where_it_was(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    deployment = deploy(database, kafka, topic, sink={"transaction_timeout": 1, "group_interval": 0.1}, **EXACTLY_ONCE)
+    deployment.write_rows(ROWS)
+    for _ in range(3):
+        relay = deployment.start()
+        relay.lives_for(0.5)  # long enough for a part or two, too short for all
+        relay.kill()
+    deployment.start()
+    deployment.catch_up(60)
+    kept = deployment.kafka.read_all("walrelay.positions")
+    positions = [Position.of_json(message.value or b"") for message in kept]
+    assert len([each for each in positions if each.slot == deployment.slot_name and each.ordinal]) >= 3
+    ids = deployment.delivered_ids()
+    assert len(set(ids)) == len(ids) == ROWS
+    assert_delivered(deployment)
+
+
+def confirmed_after(deployment: Deployment, lsn: LSN) -> LSN:
+    """What is confirmed, once that is more than `lsn`; before that nothing is."""
+    confirmed = deployment.slot.confirmed
+    return confirmed if confirmed > lsn else ZERO

@@ -48,7 +48,7 @@ class Keeper:
         """As `keep`, whether it is due or not."""
         if lsn > self._durable.lsn:
             wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
-            self._durable = wanted._replace(lsn=self._positions.keep(wanted))
+            self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
             self._kept_at = monotonic()
         return min(lsn, self._durable.lsn)
 
