@@ -57,9 +57,9 @@ class Deployment:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def launch(self) -> RelayProcess:
+    def launch(self, *options: str) -> RelayProcess:
         """A relay that may not even stream yet."""
-        relay = RelayProcess(self.config)
+        relay = RelayProcess(self.config, *options)
         self.relays.append(relay)
         return relay
 

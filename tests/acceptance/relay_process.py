@@ -20,9 +20,9 @@ LogEvent = dict[str, Any]
 class RelayProcess:
     """Runs from the moment it is made; its log is JSON lines, which a thread collects."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, *options: str) -> None:
         self._child = subprocess.Popen(
-            [WALRELAY, "run", "--config", config],
+            [WALRELAY, "run", "--config", config, *options],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

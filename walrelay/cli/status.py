@@ -1,6 +1,5 @@
 """`walrelay status`: where the slot stands."""
 
-import json
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.source.catalog import Catalog
-from walrelay.source.status import Status
+from walrelay.source.status import Instance, Status
 from walrelay.source.status import status as slot_status
 
 
@@ -27,7 +26,7 @@ def status(config_path: Path, as_json: bool) -> None:
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
         found = slot_status(catalog, settings.source.slot)
-    click.echo(json.dumps(found._asdict()) if as_json else _lines(found))
+    click.echo(found.as_json() if as_json else _lines(found))
 
 
 def _lines(found: Status) -> str:
@@ -39,11 +38,23 @@ def _lines(found: Status) -> str:
         ("lag", f"{_size(found.lag_bytes)}, {_seconds(found.lag_seconds)}"),
         ("retained WAL", f"{_size(found.retained_wal_bytes)} (status {found.wal_status})"),
     ]
+    if found.leader is not None or found.standbys:
+        lines.insert(2, ("instances", _instances(found)))
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
     if found.held_by:
         lines.append(("held by", found.held_by))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
+
+
+def _instances(found: Status) -> str:
+    leader = "nobody leads" if found.leader is None else f"PID {found.leader.pid}{_from(found.leader)} leads"
+    waiting = [f"PID {each.pid}{_from(each)}" for each in found.standbys]
+    return f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
+
+
+def _from(instance: Instance) -> str:
+    return f" from {instance.client_address}" if instance.client_address else ""
 
 
 def _size(count: int | None) -> str:

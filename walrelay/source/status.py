@@ -1,11 +1,22 @@
 """What `walrelay status` tells: where the slot stands and what it costs the server."""
 
+import json
 from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import slot_missing
+from walrelay.source.leadership import lock_key
+
+
+class Instance(NamedTuple):
+    """A relay that leads or stands by: its walsender's PID, where it comes from and since when (ISO 8601)."""
+
+    pid: int
+    application_name: str
+    client_address: str | None
+    connected_at: str
 
 
 class Status(NamedTuple):
@@ -28,6 +39,13 @@ class Status(NamedTuple):
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    leader: Instance | None
+    standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
+
+    def as_json(self) -> str:
+        """One object; instances are objects too."""
+        members = self._asdict() | {"leader": self.leader and self.leader._asdict()}
+        return json.dumps(members | {"standbys": [each._asdict() for each in self.standbys]})
 
 
 def status(catalog: Catalog, slot_name: str) -> Status:
@@ -40,6 +58,7 @@ def status(catalog: Catalog, slot_name: str) -> Status:
     current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
+    leaders, standbys = _instances(catalog, slot_name)
     return Status(
         slot=slot.name,
         plugin=slot.plugin,
@@ -55,7 +74,23 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        leader=next(iter(leaders), None),
+        standbys=standbys,
     )
+
+
+def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[Instance]]:
+    """Who holds the lead of the slot, and who waits for it; pg_locks shows an int8 key in two halves."""
+    key = lock_key(slot_name) % 2**64
+    rows = catalog.rows(
+        "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}'"
+        " FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database d ON d.oid = database"
+        " WHERE locktype = 'advisory' AND objsubid = 1 AND classid = %s AND objid = %s"
+        " AND d.datname = current_database() ORDER BY waitstart",
+        *divmod(key, 2**32),
+    )
+    instances = [(granted, Instance(*rest)) for granted, *rest in rows]
+    return [each for granted, each in instances if granted], [each for granted, each in instances if not granted]
 
 
 def _distance(end: LSN, start: LSN | None) -> int | None:

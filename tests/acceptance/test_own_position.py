@@ -1,0 +1,113 @@
+"""A position of the relay's own: what a crash of PostgreSQL forgets is not published again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker
+from tests.servers.postgres import PostgresServer
+from tests.servers.topics import Kafka
+
+Sections = dict[str, Any]
+
+
+@pytest.fixture
+def server(private_postgres: PostgresMaker) -> PostgresServer:
+    return private_postgres()
+
+
+@pytest.fixture(params=["file", "table", "exactly_once"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Sections:
+    """Settings under which the relay has a position of its own."""
+    if request.param == "exactly_once":
+        return {"delivery": "exactly_once"}
+    return {"position": {"keep": request.param, "path": str(tmp_path / "position")}}
+
+
+def crash_everything(deployment: Deployment, server: PostgresServer) -> None:
+    """The relay dies and PostgreSQL crashes, when all is confirmed."""
+    deployment.catch_up()
+    deployment.relays[-1].kill()
+    server.restart("immediate")
+
+
+@pytest.mark.parametrize("crashes", [3])
+def test_a_crash_of_postgres_and_of_the_relay_repeats_nothing_that_was_confirmed(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, crashes: int
+) -> None:
+    """PITFALLS A10."""
+    deployment = deploy(server.create_database(), kafka, topic, **kept)
+    for seed in range(crashes):
+        deployment.start()
+        with Writers(deployment.database, seed=60 + seed) as writers:
+            writers.wait_for_more(200)
+        crash_everything(deployment, server)
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment).duplicates == 0
+
+
+def test_without_a_position_of_its_own_the_same_crash_repeats_events(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str
+) -> None:
+    deployment = deploy(server.create_database(), kafka, topic)
+    deployment.start()
+    deployment.write("1", "2", "3")
+    crash_everything(deployment, server)
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment).duplicates == 3
+
+
+@pytest.mark.parametrize("moved", ["advanced", "made anew"])
+def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, moved: str
+) -> None:
+    """PITFALLS A11 and A12: events in between may be missing, and nobody would notice."""
+    deployment = deploy(server.create_database(), kafka, topic, **kept)
+    deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    deployment.relays[-1].stop()
+    deployment.write("2")
+    if moved == "advanced":
+        deployment.database.execute(
+            "SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [deployment.slot_name]
+        )
+    else:
+        deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
+        deployment.database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [deployment.slot_name])
+    relay = deployment.launch()
+    assert relay.wait() == 1
+    (fatal,) = relay.events("fatal")
+    assert "something else moved it, or it was made anew" in fatal["error"]
+    assert "walrelay recover" in fatal["hint"]
+    deployment.launch("--from-slot").wait_for("streaming")
+    deployment.write("3")
+    deployment.catch_up()
+    assert [message.value for message in deployment.delivered()] == [b"1", b"3"]
+
+
+def test_a_position_of_another_server_is_refused(
+    deploy: Deploy, private_postgres: PostgresMaker, server: PostgresServer, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """A DSN that leads elsewhere, or a cluster that initdb made anew."""
+    position = {"keep": "file", "path": str(tmp_path / "position")}
+    deployment = deploy(server.create_database(), kafka, topic, position=position)
+    deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    deployment.relays[-1].stop()
+    other = deploy(
+        private_postgres().create_database(), kafka, topic, position=position, source={"slot": deployment.slot_name}
+    )
+    relay = other.launch()
+    assert relay.wait() == 1
+    (fatal,) = relay.events("fatal")
+    assert "is of the system" in fatal["error"]
+    assert "Correct source.dsn" in fatal["hint"]

@@ -1,0 +1,80 @@
+"""The lead: who has it, what waiting for it costs the server, and that it is free as soon as its holder is gone."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from threading import Event, Thread
+
+from tests.servers.database import Database
+from tests.servers.waiting import wait_until
+from walrelay.source import connect
+from walrelay.source.leadership import lead, lead_at_once, lock_key
+
+SLOT = "orders"
+
+
+@contextmanager
+def waiting(database: Database, *, renewal: float = 60.0) -> Iterator[tuple[int, list[bool]]]:
+    """Somebody who waits for the lead: the PID of its connection, and what came of it."""
+    connection, stop, came = connect.replication(database.dsn), Event(), list[bool]()
+
+    def wait() -> None:
+        came.append(lead(connection, SLOT, stop.is_set, lambda: None, renewal=renewal))
+
+    thread = Thread(target=wait, daemon=True)
+    thread.start()
+    try:
+        yield connection.pgconn.backend_pid, came
+    finally:
+        stop.set()
+        thread.join(10)
+        connection.close()
+
+
+def asks(database: Database, pid: int, what: str) -> object:
+    """A column of the connection's row in pg_stat_activity."""
+    rows = database.execute(f"SELECT {what} FROM pg_stat_activity WHERE pid = %s", [pid])
+    return rows[0][0] if rows else None
+
+
+def test_one_leads_and_the_next_follows_as_soon_as_its_connection_is_gone(database: Database) -> None:
+    leader = connect.replication(database.dsn)
+    with closing(leader):
+        assert lead_at_once(leader, SLOT)
+        with waiting(database) as (pid, came):
+            wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
+            assert came == []
+            database.execute("SELECT pg_terminate_backend(%s)", [leader.pgconn.backend_pid])
+            wait_until(lambda: came, 5, "the lead")
+            assert came == [True]
+
+
+def test_the_lead_of_one_slot_is_not_that_of_another(database: Database) -> None:
+    with closing(connect.replication(database.dsn)) as one, closing(connect.replication(database.dsn)) as other:
+        assert lead_at_once(one, "orders")
+        assert lead_at_once(other, "invoices")
+        assert not lead_at_once(other, "orders")
+    assert lock_key("orders") != lock_key("invoices")
+
+
+def test_whoever_waits_asks_nothing_meanwhile(database: Database) -> None:
+    with closing(connect.replication(database.dsn)) as leader:
+        assert lead_at_once(leader, SLOT)
+        with waiting(database) as (pid, _):
+            wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
+            asked = asks(database, pid, "query_start")
+            for _ in range(50):  # as many statements of somebody else
+                database.execute("SELECT 1")
+            assert asks(database, pid, "query_start") == asked
+
+
+def test_waiting_does_not_keep_vacuum_from_removing_rows_for_long(database: Database) -> None:
+    """A statement that waits has a snapshot, so the request is given up and sent again, by default once a minute."""
+    with closing(connect.replication(database.dsn)) as leader:
+        assert lead_at_once(leader, SLOT)
+        with waiting(database, renewal=0.2) as (pid, _):
+            wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
+            before = asks(database, pid, "backend_xmin::text::bigint")
+            for _ in range(3):
+                database.execute("CREATE TEMPORARY TABLE t AS SELECT 1")
+            newer = "the snapshot of whoever waits to be a newer one"
+            wait_until(lambda: int(str(asks(database, pid, "backend_xmin::text") or 0)) > int(str(before)), 10, newer)
