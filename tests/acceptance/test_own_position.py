@@ -21,7 +21,7 @@ def server(private_postgres: PostgresMaker) -> PostgresServer:
     return private_postgres()
 
 
-@pytest.fixture(params=["file", "table", "exactly_once"])
+@pytest.fixture(params=["file", "table", "topic", "exactly_once"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Sections:
     """Settings under which the relay has a position of its own."""
     if request.param == "exactly_once":

@@ -11,7 +11,6 @@ from walrelay.errors import (
     SettingsError,
     Undecodable,
     Unroutable,
-    WalrelayError,
 )
 from walrelay.lsn import LSN, ZERO
 
@@ -22,9 +21,10 @@ def test_what_no_retry_cures_is_fatal(kind: type[Fatal]) -> None:
     assert not issubclass(kind, Retryable)
 
 
-def test_a_broken_promise_between_the_stages_is_neither_retried_nor_explained_away() -> None:
-    assert issubclass(LedgerError, WalrelayError)
-    assert not issubclass(LedgerError, (Retryable, Fatal))
+def test_a_broken_promise_between_the_stages_is_never_retried_and_called_a_bug() -> None:
+    assert not issubclass(LedgerError, Retryable)
+    assert isinstance(LedgerError("a receipt too many"), Fatal)
+    assert "bug" in LedgerError("a receipt too many").hint
 
 
 def test_a_fatal_error_carries_what_to_do() -> None:

@@ -105,11 +105,11 @@ class Runs:
         binary = binary_suits(self._settings, catalog)
         source = SlotSource(reading(self._settings, binary=binary), stream, catalog)
         decodes = decoder(self._settings, needed(self._settings), binary=binary)
-        if self._relay is not None and self._may_resume(source, stream.system):
+        if self._relay is not None and self._may_resume(source):
             self._resume(self._relay, source, decodes, catalog)
         else:
             self.close()
-            self._relay = self._begin(source, decodes, catalog, stream.system, stop)
+            self._relay = self._begin(source, decodes, catalog, stop)
         self.bookmark = source.bookmark
         self._observer.streaming(source.slot.name, source.start, self._settings.source.plugin)
         try:
@@ -120,24 +120,22 @@ class Runs:
         finally:
             self.bookmark = source.bookmark
 
-    def _may_resume(self, source: SlotSource, system: System) -> bool:
+    def _may_resume(self, source: SlotSource) -> bool:
         """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
         bookmark = self.bookmark
-        if bookmark is None or bookmark.system != system or self._settings.delivery == "exactly_once":
+        if bookmark is None or bookmark.system != source.system or self._settings.delivery == "exactly_once":
             return False  # a Kafka transaction that is open is aborted: nobody has seen it
         return source.where(bookmark) == Start(bookmark.lsn)
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
-        keeper = self._keeper(self._positions(catalog), catalog)
+        keeper = self._keeper(self._positions(catalog, source.system), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
         relay.resume(source, decodes)
 
-    def _begin(
-        self, source: SlotSource, decodes: Decoder, catalog: Catalog, system: System, stop: Callable[[], bool]
-    ) -> Relay:
+    def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, positions = self._open_sink(system, catalog, stop)
+        sink, positions = self._open_sink(source.system, catalog, stop)
         own = positions.last() if positions else self.bookmark
         start = source.where(None if self._from_slot else own)
         self._from_slot = False
@@ -152,7 +150,7 @@ class Runs:
         settings, slot = self._settings, self._settings.source.slot
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            return self._sink, self._positions(catalog)
+            return self._sink, self._positions(catalog, system)
         sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, system, slot)
         self._sink = sink
         self._fence(sink, stop)
@@ -164,11 +162,16 @@ class Runs:
             if stop() or monotonic() > begun + _FENCING:
                 raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
 
-    def _positions(self, catalog: Catalog) -> Positions | None:
-        position, slot = self._settings.position, self._settings.source.slot
-        if position.keep == "file":
-            return FilePositions(Path(position.path), slot)
-        return TablePositions(catalog, slot) if position.keep == "table" else None
+    def _positions(self, catalog: Catalog, system: System) -> Positions | None:
+        position, sink, slot = self._settings.position, self._settings.sink, self._settings.source.slot
+        match position.keep:
+            case "file":
+                return FilePositions(Path(position.path), slot)
+            case "table":
+                return TablePositions(catalog, slot)
+            case "topic":
+                return load_exactly_once(sink.kind).open_positions(sink.settings, system, slot)
+        return None
 
     def _keeper(self, positions: Positions | None, catalog: Catalog) -> Keeper | None:
         return Keeper(positions, catalog, self._settings.source.confirm_interval) if positions else None

@@ -158,9 +158,10 @@ class PositionSettings(Section):
     it is restarted), and what was published since its last checkpoint would be repeated. With `delivery: exactly_once`
     the sink keeps it, whatever is said here."""
 
-    keep: Literal["slot", "file", "table"] = "slot"
+    keep: Literal["slot", "file", "table", "topic"] = "slot"
     """slot: nowhere else. file: a small file, for a relay with one instance. table: a row of `walrelay.positions`,
-    updated ten times a second at most while events come, for any number of instances."""
+    updated ten times a second at most while events come. topic: a record in the sink's `positions_topic`, as often.
+    Table and topic are there for any number of instances."""
 
     path: Annotated[str, Field(min_length=1)] = "walrelay.position"
     """The file of `keep: file`, on a disk that outlives the process."""
@@ -218,4 +219,6 @@ class Settings(Section):
     def _can_deliver(self) -> Self:
         if self.delivery == "exactly_once" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
             raise ValueError(f"delivery: a sink of kind {self.sink.kind!r} cannot publish exactly once")
+        if self.position.keep == "topic" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
+            raise ValueError(f"position.keep: a sink of kind {self.sink.kind!r} has no topic for a position")
         return self

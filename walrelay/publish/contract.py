@@ -93,9 +93,21 @@ class SinkPlugin(Protocol):
         ...
 
 
+class PositionKeeper(Protocol):
+    """`source.contract.Positions`, at a broker."""
+
+    def last(self) -> Position | None: ...
+
+    def keep(self, position: Position) -> LSN: ...
+
+
 @runtime_checkable
 class ExactlyOncePlugin(SinkPlugin, Protocol):
-    """A kind of sink that can publish exactly once."""
+    """A kind of sink that can publish exactly once, and keep positions for a relay that does not."""
+
+    def open_positions(self, settings: Any, system: System, slot: str) -> PositionKeeper:
+        """Where a relay that publishes at least once can keep its position."""
+        ...
 
     def open_exactly_once(self, settings: Any, system: System, slot: str) -> ExactlyOnceSink:
         """As `open`; `system` and `slot` say whose messages these are."""

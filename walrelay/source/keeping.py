@@ -16,6 +16,7 @@ from walrelay.source.contract import Positions
 _IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would have to be kept again
 _IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
 _HORIZON_INTERVAL = 5.0  # seconds
+_LAST_PATIENCE = 2.0  # seconds
 
 
 class Horizon(NamedTuple):
@@ -51,6 +52,13 @@ class Keeper:
             self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
             self._kept_at = monotonic()
         return min(lsn, self._durable.lsn)
+
+    def keep_at_last(self, lsn: LSN) -> LSN:
+        """As `keep_now`, with some patience: what is not kept when the relay leaves is published again."""
+        deadline = monotonic() + _LAST_PATIENCE
+        while (kept := self.keep_now(lsn)) < lsn and monotonic() < deadline:
+            pass  # the place waits by itself
+        return kept
 
     def _due(self, lsn: LSN, *, idle: bool) -> bool:
         age = monotonic() - self._kept_at

@@ -36,6 +36,7 @@ class SlotSource:
     def __init__(self, reading: Reading, stream: Stream, catalog: Catalog) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: Keeper | None = None
+        self.system = stream.system
         catalog.refuse_standby()
         self.slot = _free(reading, catalog)
         if reading.plugin == "wal2json":
@@ -85,7 +86,7 @@ class SlotSource:
 
     def leave(self, lsn: LSN) -> None:
         if self._keeper is not None:
-            lsn = self._keeper.keep_now(lsn)
+            lsn = self._keeper.keep_at_last(lsn)
         self._stream.leave(lsn)
         self._confirmed = lsn
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding, System
-from walrelay.publish.contract import ExactlyOnceSink, Sink
+from walrelay.publish.contract import ExactlyOnceSink, PositionKeeper, Sink
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
@@ -33,6 +33,13 @@ class KafkaPlugin:
             raise _not_installed(cause) from cause
         self._experience = self._experience or Experience()
         return KafkaTransactions(settings, system, slot, self._experience)
+
+    def open_positions(self, settings: KafkaSettings, system: System, slot: str) -> PositionKeeper:
+        try:
+            from walrelay.sinks.kafka.topic_positions import TopicPositions
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return TopicPositions(settings, system, slot)
 
     def examine(self, settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
         try:

@@ -1,5 +1,6 @@
 """A compacted topic that holds the position of each relay, written in the same Kafka transaction as its messages."""
 
+from collections.abc import Callable
 from contextlib import closing
 from time import monotonic
 from typing import Any
@@ -47,9 +48,9 @@ class PositionTopic:
         self._refuse_forgetful(admin)
         self._made = True
 
-    def write(self, producer: Producer, position: Position) -> None:
-        """Adds `position` to the producer's open transaction; BufferError when it has no room now."""
-        producer.produce(self._topic, position.as_json(), self._key, _PARTITION)
+    def write(self, producer: Producer, position: Position, report: Callable[..., None] | None = None) -> None:
+        """Hands `position` to the producer, into its transaction if it has one; BufferError when it has no room now."""
+        producer.produce(self._topic, position.as_json(), self._key, _PARTITION, report)
         self.written = position
 
     def last(self) -> Position | None:

@@ -36,6 +36,7 @@ _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile Postgr
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
 _FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
+_REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that an error is about
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
 
 _LOG = logging.getLogger("walrelay.kafka")
@@ -154,9 +155,12 @@ class KafkaTransactions:
 
     def keep(self, position: Position) -> LSN:
         self._mark = self._mark._replace(xmin=position.xmin)
-        if position.lsn > self._durable.lsn and self._state is _State.IDLE and self._begin():
-            self.mark(position.lsn)
-            self.flush(_SLICE)
+        if position.lsn > self._durable.lsn:
+            if self._state is _State.IDLE and self._begin():
+                self.mark(position.lsn)
+                self._end_group()
+            if self._state is _State.COMMITTING:
+                self._commit(_SLICE)
         return self._durable.lsn
 
     def close(self) -> None:
@@ -216,6 +220,9 @@ class KafkaTransactions:
 
     def _give_up(self) -> list[Refusal]:
         """Takes the group back, and says why: a refusal, if a message is to blame."""
+        deadline = monotonic() + _REPORTS_WAIT
+        while not self._failed and len(self._producer) and monotonic() < deadline:
+            self._poll(_REPORTS_WAIT / 10)  # the error of the transaction comes before the report of the message
         for ticket, error, message, certain in self._failed:
             if is_refusal(error):
                 self.close()

@@ -1,0 +1,234 @@
+"""What exactly once means on a real broker: groups with their position or nothing, fences, aborts, and their errors."""
+
+from contextlib import closing
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.conftest import KafkaMaker
+from tests.contract.cases import KafkaCase, message, numbers
+from tests.contract.test_kafka import LIMIT, SmallTopic, failure, refusal
+from tests.servers.kafka import KafkaServer
+from tests.servers.waiting import wait_until
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import Position, Receipt, System
+from walrelay.sinks.kafka.plugin import KafkaPlugin
+from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.transactions import KafkaTransactions
+
+SYSTEM = System("7301", 1)
+
+
+class Relaying:
+    """A slot's sinks on one broker, one after the other; what was committed is read as consumers should."""
+
+    def __init__(self, broker: KafkaServer, **settings: object) -> None:
+        self.case, self.slot = KafkaCase(broker), f"slot_{uuid4().hex[:8]}"
+        self.plugin = KafkaPlugin()
+        self.settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap_servers, **settings})
+
+    def open(self) -> KafkaTransactions:
+        """A sink that has fenced off the ones before it."""
+        sink = self.plugin.open_exactly_once(self.settings, SYSTEM, self.slot)
+        assert isinstance(sink, KafkaTransactions)
+        wait_until(sink.fence, 20, "a transactional session")
+        return sink
+
+    def publish(self, sink: KafkaTransactions, *values: int, end: int = 0) -> None:
+        """One transaction of these messages, which ends at `end`; without it, it goes on."""
+        for number in values:
+            assert sink.publish(message(self.case, number), ticket=values[0])
+        if end:
+            sink.mark(LSN(end))
+
+    @property
+    def committed(self) -> list[int]:
+        return numbers(self.case.arrived())
+
+    def position(self, lsn: int) -> Position:
+        return Position(SYSTEM, self.slot, LSN(lsn))
+
+
+@pytest.fixture
+def relaying(kafka_case: KafkaCase) -> Relaying:
+    return Relaying(kafka_case.broker)
+
+
+def settle(sink: KafkaTransactions) -> list[Receipt]:
+    """Receipts, once there are some."""
+    return wait_until(lambda: [each for each in sink.receipts(0.1) if isinstance(each, Receipt)], 10, "receipts")
+
+
+def test_a_group_is_seen_whole_and_with_its_position_or_not_at_all(relaying: Relaying) -> None:
+    with closing(relaying.open()) as sink:
+        assert sink.last() is None
+        relaying.publish(sink, 1, 2, 3)
+        sink.flush(1)
+        assert relaying.committed == [], "the transaction is not over"
+        sink.mark(LSN(100))
+        assert settle(sink) == [Receipt(1, 3)]
+        assert relaying.committed == [1, 2, 3]
+    with closing(relaying.open()) as successor:
+        assert successor.last() == relaying.position(100)
+
+
+def test_what_was_not_committed_is_taken_back(relaying: Relaying) -> None:
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+        relaying.publish(sink, 2, 3)
+    with closing(relaying.open()) as successor:
+        assert successor.last() == relaying.position(100)
+        relaying.publish(successor, 2, 3, end=200)
+        settle(successor)
+    assert relaying.committed == [1, 2, 3]
+
+
+def test_a_sink_that_another_one_fenced_off_publishes_nothing_more(relaying: Relaying) -> None:
+    with closing(relaying.open()) as zombie:
+        relaying.publish(zombie, 1, end=100)
+        settle(zombie)
+        relaying.publish(zombie, 2, 3, end=200)
+        with closing(relaying.open()) as leader:
+            assert leader.last() == relaying.position(100)
+            assert "another instance publishes" in failure(zombie)
+            assert not zombie.publish(message(relaying.case, 4), ticket=4)
+            relaying.publish(leader, 2, 3, end=200)
+            settle(leader)
+    assert relaying.committed == [1, 2, 3]
+
+
+def test_idle_progress_is_kept_in_a_group_of_its_own(relaying: Relaying) -> None:
+    with closing(relaying.open()) as sink:
+        wait_until(lambda: sink.keep(relaying.position(500)) == 500, 10, "the position to be kept")
+    with closing(relaying.open()) as successor:
+        assert successor.last() == relaying.position(500)
+
+
+def test_idle_progress_does_not_pass_what_is_under_way(relaying: Relaying) -> None:
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+        relaying.publish(sink, 2)
+        assert sink.keep(relaying.position(500)) == 100
+
+
+def test_a_full_group_ends_with_its_transaction(kafka_case: KafkaCase) -> None:
+    relaying = Relaying(kafka_case.broker, group_messages=3)
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, 2, end=100)
+        assert sink.publish(message(relaying.case, 3), ticket=3)
+        assert sink.publish(message(relaying.case, 4), ticket=3)
+        sink.mark(LSN(200))
+        assert not sink.publish(message(relaying.case, 5), ticket=5), "first the commit"
+        assert settle(sink) == [Receipt(1, 2), Receipt(3, 2)]
+        assert sink.publish(message(relaying.case, 5), ticket=5)
+
+
+def test_a_message_that_is_too_large_for_the_client_is_refused_and_its_group_taken_back(relaying: Relaying) -> None:
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        large = message(relaying.case, 2, size=1_100_000)
+        assert sink.publish(large, ticket=2)
+        assert refusal(sink).message == large
+        assert relaying.committed == []
+
+
+def test_a_refused_batch_is_published_one_by_one_to_find_the_message(kafka_case: KafkaCase) -> None:
+    small = SmallTopic(kafka_case)
+    relaying = Relaying(kafka_case.broker)
+    relaying.case = small
+    messages = [message(small, number, size=LIMIT * 2 if number == 3 else 10) for number in range(6)]
+
+    def publish(sink: KafkaTransactions) -> None:
+        for each in messages:
+            sink.publish(each, ticket=0)
+        sink.mark(LSN(100))
+
+    with closing(relaying.open()) as sink:
+        publish(sink)
+        assert "refused a batch of messages" in failure(sink)
+    with closing(relaying.open()) as sink:
+        publish(sink)
+        found = refusal(sink)
+    assert found.message == messages[3]
+    assert relaying.committed == []
+
+
+def test_a_group_that_the_broker_took_back_ends_the_run(private_kafka: KafkaMaker) -> None:
+    """Nothing was heard of it for transaction_timeout: the broker aborts it, and so it may be published again."""
+    often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+    relaying = Relaying(private_kafka(properties=often), transaction_timeout=1)
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1)
+        sink.flush(1)
+        wait_until(lambda: relaying.case.broker.log().count("Completed rollback"), 20, "the broker to abort")
+        sink.mark(LSN(100))
+        assert failure(sink)
+    with closing(relaying.open()) as successor:
+        assert successor.last() is None
+        relaying.publish(successor, 1, end=100)
+        settle(successor)
+    assert relaying.committed == [1]
+
+
+def test_a_broker_that_does_not_answer_is_waited_for(relaying: Relaying) -> None:
+    """A commit that timed out may have happened, or not: the same call again finds out."""
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+        relaying.publish(sink, 2, end=200)
+        relaying.case.hold()
+        for _ in range(10):
+            assert list(sink.receipts(0.05)) == []
+        relaying.case.release()
+        assert settle(sink) == [Receipt(2, 1)]
+    assert relaying.committed == [1, 2]
+
+
+def test_a_position_behind_another_relays_open_transaction_is_waited_for(relaying: Relaying) -> None:
+    """It is not committed yet as far as a consumer knows, and an older one would be taken for the last."""
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+        settings = relaying.case.broker.client_settings()
+        other = Producer({**settings, "transactional.id": f"other-{relaying.slot}", "log_level": 0})
+        other.init_transactions(10)
+        other.begin_transaction()
+        other.produce(relaying.settings.positions_topic, b"{}", b"other", 0)
+        other.flush(10)
+        relaying.publish(sink, 2, end=200)
+        settle(sink)
+    with closing(relaying.open()) as successor:
+        found: list[Position | None] = []
+        looking = Thread(target=lambda: found.append(successor.last()), daemon=True)
+        looking.start()
+        looking.join(1)
+        assert found == [], "the older position was taken for the last"
+        other.abort_transaction(10)
+        looking.join(20)
+        assert found == [relaying.position(200)]
+
+
+def test_a_topic_that_would_forget_positions_is_refused(relaying: Relaying) -> None:
+    name = relaying.case.broker.create_topic(config={"cleanup.policy": "delete"})
+    settings = relaying.settings.model_copy(update={"positions_topic": name})
+    with closing(relaying.plugin.open_exactly_once(settings, SYSTEM, relaying.slot)) as sink:
+        with pytest.raises(Fatal, match="policy=delete") as caught:
+            sink.fence()
+        assert "cleanup.policy=compact" in caught.value.hint
+
+
+def test_the_last_of_many_positions_is_found(relaying: Relaying) -> None:
+    """Of several relays in one topic, most of them more talkative; read from the end backwards."""
+    talkative = Relaying(relaying.case.broker)
+    with closing(relaying.open()) as sink, closing(talkative.open()) as other:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+        for lsn in range(1, 301):
+            wait_until(lambda lsn=lsn: other.keep(talkative.position(lsn)) == lsn, 10, "a position")  # type: ignore[misc]
+        assert sink.last() == relaying.position(100)
+        assert other.last() == talkative.position(300)
