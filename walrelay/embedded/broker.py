@@ -94,8 +94,10 @@ class KafkaBroker:
                     raise Fatal(f"Kafka did not answer within {_PATIENCE:g} s: {error}") from error
         raise broker.failure("ended while starting")
 
-    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> AbstractContextManager[None]:
-        return RealKafka(self._address).topics(names, complain)
+    def topics(
+        self, names: Sequence[str], complain: Callable[[str], None], others: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
+        return RealKafka(self._address).topics(names, complain, others)
 
     def _start(self, name: str, arguments: Sequence[str | Path]) -> Child:
         return self._backstage.start(name, [*self._java, *arguments], directory=self._directory)

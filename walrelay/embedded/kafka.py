@@ -27,8 +27,12 @@ class Kafka(Protocol):
         """Their bootstrap servers, once they answer."""
         ...
 
-    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Topics of PARTITIONS partitions that are there while this is entered; `complain` hears what could not go."""
+    def topics(
+        self, names: Sequence[str], complain: Callable[[str], None], others: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Topics of PARTITIONS partitions that are there while this is entered; `complain` hears what could not go.
+        Of `others`, which somebody may make meanwhile, none is left either.
+        """
         ...
 
 
@@ -52,7 +56,9 @@ class MockKafka:
             raise self._child.failure("did not start")
         return address
 
-    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> AbstractContextManager[None]:
+    def topics(
+        self, names: Sequence[str], complain: Callable[[str], None], others: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
         """The cluster makes one when it is first named."""
         return nullcontext()
 
@@ -75,14 +81,16 @@ class RealKafka:
         return self._bootstrap_servers
 
     @contextmanager
-    def topics(self, names: Sequence[str], complain: Callable[[str], None]) -> Iterator[None]:
+    def topics(
+        self, names: Sequence[str], complain: Callable[[str], None], others: Sequence[str] = ()
+    ) -> Iterator[None]:
         """Made before and deleted after."""
         try:
             for topic in names:
                 self._create(topic)
             yield
         finally:
-            for topic in names:
+            for topic in (*names, *others):
                 self._delete(topic, complain)
 
     def _create(self, topic: str) -> None:

@@ -13,7 +13,7 @@ from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
 
-_IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would have to be kept again
+_IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would then have to be kept again
 _IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
 _HORIZON_INTERVAL = 5.0  # seconds
 _LAST_PATIENCE = 2.0  # seconds
@@ -34,6 +34,7 @@ class Keeper:
         self._durable = Position(System("", 0), "", ZERO)
         self._horizon = Horizon(0, ZERO)
         self._kept_at = self._looked_at = 0.0
+        self._idle_interval = interval
 
     def begin(self, position: Position) -> None:
         """The stream began with all before `position` confirmed."""
@@ -42,6 +43,7 @@ class Keeper:
     def keep(self, lsn: LSN, *, idle: bool) -> LSN:
         """How much of what is before `lsn` may be confirmed: what is kept. `idle`: nothing was published for it."""
         if lsn > self._durable.lsn and self._due(lsn, idle=idle):
+            self._idle_interval = min(2 * self._idle_interval, _IDLE_INTERVAL) if idle else self._interval
             return self.keep_now(lsn)
         return min(lsn, self._durable.lsn)
 
@@ -63,7 +65,7 @@ class Keeper:
     def _due(self, lsn: LSN, *, idle: bool) -> bool:
         age = monotonic() - self._kept_at
         if idle and lsn - self._durable.lsn < _IDLE_BYTES:
-            return age >= _IDLE_INTERVAL
+            return age >= self._idle_interval
         return age >= self._interval
 
     def _xmin(self, lsn: LSN) -> int:

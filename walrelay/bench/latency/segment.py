@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 from walrelay.bench.latency import costs, database, writer
 from walrelay.bench.latency.account import Account, Measured
 from walrelay.bench.latency.meter import Meter
-from walrelay.bench.latency.strategies import RELAY, Way
+from walrelay.bench.latency.strategies import Way
 from walrelay.bench.latency.topic_end import TopicEnd
 from walrelay.bench.latency.watch import Watch
 from walrelay.bench.latency.writer import Order
@@ -105,7 +105,7 @@ def _command(stage: Stage, order: Order) -> int:
 
 def _await_marks(stage: Stage, way: Way | None) -> None:
     """A poller has paid for an event when it has marked it; the consumer has it before that."""
-    if way is not None and way.name != RELAY:
+    if way is not None and way.polling:
         stage.watch.until(lambda: database.all_published(stage.catalog), _PATIENCE)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from walrelay import config
-from walrelay.bench.names import PUBLICATION, SLOT, TABLE, TOPIC
+from walrelay.bench.names import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
 from walrelay.config import Settings
 
-RELAY = "walrelay"
+RELAY, EXACTLY_ONCE = "walrelay", "exactly-once"
 
 
 class Way(NamedTuple):
@@ -21,12 +21,15 @@ class Way(NamedTuple):
     interval: float = 0.0  # seconds: one at least must be measured
     longest_pause: float = 0.0  # seconds in which it may be silent although events wait
     listens: bool = False
+    exactly_once: bool = False
 
     def command(self, settings: Path) -> list[str]:
         """To be run with DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS in the environment."""
         if self.polling:
             return [sys.executable, "-m", "walrelay.bench.polling", TABLE, TOPIC, *self.polling]
-        return [sys.executable, "-m", "walrelay", "run", "--config", str(settings)]
+        run = [sys.executable, "-m", "walrelay", "run", "--config"]
+        # Another strategy moved the slot meanwhile, which the position in Kafka does not know.
+        return [*run, str(_exactly_once(settings)), "--from-slot"] if self.exactly_once else [*run, str(settings)]
 
 
 def _every(name: str, seconds: float) -> Way:
@@ -35,6 +38,7 @@ def _every(name: str, seconds: float) -> Way:
 
 _WAYS = (
     Way(RELAY),
+    Way(EXACTLY_ONCE, exactly_once=True),
     _every("polling-5s", 5),
     _every("polling-1s", 1),
     _every("polling-100ms", 0.1),
@@ -49,7 +53,11 @@ _SETTINGS: Mapping[str, Any] = {
     "source": {"dsn": "${DATABASE_URL}", "slot": SLOT, "publication": PUBLICATION},
     "outbox": {"table": TABLE},
     "route": {"topic": "walrelay.bench.{aggregate_type}"},
-    "sink": {"kind": "kafka", "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}"},
+    "sink": {
+        "kind": "kafka",
+        "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}",
+        "positions_topic": POSITIONS,
+    },
     "log": {"format": "json"},
 }
 
@@ -57,6 +65,12 @@ _SETTINGS: Mapping[str, Any] = {
 def write_settings(path: Path) -> None:
     """The relay's settings file; JSON is YAML too."""
     path.write_text(json.dumps(_SETTINGS))
+    _exactly_once(path).write_text(json.dumps({**_SETTINGS, "delivery": "exactly_once"}))
+
+
+def _exactly_once(settings: Path) -> Path:
+    """The settings file beside it, for the relay that publishes exactly once."""
+    return settings.with_name("exactly_once.yaml")
 
 
 def settings(environment: Mapping[str, str]) -> Settings:

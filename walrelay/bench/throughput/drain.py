@@ -63,7 +63,8 @@ def main(file: str, end: str) -> None:
     """One run, without a second try: what broke off has no speed."""
     watch = Watch(LSN.parse(end))
     try:
-        Runs(config.load(Path(file)), watch).run(watch.stop.is_set)
+        # The backlog is read again and again from its beginning, and a position in Kafka is of the time before.
+        Runs(config.load(Path(file)), watch, from_slot=True).run(watch.stop.is_set)
     except WalrelayError as error:
         sys.exit(f"{error}\n{error.hint if isinstance(error, Fatal) else ''}")
     tell(watch.events, watch.clock)

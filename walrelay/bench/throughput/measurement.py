@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from walrelay.bench import machine
+from walrelay.bench.names import POSITIONS
 from walrelay.bench.results import ThroughputResult
 from walrelay.bench.screen import Screen
 from walrelay.bench.servers import Servers, kafka_version
@@ -73,7 +74,7 @@ def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
 
 
 def _started(wish: Wish, servers: Servers, backstage: Backstage) -> Stage:
-    kafka = servers.kafka(backstage) if "kafka" in wish.names else None
+    kafka = servers.kafka(backstage) if {"kafka", "exactly-once"} & set(wish.names) else None
     if isinstance(kafka, MockKafka):
         kafka = None
     mock = MockKafka(backstage) if _INTO_MOCK & set(wish.names) else None
@@ -87,7 +88,7 @@ def _ready(stage: Stage, screen: Screen, stack: ExitStack) -> Brokers:
         if kafka is not None:
             with screen.step(kafka.name):
                 found[name] = kafka.ready()
-                stack.enter_context(kafka.topics([TOPIC], screen.note))
+                stack.enter_context(kafka.topics([TOPIC], screen.note, [POSITIONS]))
     return Brokers(**found)
 
 
@@ -100,6 +101,7 @@ def _able(
         "null": lambda: Relay("the relay", {"kind": "memory", "keep": 0}, binary=wish.binary),
         "mock": lambda: Relay("the relay", _sink(create_topics=True), binary=wish.binary, bootstrap=brokers.mock),
         "kafka": lambda: _into_kafka(wish, stage, brokers),
+        "exactly-once": lambda: _into_kafka(wish, stage, brokers, delivery="exactly_once"),
         "wal2json": lambda: _wal2json(backlog, brokers),
         "polling": lambda: Polling(wish.expected("polling"), brokers.mock),
     }
@@ -117,10 +119,11 @@ def _limit(wish: Wish, servers: Servers, stage: Stage) -> Limit:
     return Limit(pg_recvlogical(servers.postgres_bin, beside), binary=wish.binary)
 
 
-def _into_kafka(wish: Wish, stage: Stage, brokers: Brokers) -> Relay:
+def _into_kafka(wish: Wish, stage: Stage, brokers: Brokers, *, delivery: str = "at_least_once") -> Relay:
     if stage.kafka is None:
         raise Fatal("there is no Kafka: name one with --bootstrap-servers, or the directory of one with --kafka-home")
-    return Relay("the relay", _sink(create_topics=False), binary=wish.binary, bootstrap=brokers.kafka)
+    sink = {**_sink(create_topics=False), "positions_topic": POSITIONS}
+    return Relay("the relay", sink, binary=wish.binary, bootstrap=brokers.kafka, delivery=delivery)
 
 
 def _wal2json(backlog: Backlog, brokers: Brokers) -> Relay:

@@ -37,15 +37,24 @@ class Relay:
     """walrelay in a process of its own. `sink` is that section of its settings."""
 
     def __init__(
-        self, name: str, sink: Mapping[str, Any], *, plugin: str = "pgoutput", binary: bool, bootstrap: str = ""
+        self,
+        name: str,
+        sink: Mapping[str, Any],
+        *,
+        plugin: str = "pgoutput",
+        binary: bool,
+        bootstrap: str = "",
+        delivery: str = "at_least_once",
     ) -> None:
         self._name, self._sink, self._plugin, self._binary, self._bootstrap = name, sink, plugin, binary, bootstrap
+        self._delivery = delivery
 
     def read(self, place: Place) -> Reading:
         backlog = place.backlog
         with backlog.slot(self._plugin) as slot:
             file = place.backstage.home / "drain.json"
-            file.write_text(json.dumps(document(slot, self._sink, self._plugin, binary=self._binary)))
+            settings = document(slot, self._sink, self._plugin, binary=self._binary)
+            file.write_text(json.dumps({**settings, "delivery": self._delivery}))
             sender = Walsender(backlog.catalog, slot)
             found = drained(
                 place,

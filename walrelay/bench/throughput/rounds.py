@@ -17,5 +17,5 @@ def taken(wish: Wish, readers: Mapping[str, Reader], place: Place, screen: Scree
             with screen.console.status(f"{where}  {name}", refresh_per_second=2):
                 reading = complete(name, readers[name].read(place), wish.expected(name))
             readings[name].append(reading)
-            screen.say(f" {where}  {name:<8}  {reading.events / reading.seconds:>9,.0f} events/s")
+            screen.say(f" {where}  {name:<12}  {reading.events / reading.seconds:>9,.0f} events/s")
     return readings

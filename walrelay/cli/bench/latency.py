@@ -10,6 +10,7 @@ from walrelay.cli.bench.options import command_line, interruptible, output_optio
 
 STRATEGIES = (
     "walrelay",
+    "exactly-once",
     "polling-5s",
     "polling-1s",
     "polling-100ms",

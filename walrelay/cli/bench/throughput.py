@@ -10,7 +10,7 @@ import click
 from walrelay.bench.throughput import wish as wishes
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
 
-_READERS = "\n".join(f"    {name:<9} {what}" for name, what in wishes.READERS.items())
+_READERS = "\n".join(f"    {name:<12} {what}" for name, what in wishes.READERS.items())
 
 
 def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> Sequence[str]:
