@@ -9,7 +9,9 @@ from tests.servers.ports import LOOPBACK
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.waiting import wait_until
 
-_READY = "SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots WHERE slot_name = %s"
+_READY = (
+    "SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots WHERE slot_name = %s"
+)
 
 
 class Standby(PostgresServer):
@@ -36,12 +38,22 @@ class Standby(PostgresServer):
         self.execute("SELECT pg_promote(wait => false)")
         wait_until(lambda: self.execute("SELECT NOT pg_is_in_recovery()") == [(True,)], timeout, "the promotion")
 
-    def wait_for_slot(self, name: str, timeout: float = 40) -> None:
-        """Returns when the slot would survive a promotion, by the query that PostgreSQL's manual gives for it."""
+    def catch_up(self, timeout: float = 20) -> None:
+        """Returns when it has replayed all that the primary has written by now."""
+        ((end,),) = self._primary.execute("SELECT pg_current_wal_flush_lsn()::text")
+        replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+        wait_until(lambda: self.execute(replayed, [end]) == [(True,)], timeout, f"the standby to replay up to {end}")
+
+    def wait_for_slot(self, name: str, timeout: float = 40, *, move: bool = False) -> None:
+        """Returns when the slot would survive a promotion, by the query that PostgreSQL's manual gives for it.
+
+        `move`: nobody reads the slot, which must catch up with the standby's oldest transaction before it is copied.
+        """
 
         def ready() -> bool:
-            # It must catch up with the standby's oldest transaction, of which the primary tells every 15 s only.
-            self._primary.execute("SELECT pg_log_standby_snapshot()")
+            self._primary.execute("SELECT pg_log_standby_snapshot()")  # which the primary does every 15 s only
+            if move:
+                self._primary.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [name])
             return self.execute(_READY, [name]) == [(True,)]
 
         wait_until(ready, timeout, f"slot {name} to be synchronised", interval=0.1)

@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: one that replicates, and ordinary ones for everything that has parameters."""
 
+import os
 import re
 import select
 from collections.abc import Generator
@@ -128,6 +129,8 @@ def _connect(dsn: str, **forced: Any) -> Connection:
         ) from None
     parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
     parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING
+    if "," in str(given.get("host", os.environ.get("PGHOST", ""))):  # or the first standby would be taken
+        parts.setdefault("target_session_attrs", "primary")
     try:
         return Connection.connect(make_conninfo(**parts), autocommit=True)
     except psycopg.OperationalError as cause:

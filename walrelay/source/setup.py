@@ -13,7 +13,8 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.ddl import script
-from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
+from walrelay.source.failures import failure, first_line, slot_lost
+from walrelay.source.missing import made, missing
 from walrelay.wire.commands import identifier, literal
 
 
@@ -93,12 +94,8 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
     """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
     if slot is None:
-        known = catalog.value("SELECT to_regclass('walrelay.slots')") is not None and catalog.value(
-            "SELECT created_at FROM walrelay.slots WHERE slot_name = %s", wanted.slot
-        )
-        if known:
-            missing = slot_missing(wanted.slot)
-            raise Fatal(f"{missing}; it was made at {known:%Y-%m-%d %H:%M} and is gone", hint=missing.hint)
+        if made(catalog, wanted.slot) is not None:
+            raise missing(catalog, wanted.slot)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
     elif slot.plugin != wanted.plugin or slot.database != catalog.value("SELECT current_database()"):

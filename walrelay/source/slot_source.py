@@ -9,6 +9,7 @@ from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.failures import slot_lost, slot_missing
+from walrelay.source.missing import missing
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import Options
 
@@ -41,7 +42,9 @@ class SlotSource:
     ) -> None:
         self._reading, self._catalog = reading, catalog
         catalog.refuse_standby()
-        slot = _free(here(usable(catalog.slot(reading.slot), reading.slot, reading.plugin), catalog.database))
+        if (found := catalog.slot(reading.slot)) is None:
+            raise missing(catalog, reading.slot, bookmark.system if bookmark else None)
+        slot = _free(here(usable(found, reading.slot, reading.plugin), catalog.database))
         if reading.plugin == "wal2json":
             _refuse_encoding(catalog.server_encoding())
         self._oid: int | None = None

@@ -5,7 +5,8 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
-from walrelay.source.failures import slot_missing
+from walrelay.source.missing import missing
+from walrelay.source.standbys import held_up_by
 
 
 class Status(NamedTuple):
@@ -28,15 +29,16 @@ class Status(NamedTuple):
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
 
 
 def status(catalog: Catalog, slot_name: str) -> Status:
     """The slot's state now; Fatal if it is gone."""
-    slot = catalog.slot(slot_name)
-    if slot is None:
-        raise slot_missing(slot_name)
     if catalog.in_recovery():
         raise Fatal("the server is a standby; the slot's state is told by the primary")
+    slot = catalog.slot(slot_name)
+    if slot is None:
+        raise missing(catalog, slot_name)
     current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
@@ -55,6 +57,7 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        waits_for=held_up_by(catalog, slot),
     )
 
 

@@ -8,6 +8,7 @@ from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.doctor import (
     connection,
+    failover,
     limits,
     output_plugin,
     publication,
@@ -43,7 +44,9 @@ _CHAINS: tuple[tuple[Question, ...], ...] = (
     (publication.exists, publication.covers, publication.operations, publication.rows, publication.columns),
     (slot.exists, slot.readable, slot.reader),
     (slot.retained,),
-    (slot.failover,),
+    (failover.slot, failover.ahead),
+    (failover.standbys,),
+    (failover.synchronised,),
     (writers.open_transactions,),
 )
 
