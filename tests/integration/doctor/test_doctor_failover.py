@@ -71,6 +71,14 @@ def test_a_standby_that_could_take_over_is_told(patient: Patient, pair: Pair, da
     assert f"the standby at 127.0.0.1:{pair.standby.port} has {database.name}, and could take over" in told
 
 
+def test_of_several_hosts_the_one_that_is_no_standby_is_taken(patient: Patient, pair: Pair, database: Database) -> None:
+    hosts = f"host=127.0.0.1,127.0.0.1 port={pair.standby.port},{pair.primary.port}"
+    patient.settings["source"]["dsn"] = f"{hosts} user=postgres dbname={database.name}"
+    assert patient.told("connection").detail.endswith(f"127.0.0.1:{pair.primary.port}/{database.name} as postgres")
+    assert patient.told("primary").verdict == "ok"
+    assert patient.told("replication connection").verdict == "ok"
+
+
 def test_a_slot_that_was_not_made_for_failover(database: Database, pair: Pair, tmp_path: Path) -> None:
     patient = initialised(database, pair, tmp_path, failover=False)
     patient.settings["source"]["failover"] = True
