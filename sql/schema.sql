@@ -9,3 +9,7 @@ CREATE TABLE IF NOT EXISTS walrelay.slots (
     created_lsn       pg_lsn NOT NULL,
     created_at        timestamptz NOT NULL DEFAULT now()
 );
+
+-- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication and
+-- came back, is noticed also where no relay ran meanwhile.
+ALTER TABLE walrelay.slots ADD COLUMN IF NOT EXISTS table_oid bigint, ADD COLUMN IF NOT EXISTS entry_oid bigint;

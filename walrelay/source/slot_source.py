@@ -13,6 +13,8 @@ from walrelay.source.missing import missing
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import Options
 
+_BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
+
 
 class Reading(NamedTuple):
     """What is read, and how. `publication` is None for wal2json, which knows none; `check_interval` in seconds."""
@@ -47,7 +49,9 @@ class SlotSource:
         slot = _free(here(usable(found, reading.slot, reading.plugin), catalog.database))
         if reading.plugin == "wal2json":
             _refuse_encoding(catalog.server_encoding())
-        self._oid: int | None = None
+        self._notice = notice
+        self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
+        self._stamp = ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._stream = Stream(reading.dsn, reading.slot, reading.publication or "", reading.timing, notice)
@@ -69,12 +73,13 @@ class SlotSource:
         told = self._stream.confirm(lsn)
         if told:
             self._confirmed = lsn
+            if monotonic() - self._checked >= _BUSY_CHECK:
+                self._look()
         return told
 
     def vouch(self, lsn: LSN) -> LSN:
         if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
-            self._vouched = self._check()
-            self._checked = monotonic()
+            self._look()
         return min(lsn, self._vouched)
 
     def leave(self, lsn: LSN) -> None:
@@ -85,26 +90,40 @@ class SlotSource:
         self._stream.close()
         self._catalog.close()
 
+    def _look(self) -> None:
+        self._vouched = self._check()
+        self._catalog.refuse_synchronous(self._stream.pid)  # the setting can be changed under a running relay
+        self._checked = monotonic()
+
     def _check(self) -> LSN:
         """The end of WAL before a moment at which the outbox was still published; Fatal if it is not.
 
         In this order: a table that leaves the publication after the LSN was read is found by the next check.
         """
         before, reading = self._catalog.current_lsn(), self._reading
-        published = self._catalog.published(reading.publication or "", reading.table)
+        names = (reading.publication or "", reading.table)
+        published = self._catalog.published(*names)
         if reading.publication is None:
             _refuse_partitions(published, reading.table)
             published = published._replace(exists=True, covered=True, inserts=True)
-        fault = published.fault(reading.publication or "", reading.table)
-        if not fault and self._oid not in (None, published.oid):
-            fault = f"table {reading.table} was dropped and made anew (OID {self._oid}, now {published.oid})"
+        fault = published.fault(*names)
+        if not fault and self._seen is not None and (fault := published.since(self._seen, *names)):
+            raise Fatal(
+                f"the outbox is not published as it was: {fault}; nothing past the last event was confirmed",
+                hint="Rows committed in between may not have come through the slot: look for them in the table, unless"
+                " one transaction made the change. `walrelay init` takes note of it, and then the relay starts.",
+            )
         if fault:
             raise Fatal(
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
                 hint="Rows committed meanwhile may be missing from the stream. `walrelay init` puts the table back into"
                 " the publication; rows written before that are still in the table, and must be looked after.",
             )
-        self._oid = published.oid
+        if self._stamp not in ("", published.stamp):
+            self._notice(
+                f"publication {names[0]!r} was altered under the relay: `walrelay doctor` looks at what it has"
+            )
+        self._seen, self._stamp = published.seen, published.stamp
         return before
 
 
