@@ -29,6 +29,7 @@ class Status(NamedTuple):
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (PITFALLS A48)
     waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
 
 
@@ -57,6 +58,9 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        catalog_xmin_age=catalog.value(
+            "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
+        ),
         waits_for=held_up_by(catalog, slot),
     )
 
