@@ -1,6 +1,7 @@
 """PostgreSQL fails over under load: the relay goes on by itself on the standby that was promoted, and loses nothing."""
 
 import json
+import time
 from typing import Any, Protocol
 
 import pytest
@@ -64,8 +65,10 @@ def test_a_standby_takes_over_and_nothing_was_published_that_it_does_not_have(
         writers.wait_for_more(300)
         proxies[0].stall()  # the standby falls behind: what is committed from now on will be lost with the primary
         writers.wait_for_more(300)
+        crashed = time.monotonic()
         pair.fail_over()
         relay.wait_for("streaming", more_than=1)
+        measured("seconds from the crash until it streams again, the promotion included", time.monotonic() - crashed)
         writers.wait_for_more(300)
     deployment.catch_up()
     kept = {event for (event,) in deployment.database.execute("SELECT id::text FROM outbox")}
