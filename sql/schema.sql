@@ -12,4 +12,7 @@ CREATE TABLE IF NOT EXISTS walrelay.slots (
 
 -- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication and
 -- came back, is noticed also where no relay ran meanwhile.
-ALTER TABLE walrelay.slots ADD COLUMN IF NOT EXISTS table_oid bigint, ADD COLUMN IF NOT EXISTS entry_oid bigint;
+ALTER TABLE walrelay.slots
+    ADD COLUMN IF NOT EXISTS table_oid bigint,
+    ADD COLUMN IF NOT EXISTS entry_oid bigint,
+    ADD COLUMN IF NOT EXISTS publication_stamp text;

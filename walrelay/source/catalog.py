@@ -35,10 +35,13 @@ class Slot(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Which table the outbox was, and by which entry the publication had it (None: as one of all tables)."""
+    """Which table the outbox was, by which entry the publication had it (None: as one of all tables), and the
+    publication's own stamp.
+    """
 
     table: int | None
     entry: int | None
+    stamp: str
 
 
 class PublishedTable(NamedTuple):
@@ -59,7 +62,7 @@ class PublishedTable(NamedTuple):
 
     @property
     def seen(self) -> Seen:
-        return Seen(self.oid, self.entry)
+        return Seen(self.oid, self.entry, self.stamp)
 
     def since(self, seen: Seen, publication: str, table: str) -> str:
         """Why rows may have passed by since `seen` although they come through now; empty when none did."""
@@ -178,7 +181,9 @@ class Catalog:
             )
         except Denied:
             return None
-        return Seen(note["table_oid"], note["entry_oid"]) if note and note.get("table_oid") else None
+        if not note or not note.get("table_oid"):
+            return None
+        return Seen(note["table_oid"], note["entry_oid"], note.get("publication_stamp") or "")
 
     def column_types(self, table: str) -> dict[str, int]:
         """Column name -> type OID, in the table's order; empty when there is no such table."""

@@ -110,7 +110,9 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
 
 
 def _schema_exists(catalog: Catalog) -> bool:
-    latest = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'entry_oid'"
+    latest = (
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'publication_stamp'"
+    )
     return catalog.value(latest) is not None
 
 
@@ -155,15 +157,16 @@ def _slot(catalog: Catalog, wanted: Wanted) -> str:
 
 
 def _remember(catalog: Catalog, wanted: Wanted, seen: Seen) -> None:
+    noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
+    excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
     catalog.connection.execute(
         "INSERT INTO walrelay.slots AS s"
-        " (slot_name, plugin, system_identifier, created_lsn, table_oid, entry_oid)"
-        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn,"
-        " %s, %s FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO UPDATE"
-        " SET (system_identifier, table_oid, entry_oid)"
-        "   = (excluded.system_identifier, excluded.table_oid, excluded.entry_oid)"
-        " WHERE (s.system_identifier, s.table_oid, s.entry_oid)"
-        "   IS DISTINCT FROM (excluded.system_identifier, excluded.table_oid, excluded.entry_oid)",
+        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp)"
+        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
+        " %s, %s, %s FROM pg_replication_slots WHERE slot_name = %s"
+        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
+        " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
+        f" IS DISTINCT FROM {excluded}".encode(),
         (*seen, wanted.slot),
     )
 

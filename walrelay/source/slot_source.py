@@ -51,7 +51,7 @@ class SlotSource:
             _refuse_encoding(catalog.server_encoding())
         self._notice = notice
         self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
-        self._stamp = ""
+        self._stamp = self._seen.stamp if self._seen else ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._stream = Stream(reading.dsn, reading.slot, reading.publication or "", reading.timing, notice)

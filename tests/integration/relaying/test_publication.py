@@ -147,9 +147,29 @@ def test_a_publication_that_is_altered_without_harm_is_noticed(make_outbox: Outb
         outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert, truncate')")
         insert_elsewhere(outbox.database)
         relay.wait_until(lambda: outbox.watcher.notices, "the change to be told")
-        assert "was altered under the relay" in outbox.watcher.notices[0]
+        assert "publication 'walrelay' was altered" in outbox.watcher.notices[0]
         outbox.write(1)
         assert outbox.values(relay) == [b"1"]
+
+
+@only_pgoutput
+def test_a_publication_that_was_altered_while_no_relay_ran_is_noticed_until_init_takes_note(
+    make_outbox: OutboxMaker,
+) -> None:
+    outbox = make_outbox()
+    outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'update')")
+    outbox.write("lost")
+    outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert')")
+    for _ in range(2):
+        outbox.watcher.notices.clear()
+        with outbox.relay() as relay:
+            relay.wait_until(lambda: outbox.watcher.notices, "the change to be told")
+        assert "publication 'walrelay' was altered" in outbox.watcher.notices[0]
+    outbox.init()
+    outbox.watcher.notices.clear()
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == []
+    assert outbox.watcher.notices == []
 
 
 @only_pgoutput
