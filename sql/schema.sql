@@ -21,3 +21,10 @@ CREATE TABLE IF NOT EXISTS walrelay.positions (
     xmin_xid          xid8 NOT NULL,
     kept_at           timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 10);
+
+-- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication and
+-- came back, is noticed also where no relay ran meanwhile.
+ALTER TABLE walrelay.slots
+    ADD COLUMN IF NOT EXISTS table_oid bigint,
+    ADD COLUMN IF NOT EXISTS entry_oid bigint,
+    ADD COLUMN IF NOT EXISTS publication_stamp text;

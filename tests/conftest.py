@@ -14,6 +14,7 @@ from tests.servers.database import Database, Postgres
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
+from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
 
 T = TypeVar("T")
@@ -25,6 +26,14 @@ class PostgresMaker(Protocol):
     """Starts a PostgreSQL of the test's own: of any version, or of one."""
 
     def __call__(self, *, major: int | None = None, **settings: Setting) -> PostgresServer: ...
+
+
+class StandbyMaker(Protocol):
+    """Starts a standby of a server; `port` is where it finds it, a proxy's for example."""
+
+    def __call__(
+        self, primary: PostgresServer, *, slot: str = "standby_1", port: int | None = None, **settings: Setting
+    ) -> Standby: ...
 
 
 class KafkaMaker(Protocol):
@@ -89,6 +98,19 @@ def private_postgres(machine: Machine) -> Iterator[PostgresMaker]:
         def make(*, major: int | None = None, **settings: Setting) -> PostgresServer:
             programs = _found(lambda machine: choose.postgres_programs(machine, major), machine)
             return stack.enter_context(PostgresServer(programs, settings))
+
+        yield make
+
+
+@pytest.fixture
+def standby_of() -> Iterator[StandbyMaker]:
+    """Makes standbys that the test may stop and promote."""
+    with ExitStack() as stack:
+
+        def make(
+            primary: PostgresServer, *, slot: str = "standby_1", port: int | None = None, **settings: Setting
+        ) -> Standby:
+            return stack.enter_context(Standby(primary, settings, slot=slot, port=port))
 
         yield make
 

@@ -40,7 +40,7 @@ class PostgresServer(Postgres):
         self._process: ServerProcess | None = None
         self.port = free_port()
         super().__init__(self.database("postgres"))
-        self._initdb()
+        self._make_data()
         self._write_settings(dict(settings or {}))
 
     @property
@@ -50,6 +50,11 @@ class PostgresServer(Postgres):
     @property
     def has_wal2json(self) -> bool:
         return self._programs.has_wal2json
+
+    @property
+    def programs(self) -> PostgresPrograms:
+        """The installation that it is started from."""
+        return self._programs
 
     @property
     def pid(self) -> int:
@@ -153,7 +158,7 @@ class PostgresServer(Postgres):
     def __exit__(self, *_: object) -> None:
         self.remove()
 
-    def _initdb(self) -> None:
+    def _make_data(self) -> None:
         self._run(
             *("initdb", "--pgdata", self._data, "--username", "postgres", "--auth", "trust"),
             *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
@@ -173,8 +178,11 @@ class PostgresServer(Postgres):
         }
         if self.has_wal2json and self._knows("output_plugin_libraries"):
             defaults["output_plugin_libraries"] = ("pgoutput", "test_decoding", "wal2json")
+        self._append_settings({**defaults, **settings})
+
+    def _append_settings(self, settings: dict[str, Setting]) -> None:
         with (self._data / "postgresql.conf").open("a") as file:
-            for name, value in {**defaults, **settings}.items():
+            for name, value in settings.items():
                 text = ", ".join(value) if isinstance(value, tuple) else _written(value)
                 file.write("{} = '{}'\n".format(name, text.replace("'", "''")))
 

@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUARANTEES = ROOT / "docs" / "guarantees.md"
 NAMED = [
     (page, name, path) for page in PAGES for name, path in re.findall(r"\[(test_\w+)\]\(([^)#]+)\)", page.read_text())
 ]
@@ -25,3 +26,11 @@ def test_a_test_that_is_named_exists(page: Path, name: str, path: str) -> None:
 @pytest.mark.parametrize(("page", "path"), LINKED, ids=[f"{page.name}-{path}" for page, path in LINKED])
 def test_a_file_that_is_linked_exists(page: Path, path: str) -> None:
     assert (page.parent / path).exists()
+
+
+@pytest.mark.parametrize(("section", "entries"), [("A", 49), ("B", 9), ("C", 23), ("D", 34)])
+def test_every_pitfall_is_met_or_has_a_sentence_that_says_why_it_does_not_apply(section: str, entries: int) -> None:
+    rows = re.findall(r"^\| ([A-D]\d+(?:, [A-D]\d+)*) \| (.+) \| (.+) \|$", GUARANTEES.read_text(), re.MULTILINE)
+    met = {entry: by for ids, _, by in rows for entry in ids.split(", ")}
+    for number in range(1, entries + 1):
+        assert re.search(r"\[test_\w+\]|\w+ .*\.", met[f"{section}{number}"])

@@ -44,6 +44,8 @@ def _lines(found: Status) -> str:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
     if found.held_by:
         lines.append(("held by", found.held_by))
+    if found.waits_for:
+        lines.append(("waits for", found.waits_for))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
 
 

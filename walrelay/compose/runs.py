@@ -103,7 +103,8 @@ class Runs:
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
         binary = binary_suits(self._settings, catalog)
-        source = SlotSource(reading(self._settings, binary=binary), stream, catalog)
+        reads = reading(self._settings, binary=binary)
+        source = SlotSource(reads, stream, catalog, self._observer.noticed, self.bookmark)
         decodes = decoder(self._settings, needed(self._settings), binary=binary)
         if self._relay is not None and self._may_resume(source):
             self._resume(self._relay, source, decodes, catalog)

@@ -34,8 +34,22 @@ class Slot(NamedTuple):
     temporary: bool
 
 
+class Seen(NamedTuple):
+    """Which table the outbox was, by which entry the publication had it (None: as one of all tables), and the
+    publication's own stamp.
+    """
+
+    table: int | None
+    entry: int | None
+    stamp: str
+
+
 class PublishedTable(NamedTuple):
-    """How the publication has the outbox table. `oid` None: there is no such table."""
+    """How the publication has the outbox table. `oid` None: there is no such table.
+
+    `entry`: the OID of the publication's entry for it, and `stamp` one of the publication; either is another after a
+    change, also after one that was taken back.
+    """
 
     exists: bool  # the publication
     oid: int | None
@@ -43,6 +57,21 @@ class PublishedTable(NamedTuple):
     covered: bool
     inserts: bool
     via_root: bool
+    entry: int | None = None
+    stamp: str = ""
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(self.oid, self.entry, self.stamp)
+
+    def since(self, seen: Seen, publication: str, table: str) -> str:
+        """Why rows may have passed by since `seen` although they come through now; empty when none did."""
+        if self.oid != seen.table:
+            return f"table {table} was dropped and made anew (OID {seen.table}, now {self.oid})"
+        if self.entry != seen.entry:
+            way = "or is published in another way now (row filter, column list, all tables)"
+            return f"table {table} left publication {publication!r} and came back, {way}"
+        return ""
 
     def fault(self, publication: str, table: str) -> str:
         """Why rows of the table may not come through the publication; empty when they do."""
@@ -131,12 +160,14 @@ class Catalog:
 
     def published(self, publication: str, table: str) -> PublishedTable:
         """How `publication` has `table`, an identifier quoted where it must be."""
-        exists, inserts, via_root, oid, kind, covered = self.rows(
+        exists, inserts, via_root, oid, kind, covered, entry, stamp = self.rows(
             """
             SELECT p.oid IS NOT NULL, coalesce(p.pubinsert, false), coalesce(p.pubviaroot, false), c.oid,
                    c.relkind::text,
                    EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
-                           WHERE t.pubname = p.pubname AND t.tablename = c.relname AND n.oid = c.relnamespace)
+                           WHERE t.pubname = p.pubname AND t.tablename = c.relname AND n.oid = c.relnamespace),
+                   (SELECT r.oid::int8 FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
+                   p.oid || ':' || p.xmin::text
             FROM (VALUES (1)) AS one
             LEFT JOIN pg_publication p ON p.pubname = %s
             LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
@@ -144,7 +175,25 @@ class Catalog:
             publication,
             table,
         )[0]
-        return PublishedTable(exists, oid, kind == "p", covered, inserts, via_root)
+        return PublishedTable(exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "")
+
+    def noted(self, slot: str) -> Seen | None:
+        """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role
+        may not know.
+        """
+        try:
+            if self.value("SELECT 1 FROM pg_tables WHERE schemaname = 'walrelay' AND tablename = 'slots'") is None:
+                return None
+            note = self.value(
+                "SELECT to_jsonb(s) FROM walrelay.slots s, pg_control_system() c"
+                " WHERE slot_name = %s AND s.system_identifier = c.system_identifier::text",
+                slot,
+            )
+        except Denied:
+            return None
+        if not note or not note.get("table_oid"):
+            return None
+        return Seen(note["table_oid"], note["entry_oid"], note.get("publication_stamp") or "")
 
     def column_types(self, table: str) -> dict[str, int]:
         """Column name -> type OID, in the table's order; empty when there is no such table."""

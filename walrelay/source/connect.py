@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: one that replicates, and ordinary ones for everything that has parameters."""
 
+import os
 import re
 import select
 from collections.abc import Callable, Generator
@@ -25,8 +26,13 @@ _DEFAULTS: dict[str, Any] = {
 
 # What a value looks like depends on the session (PITFALLS A33). SET rather than startup options, because PGTZ and
 # PGDATESTYLE in the environment would win over those.
+#
+# And what the server says besides the stream must be heard: since PostgreSQL 18 a warning is the only sign that a
+# publication is passed over (PITFALLS A18).
 SESSION = (
-    "SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
+    "SELECT set_config('client_min_messages', 'warning', false)"
+    " WHERE current_setting('client_min_messages') = 'error';"
+    " SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
@@ -140,11 +146,34 @@ def _connect(dsn: str, **forced: Any) -> Connection:
         ) from None
     parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
     parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING
+    parts = {**_place(given), **parts}
     try:
         return Connection.connect(make_conninfo(**parts), autocommit=True)
     except psycopg.OperationalError as cause:
         text = re.sub(r"^connection failed: ", "", first_line(cause))
-        raise Disconnected(f"no connection to PostgreSQL at {address(dsn)}: {text}") from cause
+        raise Disconnected(f"no connection to PostgreSQL at {address(dsn)}: {text}{_environment(parts)}") from cause
+
+
+def _place(given: dict[str, Any]) -> dict[str, str]:
+    """What the DSN leaves open about where it leads, and PGHOSTADDR or PGTARGETSESSIONATTRS would answer otherwise.
+
+    Of several hosts the primary is meant, or the first standby would be taken.
+    """
+    several = "," in str(given.get("host", os.environ.get("PGHOST", "")))
+    if "host" not in given:
+        return {"target_session_attrs": "primary"} if several else {}
+    return {"hostaddr": "", "target_session_attrs": "primary" if several else "any"}
+
+
+def _environment(parts: dict[str, Any]) -> str:
+    """Which variables had a say in a connection that failed; never their values."""
+    options = {
+        option.envvar.decode(): option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.envvar
+    }
+    sessions = ("PGTZ", "PGDATESTYLE", "PGGEQO", "PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR")
+    names = {name for name, keyword in options.items() if keyword not in parts} | {*sessions}
+    told = ", ".join(sorted(name for name in names if os.environ.get(name)))
+    return f" (the environment sets {told})" if told else ""
 
 
 def _within(patience: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:

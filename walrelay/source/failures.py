@@ -12,9 +12,18 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
+def of_a_standby(text: str) -> bool:
+    """Whether the text is about a standby that has to be ahead of the stream: its SQLSTATEs stand for graver things
+    too, but the setting's name is in it in every language.
+    """
+    return "synchronized_standby_slots" in text
+
+
 def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> WalrelayError:
     """The walrelay error for one that the server gave on the replication connection."""
     where = f"slot {slot!r}: {text}"
+    if of_a_standby(text):  # an error only of a server that shuts down
+        return Retryable(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
         case "55006":  # object_in_use
             return Retryable(f"slot {slot!r} is in use by another connection; waiting for it", retry_within=1.0)

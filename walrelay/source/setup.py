@@ -11,9 +11,10 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
-from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.catalog import Catalog, Seen, Slot
 from walrelay.source.ddl import script
-from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
+from walrelay.source.failures import failure, first_line, slot_lost
+from walrelay.source.missing import made, missing
 from walrelay.wire.commands import identifier, literal
 
 
@@ -42,7 +43,7 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     slot = catalog.slot(wanted.slot)
     _refuse_loss(catalog, wanted, slot)
     steps = [
-        Step("schema walrelay", catalog.value("SELECT to_regclass('walrelay.slots')") is not None, script("schema")),
+        Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
         Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
     ]
@@ -71,7 +72,11 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             if not step.optional:
                 raise _not_made(step, cause, wanted) from cause
             yield step, f"left out: {first_line(cause)}"
-    _remember(catalog, wanted)
+    now = catalog.published(wanted.publication or "", wanted.table)
+    before = catalog.noted(wanted.slot) if wanted.publication is not None else None
+    _remember(catalog, wanted, now.seen)
+    if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
+        yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
 
 
 def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple[str, str]]:
@@ -93,12 +98,8 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
     """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
     if slot is None:
-        known = catalog.value("SELECT to_regclass('walrelay.slots')") is not None and catalog.value(
-            "SELECT created_at FROM walrelay.slots WHERE slot_name = %s", wanted.slot
-        )
-        if known:
-            missing = slot_missing(wanted.slot)
-            raise Fatal(f"{missing}; it was made at {known:%Y-%m-%d %H:%M} and is gone", hint=missing.hint)
+        if made(catalog, wanted.slot) is not None:
+            raise missing(catalog, wanted.slot)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
     elif slot.plugin != wanted.plugin or slot.database != catalog.value("SELECT current_database()"):
@@ -106,6 +107,13 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
             f"slot {slot.name!r} is there already, for plugin {slot.plugin} in database {slot.database}",
             hint="Give source.slot another name, or correct source.plugin and the DSN's database.",
         )
+
+
+def _schema_exists(catalog: Catalog) -> bool:
+    latest = (
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'publication_stamp'"
+    )
+    return catalog.value(latest) is not None
 
 
 def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
@@ -148,12 +156,18 @@ def _slot(catalog: Catalog, wanted: Wanted) -> str:
     return f"SELECT pg_create_logical_replication_slot({arguments});\n"
 
 
-def _remember(catalog: Catalog, wanted: Wanted) -> None:
+def _remember(catalog: Catalog, wanted: Wanted, seen: Seen) -> None:
+    noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
+    excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
     catalog.connection.execute(
-        "INSERT INTO walrelay.slots (slot_name, plugin, system_identifier, created_lsn)"
-        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn"
-        " FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO NOTHING",
-        (wanted.slot,),
+        "INSERT INTO walrelay.slots AS s"
+        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp)"
+        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
+        " %s, %s, %s FROM pg_replication_slots WHERE slot_name = %s"
+        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
+        " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
+        f" IS DISTINCT FROM {excluded}".encode(),
+        (*seen, wanted.slot),
     )
 
 

@@ -1,5 +1,6 @@
 """The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
 
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ from walrelay.model import Position
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.failures import slot_lost, slot_missing
 from walrelay.source.keeping import Keeper
+from walrelay.source.missing import missing
 from walrelay.source.start import Server, Start, start_of
 from walrelay.source.stream import Stream
 from walrelay.wire.commands import Options
 
 _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
+_BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
 
 
 class Reading(NamedTuple):
@@ -30,18 +33,29 @@ class Reading(NamedTuple):
 class SlotSource:
     """Implements `walrelay.source.contract.Source`, over a stream that leads and the catalog of the same server.
 
-    Made when the slot may be read; `begin` begins.
+    Made when the slot may be read; `begin` begins. `last`: what this process confirmed before, if it did.
     """
 
-    def __init__(self, reading: Reading, stream: Stream, catalog: Catalog) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        stream: Stream,
+        catalog: Catalog,
+        notice: Callable[[str], None],
+        last: Position | None = None,
+    ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: Keeper | None = None
         self.system = stream.system
         catalog.refuse_standby()
+        if catalog.slot(reading.slot) is None:
+            raise missing(catalog, reading.slot, last.system if last else None)
         self.slot = _free(reading, catalog)
         if reading.plugin == "wal2json":
             _refuse_encoding(catalog.server_encoding())
-        self._oid: int | None = None
+        self._notice = notice
+        self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
+        self._stamp = self._seen.stamp if self._seen else ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._idle = ZERO
@@ -75,12 +89,13 @@ class SlotSource:
         told = self._stream.confirm(lsn)
         if told:
             self._confirmed = lsn
+            if monotonic() - self._checked >= _BUSY_CHECK:
+                self._look()
         return told
 
     def vouch(self, lsn: LSN) -> LSN:
         if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
-            self._vouched = self._check()
-            self._checked = monotonic()
+            self._look()
         self._idle = min(lsn, self._vouched)
         return self._idle
 
@@ -90,26 +105,40 @@ class SlotSource:
         self._stream.leave(lsn)
         self._confirmed = lsn
 
+    def _look(self) -> None:
+        self._vouched = self._check()
+        self._catalog.refuse_synchronous(self._stream.pid)  # the setting can be changed under a running relay
+        self._checked = monotonic()
+
     def _check(self) -> LSN:
         """The end of WAL before a moment at which the outbox was still published; Fatal if it is not.
 
         In this order: a table that leaves the publication after the LSN was read is found by the next check.
         """
         before, reading = self._catalog.current_lsn(), self._reading
-        published = self._catalog.published(reading.publication or "", reading.table)
+        names = (reading.publication or "", reading.table)
+        published = self._catalog.published(*names)
         if reading.publication is None:
             _refuse_partitions(published, reading.table)
             published = published._replace(exists=True, covered=True, inserts=True)
-        fault = published.fault(reading.publication or "", reading.table)
-        if not fault and self._oid not in (None, published.oid):
-            fault = f"table {reading.table} was dropped and made anew (OID {self._oid}, now {published.oid})"
+        fault = published.fault(*names)
+        if not fault and self._seen is not None and (fault := published.since(self._seen, *names)):
+            raise Fatal(
+                f"the outbox is not published as it was: {fault}; nothing past the last event was confirmed",
+                hint="Rows committed in between may not have come through the slot: look for them in the table, unless"
+                " one transaction made the change. `walrelay init` takes note of it, and then the relay starts.",
+            )
         if fault:
             raise Fatal(
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
                 hint="Rows committed meanwhile may be missing from the stream. `walrelay init` puts the table back into"
                 " the publication; rows written before that are still in the table, and must be looked after.",
             )
-        self._oid = published.oid
+        if self._stamp not in ("", published.stamp):
+            self._notice(
+                f"publication {names[0]!r} was altered under the relay: `walrelay doctor` looks at what it has"
+            )
+        self._seen, self._stamp = published.seen, published.stamp
         return before
 
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
-from walrelay.source.failures import slot_missing
 from walrelay.source.leadership import lock_key
+from walrelay.source.missing import missing
+from walrelay.source.standbys import held_up_by
 
 
 class Instance(NamedTuple):
@@ -39,6 +40,8 @@ class Status(NamedTuple):
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (PITFALLS A48)
+    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
     leader: Instance | None
     standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
 
@@ -50,11 +53,11 @@ class Status(NamedTuple):
 
 def status(catalog: Catalog, slot_name: str) -> Status:
     """The slot's state now; Fatal if it is gone."""
-    slot = catalog.slot(slot_name)
-    if slot is None:
-        raise slot_missing(slot_name)
     if catalog.in_recovery():
         raise Fatal("the server is a standby; the slot's state is told by the primary")
+    slot = catalog.slot(slot_name)
+    if slot is None:
+        raise missing(catalog, slot_name)
     current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
@@ -74,6 +77,10 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        catalog_xmin_age=catalog.value(
+            "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
+        ),
+        waits_for=held_up_by(catalog, slot),
         leader=next(iter(leaders), None),
         standbys=standbys,
     )

@@ -21,7 +21,7 @@ from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.source import connect
-from walrelay.source.failures import failure, first_line
+from walrelay.source.failures import failure, first_line, of_a_standby
 from walrelay.source.start import branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
@@ -211,7 +211,9 @@ class Stream:
     def _notice(self, result: pq.abc.PGresult) -> None:
         text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
-        if sqlstate == b"55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
+        if of_a_standby(text):
+            self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
+        elif sqlstate == b"55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(
                 f"PostgreSQL passes over the publication: {text}",
                 hint=f"The publication {self._publication!r} did not exist at this point of the WAL, so rows may be"

@@ -11,7 +11,6 @@ from tests.conftest import PostgresMaker
 from tests.integration.doctor.patient import Patient, as_role
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
-from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 
@@ -208,24 +207,6 @@ def test_output_plugin_libraries_without_the_plugin(patient: Patient, small: Pos
     wait_until(lambda: not patient.complaints(), 10, "the setting to be loaded")
 
 
-def test_failover_that_the_slot_was_not_made_for(postgres18: PostgresServer, tmp_path: Path) -> None:
-    if postgres18.major < 17:
-        pytest.skip("PostgreSQL 17 has it first")
-    database = postgres18.create_database()
-    try:
-        patient = Patient(tmp_path, database.dsn, source={"slot": database.name})
-        patient.init()
-        patient.settings["source"]["failover"] = True
-        complaint = patient.complaint("failover")
-        assert complaint.verdict == "warning"
-        command = complaint.fix.partition(" -c ")[2].strip("'")
-        assert command == f'ALTER_REPLICATION_SLOT "{database.name}" (FAILOVER true)'
-        _replication_command(database, command)
-        assert patient.complaints() == []
-    finally:
-        database.drop()
-
-
 def test_a_stored_generated_column_that_postgresql_18_can_publish(postgres18: PostgresServer, tmp_path: Path) -> None:
     if postgres18.major < 18:
         pytest.skip("PostgreSQL 18 has it first")
@@ -241,11 +222,6 @@ def test_a_stored_generated_column_that_postgresql_18_can_publish(postgres18: Po
         assert patient.complaints() == []
     finally:
         database.drop()
-
-
-def _replication_command(database: Database, command: str) -> None:
-    with psycopg.connect(database.dsn, replication="database", autocommit=True) as connection:
-        assert not connection.pgconn.exec_(command.encode()).error_message
 
 
 def _write_wal(server: PostgresServer, segments: int) -> None:

@@ -169,6 +169,11 @@ class Relaying:
         """Waits until the server knows that everything before `lsn` is durable."""
         self.wait_until(lambda: self._outbox.confirmed >= lsn, f"{self._outbox.way} to confirm {lsn}", timeout)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is over, for whatever reason."""
+        return not self._thread.is_alive()
+
     def failure(self) -> Fatal:
         """Waits for the Fatal that ends the relay."""
         self._thread.join(PATIENCE)

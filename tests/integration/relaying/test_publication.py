@@ -3,9 +3,10 @@
 import pytest
 
 from tests.integration.relaying.conftest import OutboxMaker
-from tests.integration.relaying.harness import Outbox
+from tests.integration.relaying.harness import Outbox, Relaying
 from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
+from tests.servers.waiting import wait_until
 from walrelay.errors import Undecodable
 
 QUICK = {"publication_check_interval": 0.1}
@@ -79,6 +80,96 @@ def _stops_without_confirming(outbox: Outbox, loss: str) -> None:
     assert outbox.confirmed <= lost
     if outbox.settings.source.plugin == "pgoutput" or "made anew" not in str(error):  # wal2json reads by name
         assert "not published" in str(outbox.failure())
+
+
+BETWEEN_TWO_LOOKS = {"publication_check_interval": 3}
+LEFT = "ALTER PUBLICATION walrelay DROP TABLE outbox"
+BACK = "ALTER PUBLICATION walrelay ADD TABLE outbox"
+FEWER_COLUMNS = "id, aggregate_type, aggregate_id, type, payload, headers, topic"
+MADE_ANEW = "CREATE TABLE moved (LIKE outbox INCLUDING ALL); DROP TABLE outbox; ALTER TABLE moved RENAME TO outbox"
+
+
+@pytest.mark.parametrize("way", ["text"], indirect=True)
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ((LEFT, BACK), "left publication 'walrelay' and came back"),
+        ((MADE_ANEW, BACK), "was dropped and made anew"),
+        ((f"ALTER PUBLICATION walrelay SET TABLE outbox ({FEWER_COLUMNS})",), "column list"),
+        (
+            ("ALTER PUBLICATION walrelay SET TABLE outbox WHERE (type = 'x')",),
+            "published in another way now (row filter",
+        ),
+    ],
+    ids=["left and came back", "made anew", "column list", "row filter"],
+)
+@pytest.mark.parametrize("running", [True, False], ids=["between two looks", "while no relay runs"])
+def test_an_outbox_that_was_not_published_all_the_time_stops_the_relay(
+    make_outbox: OutboxMaker, changes: tuple[str, ...], said: str, running: bool
+) -> None:
+    outbox = make_outbox(source=BETWEEN_TWO_LOOKS)
+    with outbox.relay() as relay, outbox.database.connect() as connection:
+        outbox.write(1)
+        assert outbox.values(relay) == [b"1"]
+        if not running:
+            relay.stop()
+        for change in changes:
+            connection.execute(change.encode())
+            outbox.write("lost", connection=connection)
+        if not running:
+            confirmed = outbox.confirmed
+            error = outbox.failure()
+            assert outbox.confirmed == confirmed
+        else:
+            lost = outbox.end_of_wal()
+            wait_until(lambda: _ends_on_traffic(relay, outbox.database), 20, "the next look")
+            error = relay.failure()
+            assert outbox.confirmed <= lost
+    assert said in str(error)
+    assert "look for them in the table" in error.hint
+    assert said in str(outbox.failure()), "it is not forgotten by starting again"
+    assert said in outbox.init()["the outbox"]
+    with outbox.relay() as relay:
+        relay.streams()
+    assert "the outbox" not in outbox.init()
+
+
+def _ends_on_traffic(relay: Relaying, database: Database) -> bool:
+    insert_elsewhere(database)
+    return relay.ended
+
+
+@only_pgoutput
+def test_a_publication_that_is_altered_without_harm_is_noticed(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(source=QUICK)
+    with outbox.relay() as relay:
+        relay.streams()
+        outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert, truncate')")
+        insert_elsewhere(outbox.database)
+        relay.wait_until(lambda: outbox.watcher.notices, "the change to be told")
+        assert "publication 'walrelay' was altered" in outbox.watcher.notices[0]
+        outbox.write(1)
+        assert outbox.values(relay) == [b"1"]
+
+
+@only_pgoutput
+def test_a_publication_that_was_altered_while_no_relay_ran_is_noticed_until_init_takes_note(
+    make_outbox: OutboxMaker,
+) -> None:
+    outbox = make_outbox()
+    outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'update')")
+    outbox.write("lost")
+    outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert')")
+    for _ in range(2):
+        outbox.watcher.notices.clear()
+        with outbox.relay() as relay:
+            relay.wait_until(lambda: outbox.watcher.notices, "the change to be told")
+        assert "publication 'walrelay' was altered" in outbox.watcher.notices[0]
+    outbox.init()
+    outbox.watcher.notices.clear()
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == []
+    assert outbox.watcher.notices == []
 
 
 @only_pgoutput

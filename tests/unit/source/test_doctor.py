@@ -1,10 +1,14 @@
 """The doctor's pure parts: settings taken apart, refusals understood, fixes written."""
 
+from typing import cast
+
 import pytest
 
+from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.connection import cure, refusal, without_password
 from walrelay.source.doctor.expected import Expected, size
 from walrelay.source.doctor.output_plugin import allowing
+from walrelay.source.doctor.server import upstream_fixes
 from walrelay.source.doctor.synchronous import Standbys, application_name, parse
 
 DSN = "postgresql://relay:secret@db:5433/shop"
@@ -23,6 +27,23 @@ DSN = "postgresql://relay:secret@db:5433/shop"
 def test_the_fix_adds_the_plugin_to_the_list_as_separate_names(libraries: str, listed: str) -> None:
     fix = f"ALTER SYSTEM SET output_plugin_libraries = {listed}; SELECT pg_reload_conf();"
     assert allowing(libraries, "wal2json") == fix
+
+
+class Version:
+    """A catalog of which only the version is asked."""
+
+    def __init__(self, number: int) -> None:
+        self.server_version = number
+
+
+@pytest.mark.parametrize(
+    ("number", "warned"),
+    [(140018, True), (140019, False), (150013, True), (160009, True), (170005, True), (170006, False), (180000, False)],
+)
+def test_a_minor_version_that_may_lose_rows_around_alter_publication_is_warned_of(number: int, warned: bool) -> None:
+    expected = Expected(DSN, "orders", "outbox", "pgoutput", "public", "outbox", {})
+    found = list(upstream_fixes(cast(Catalog, Version(number)), expected))
+    assert [finding.verdict for finding in found] == ["warning"] * warned
 
 
 @pytest.mark.parametrize("libraries", ["wal2json", "pgoutput,wal2json", 'pgoutput, "wal2json"'])

@@ -25,6 +25,15 @@ def test_what_may_pass_is_retried_and_keeps_its_text(sqlstate: str | None) -> No
     assert "terminating connection" in str(error)
 
 
+@pytest.mark.parametrize("sqlstate", ["55000", "22023"])
+def test_a_standby_that_is_away_is_no_lost_slot(sqlstate: str) -> None:
+    # from a server in another language; both SQLSTATEs stand for what is final in other cases
+    text = "el slot de replicación «standby_1» especificado en «synchronized_standby_slots» no tiene active_pid"
+    error = meaning(sqlstate, text)
+    assert isinstance(error, Retryable)
+    assert "waited for a standby" in str(error)
+
+
 @pytest.mark.parametrize(
     ("sqlstate", "text", "says", "hint"),
     [

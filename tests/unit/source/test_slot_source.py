@@ -62,6 +62,9 @@ class FakeCatalog:
     def published(self, publication: str, table: str) -> PublishedTable:
         return self.table
 
+    def noted(self, slot: str) -> None:
+        return None
+
 
 class FakeStream:
     """Tells the server only when the test says it is due."""
@@ -93,7 +96,7 @@ class Opened:
         monkeypatch.setattr("walrelay.source.slot_source.sleep", self._wait)
 
     def source(self, own: Position | None = None) -> SlotSource:
-        source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog))
+        source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog), lambda text: None)
         source.begin(source.where(own).lsn)
         return source
 
@@ -151,6 +154,17 @@ def test_a_look_is_taken_only_when_something_is_to_be_vouched_for(opened: Opened
     assert source.vouch(LSN(1000)) == 1000
 
 
+def test_a_busy_outbox_is_looked_at_now_and_then(opened: Opened) -> None:
+    """Its own commits confirm it, and tell neither of a row filter nor of commits that wait for the relay."""
+    source = opened.source()
+    opened.catalog.synchronous = True
+    opened.now += 9
+    assert source.confirm(LSN(300))
+    opened.now += 2
+    with pytest.raises(Fatal, match="synchronous"):
+        source.confirm(LSN(400))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -160,6 +174,7 @@ def test_a_look_is_taken_only_when_something_is_to_be_vouched_for(opened: Opened
         ({"inserts": False}, "does not publish inserts"),
         ({"partitioned": True}, "partitions"),
         ({"oid": 16999}, "was dropped and made anew"),
+        ({"entry": 16888}, "left publication 'outbox' and came back"),
     ],
 )
 def test_an_outbox_that_is_not_published_any_more_ends_the_run(

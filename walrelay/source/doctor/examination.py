@@ -8,6 +8,7 @@ from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.doctor import (
     connection,
+    failover,
     limits,
     output_plugin,
     publication,
@@ -40,10 +41,19 @@ _CHAINS: tuple[tuple[Question, ...], ...] = (
     (table.schema,),
     (table.exists, table.persistence),
     (table.columns, table.generated, table.headers, table.binary),
-    (publication.exists, publication.covers, publication.operations, publication.rows, publication.columns),
+    (
+        publication.exists,
+        publication.covers,
+        publication.operations,
+        publication.rows,
+        publication.columns,
+        publication.unchanged,
+    ),
     (slot.exists, slot.readable, slot.reader),
     (slot.retained,),
-    (slot.failover,),
+    (failover.slot, failover.ahead),
+    (failover.standbys,),
+    (failover.synchronised,),
     (writers.open_transactions,),
 )
 

@@ -81,6 +81,17 @@ def covers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield ok(_SUBJECT, f"{expected.publication} has {expected.name}")
 
 
+def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (PITFALLS A19)."""
+    if expected.publication is None or (seen := catalog.noted(expected.slot)) is None:
+        return
+    if change := catalog.published(expected.publication, expected.outbox).since(
+        seen, expected.publication, expected.name
+    ):
+        detail = f"{change}; rows committed in between may not have come: look for them before taking note of it"
+        yield problem(_SUBJECT, detail, expected.walrelay("init"))
+
+
 def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Inserts, and nothing else: to publish updates makes an UPDATE of a table without identity fail (A21)."""
     table = _replicated(catalog, expected)

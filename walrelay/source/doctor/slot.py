@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from walrelay.model import Finding
-from walrelay.source.catalog import Catalog, Denied, Slot
+from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.doctor import table
 from walrelay.source.doctor.expected import Expected, ok, problem, size, warning
 from walrelay.source.doctor.rights import init_command
 from walrelay.source.doctor.synchronous import application_name
-from walrelay.wire.commands import identifier, literal
+from walrelay.source.missing import made
 
 _SUBJECT = "slot"
 _PLUGINS = ("pgoutput", "wal2json")
@@ -18,28 +18,17 @@ _NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if catalog.slot(expected.slot) is not None:
         return
-    if made_at := _made_at(catalog, expected):
+    if record := made(catalog, expected.slot):
         yield problem(
             _SUBJECT,
-            f"{expected.slot} was made at {made_at} and is gone: events committed since were not published, and are"
-            " still in the table; look after them, then make a new slot",
+            f"{expected.slot} was made at {record.at:%Y-%m-%d %H:%M} and is gone: events committed since were"
+            " not published, and are still in the table; look after them, then make a new slot",
             _anew(expected),
         )
         return
     outbox = table.look(catalog, expected)
     fix = init_command(catalog, expected, owner_of=outbox.oid if outbox else None)
     yield problem(_SUBJECT, f"{expected.slot} does not exist", fix)
-
-
-def _made_at(catalog: Catalog, expected: Expected) -> str | None:
-    """When `walrelay init` made a slot of that name; None if it did not, or if the role may not know."""
-    try:
-        if catalog.value("SELECT 1 FROM pg_tables WHERE schemaname = 'walrelay' AND tablename = 'slots'") is None:
-            return None
-        at = catalog.value("SELECT created_at FROM walrelay.slots WHERE slot_name = %s", expected.slot)
-    except Denied:
-        return None
-    return f"{at:%Y-%m-%d %H:%M}" if at else None
 
 
 def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -101,22 +90,6 @@ def retained(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 def _near_its_limit(catalog: Catalog, slot: Slot) -> bool:
     limit = int(catalog.value("SELECT setting FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")) * 2**20
     return slot.safe_wal_size is not None and slot.safe_wal_size < limit * _NEAR_THE_LIMIT
-
-
-def failover(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Whether the slot is synchronised to standbys as the settings want it (PITFALLS A13)."""
-    if not expected.failover:
-        return
-    slot = catalog.slot(expected.slot)
-    if catalog.server_version < 170000:
-        fix = "source.failover: false   # in the settings"
-        yield problem("failover", "source.failover needs PostgreSQL 17 or later", fix)
-    elif slot is not None and slot.failover:
-        yield ok("failover", f"{slot.name} is synchronised to standbys that have sync_replication_slots")
-    elif slot is not None:
-        command = f"ALTER_REPLICATION_SLOT {identifier(slot.name)} (FAILOVER true)"
-        fix = f'psql "dbname=postgres replication=database" -c {literal(command)}'
-        yield warning("failover", f"{slot.name} was made without it, and does not survive a failover", fix)
 
 
 def _other(expected: Expected) -> str:
