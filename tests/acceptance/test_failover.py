@@ -65,6 +65,9 @@ def test_a_standby_takes_over_and_nothing_was_published_that_it_does_not_have(
         writers.wait_for_more(300)
         proxies[0].stall()  # the standby falls behind: what is committed from now on will be lost with the primary
         writers.wait_for_more(300)
+        assert (
+            "standby slot standby_1: its standby is" in json.loads(deployment.command("status", "--json"))["waits_for"]
+        )
         crashed = time.monotonic()
         pair.fail_over()
         relay.wait_for("streaming", more_than=1)
