@@ -80,8 +80,15 @@ class Catalog:
 
     def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All rows of a query; `%s` stands for a parameter."""
+        return self._execute(query, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> int:
+        """How many rows the statement changed."""
+        return self._execute(statement, parameters).rowcount
+
+    def _execute(self, query: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
-            return self.connection.execute(query.encode(), parameters or None).fetchall()
+            return self.connection.execute(query.encode(), parameters or None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Retryable(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
         except psycopg.errors.InsufficientPrivilege as cause:

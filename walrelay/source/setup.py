@@ -11,10 +11,11 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
+from walrelay.source.backfill_progress import refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.ddl import script
 from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
-from walrelay.wire.commands import identifier, literal
+from walrelay.wire.commands import create_slot, identifier, literal
 
 
 class Wanted(NamedTuple):
@@ -40,15 +41,37 @@ class Step(NamedTuple):
 def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """The steps in order, each with whether it is done already. Fatal where a step would hide a loss."""
     slot = catalog.slot(wanted.slot)
+    refuse_unfinished_backfill(catalog, wanted.slot)
     _refuse_loss(catalog, wanted, slot)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+
+
+def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
+    slot = catalog.slot(wanted.slot)
+    if unfinished(catalog, wanted.slot) is None:
+        _refuse_loss(catalog, wanted, slot)
+        if slot is not None:
+            raise Fatal(
+                f"slot {wanted.slot!r} is there already: what it streams would be published from the table as well",
+                hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
+                " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
+                " are missing since the slot was lost or made anew: `walrelay recover`.",
+            )
+    _refuse_old_server(catalog, wanted)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", False, _by_replication(wanted))]
+
+
+def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Everything but the slot."""
     steps = [
-        Step("schema walrelay", catalog.value("SELECT to_regclass('walrelay.slots')") is not None, script("schema")),
+        Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
         Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
     ]
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
-    return [*steps, Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+    return steps
 
 
 def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
@@ -56,6 +79,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
     """
     connect.limit(catalog.connection, patience)
+    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8")
     for step in steps:
         if step.present:
             yield step, "present"
@@ -64,23 +88,19 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             catalog.connection.execute(step.sql.encode())
             yield step, "created"
         except psycopg.errors.QueryCanceled as cause:
-            raise _blocked(catalog, step, patience) from cause
+            raise blocked(catalog, step.what, patience) from cause
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
         except psycopg.Error as cause:
             if not step.optional:
                 raise _not_made(step, cause, wanted) from cause
             yield step, f"left out: {first_line(cause)}"
-    _remember(catalog, wanted)
+    _remember(catalog, wanted, xmin)
 
 
 def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple[str, str]]:
     """Removes the slot and the publication, never the table; tells what came of each."""
-    found = catalog.slot(slot)
-    if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
-    if found is not None:
-        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    found = drop_slot(catalog, slot)
     if catalog.value("SELECT to_regclass('walrelay.slots')") is not None:
         catalog.connection.execute("DELETE FROM walrelay.slots WHERE slot_name = %s", (slot,))
     yield f"slot {slot}", "dropped" if found else "was not there"
@@ -88,6 +108,16 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple
         there = catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
         catalog.connection.execute(f"DROP PUBLICATION IF EXISTS {identifier(publication)}".encode())
         yield f"publication {publication}", "dropped" if there else "was not there"
+
+
+def drop_slot(catalog: Catalog, slot: str) -> bool:
+    """Removes the slot; whether there was one. Fatal if somebody reads it."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    if found is not None:
+        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    return found is not None
 
 
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
@@ -106,6 +136,13 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
             f"slot {slot.name!r} is there already, for plugin {slot.plugin} in database {slot.database}",
             hint="Give source.slot another name, or correct source.plugin and the DSN's database.",
         )
+
+
+def _schema_exists(catalog: Catalog) -> bool:
+    """With the columns that it did not have at first."""
+    query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
+    columns = ["created_xmin", "backfill"]
+    return bool(catalog.value(query, columns) == len(columns))
 
 
 def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
@@ -138,26 +175,37 @@ def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
 
 def _slot(catalog: Catalog, wanted: Wanted) -> str:
     arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
+    _refuse_old_server(catalog, wanted)
     if wanted.failover:
-        if catalog.server_version < 170000:
-            raise Fatal(
-                "source.failover needs PostgreSQL 17 or later",
-                hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
-            )
         arguments += ", failover => true"
     return f"SELECT pg_create_logical_replication_slot({arguments});\n"
 
 
-def _remember(catalog: Catalog, wanted: Wanted) -> None:
+def _by_replication(wanted: Wanted) -> str:
+    """For people: a snapshot is exported on a replication connection only."""
+    made = create_slot(wanted.slot, wanted.plugin, failover=wanted.failover)
+    return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
+
+
+def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
+    if wanted.failover and catalog.server_version < 170000:
+        raise Fatal(
+            "source.failover needs PostgreSQL 17 or later",
+            hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
+        )
+
+
+def _remember(catalog: Catalog, wanted: Wanted, xmin: int) -> None:
+    """`xmin`: of a snapshot from before the slot."""
     catalog.connection.execute(
-        "INSERT INTO walrelay.slots (slot_name, plugin, system_identifier, created_lsn)"
-        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn"
+        "INSERT INTO walrelay.slots (slot_name, plugin, system_identifier, created_lsn, created_xmin)"
+        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn, %s"
         " FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO NOTHING",
-        (wanted.slot,),
+        (xmin, wanted.slot),
     )
 
 
-def _blocked(catalog: Catalog, step: Step, patience: float) -> Fatal:
+def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
     """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
     writers = catalog.rows(
         "SELECT pid, coalesce(application_name, ''), state, round(extract(epoch FROM now() - xact_start))"
@@ -165,7 +213,7 @@ def _blocked(catalog: Catalog, step: Step, patience: float) -> Fatal:
     )
     listed = "; ".join(f"PID {pid} {name!r} {state}, open for {age} s" for pid, name, state, age in writers)
     return Fatal(
-        f"{step.what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
+        f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
         hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
         " running it again goes on where it stopped.",
     )

@@ -1,0 +1,91 @@
+"""The installed `walrelay init --backfill` against PostgreSQL and Kafka: no gap and no repetition, whatever happens."""
+
+from collections import Counter
+from time import monotonic
+
+import pytest
+
+from tests.acceptance.backfill_process import BackfillProcess
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Measured
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
+from walrelay.source.outbox_rows import BATCH_ROWS
+
+MB = 2**20
+COMMAND = ("init", "--backfill")
+
+
+@pytest.fixture
+def table(deployment: Deployment) -> Deployment:
+    """A deployment whose table is there, and nothing else of it."""
+    deployment.command("drop", "--yes")
+    return deployment
+
+
+def test_init_backfill_and_run_under_load_have_no_gap_and_no_repetition(table: Deployment) -> None:
+    table.write_rows(3_000)
+    with Writers(table.database, seed=1) as writers:
+        writers.wait_for_more(200)
+        table.command(*COMMAND)
+        relay = table.start()
+        writers.wait_for_more(200)
+    table.catch_up()
+    relay.stop()
+    delivered = Counter(table.delivered_ids())
+    committed = Counter(str(row) for (row,) in table.database.execute("SELECT id FROM outbox"))
+    assert writers.acknowledged <= committed.keys()
+    assert delivered == committed
+
+
+def test_init_backfill_killed_again_and_again_loses_nothing_and_repeats_less_than_a_batch(
+    table: Deployment, measured: Measured
+) -> None:
+    kills = 5
+    table.write_rows(30_000)
+    with Writers(table.database, seed=2) as writers:
+        for _ in range(kills):
+            BackfillProcess(table, *COMMAND).kill_after(BATCH_ROWS)
+        table.command(*COMMAND)
+        relay = table.start()
+        writers.wait_for_more(100)
+    table.catch_up()
+    relay.stop()
+    delivered = Counter(table.delivered_ids())
+    committed = {str(row) for (row,) in table.database.execute("SELECT id FROM outbox")}
+    assert delivered.keys() == committed
+    repeated = delivered.total() - len(committed)
+    measured(f"rows repeated by {kills} kills of a backfill", repeated)
+    assert repeated <= kills * BATCH_ROWS
+
+
+def test_a_table_of_200000_rows_is_backfilled_in_bounded_memory(table: Deployment, measured: Measured) -> None:
+    table.write_rows(200_000, padding=200)
+    process, peak, begun = BackfillProcess(table, *COMMAND), 0, monotonic()
+
+    def ended() -> bool:
+        nonlocal peak
+        peak = max(peak, process.peak_rss_bytes)
+        return not process.running
+
+    wait_until(ended, 60, "the backfill to end")
+    assert process.wait() == 0, process.output()
+    measured("rows/s of a backfill of 200,000 rows, with its start", round(200_000 / (monotonic() - begun)))
+    measured("peak memory of a backfill of 200,000 rows, MB", round(peak / MB))
+    assert 0 < peak < 150 * MB
+    assert len(set(table.delivered_ids())) == 200_000
+
+
+def test_the_order_of_each_key_is_that_of_its_commits_from_the_table_to_the_stream(
+    table: Deployment, kafka: Kafka
+) -> None:
+    """The writers lock a key's row before they take the time, so created_at follows the commits of a key."""
+    with Writers(table.database, seed=3) as writers:
+        writers.wait_for_more(300)
+        table.command(*COMMAND)
+        table.start()
+        writers.wait_for_more(300)
+    table.catch_up()
+    assert assert_delivered(table, writers).duplicates == 0
