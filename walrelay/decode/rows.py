@@ -30,15 +30,19 @@ class RowDecoder:
 
     def decode(self, values: Sequence[bytes | None], committed_at: int) -> OutboxRecord:
         """The record of a row; `values` are the texts of `columns`."""
-        roles: list[Any] = [
-            None if reader is None or (value := values[reader[0]]) is None else reader[1](value)
-            for reader in self._readers
-        ]
-        record = OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles)
+        record = self.naming(values, committed_at)
         if record.id is None:
             raise null_id(self._outbox, record.position)
         self._ordinal += 1
         return record
+
+    def naming(self, values: Sequence[bytes | None], committed_at: int = 0) -> OutboxRecord:
+        """As `decode`, for routing only: the id need not be among the columns."""
+        roles: list[Any] = [
+            None if reader is None or (value := values[reader[0]]) is None else reader[1](value)
+            for reader in self._readers
+        ]
+        return OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles)
 
     def _reader(self, role: str, column: str, types: Mapping[str, int]) -> tuple[int, Callable[[bytes], Any]]:
         if column not in types:

@@ -134,6 +134,14 @@ class OutboxRows:
         """`SELECT expressions` over them; the row is `o`."""
         return self._view.rows(f"SELECT {expressions} {self._from} {clauses}", self._parameters)
 
+    def distinct(self, columns: Sequence[str]) -> Iterator[tuple[bytes | None, ...]]:
+        """Each combination of the columns' values once, as PostgreSQL prints them."""
+        if not columns:
+            return iter([()])
+        listed = ", ".join(f"o.{_name(column)}" for column in columns)
+        types = [self._table.types[column] for column in columns]
+        return self._view.stream(f"SELECT DISTINCT {listed} {self._from}", self._parameters, types)
+
     def batches(self, columns: Sequence[str]) -> Iterator[list[Row]]:
         """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty."""
         batch, size = list[Row](), 0

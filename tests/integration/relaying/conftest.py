@@ -24,7 +24,7 @@ class OutboxMaker(Protocol):
 @pytest.fixture(autouse=True)
 def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the test's broker beside the sinks that are installed."""
-    for module in ("runs", "backfill"):
+    for module in ("runs", "backfill", "recovery"):
         monkeypatch.setattr(
             f"walrelay.compose.{module}.load", lambda kind: broker.plugin if kind == broker.KIND else load(kind)
         )
