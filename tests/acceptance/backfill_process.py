@@ -52,11 +52,19 @@ class BackfillProcess:
 
     def kill_after(self, rows: int) -> None:
         """SIGKILL when so many more rows are known to be published."""
+        self._publishes(rows)
+        self._child.kill()
+        self.wait()
+
+    def terminate_after(self, rows: int) -> None:
+        """SIGTERM when so many more rows are known to be published."""
+        self._publishes(rows)
+        self._child.terminate()
+
+    def _publishes(self, rows: int) -> None:
         enough = self.published() + rows
         wait_until(lambda: not self.running or self.published() >= enough, 30, f"{enough} rows to be published")
         assert self.running, self.output()
-        self._child.kill()
-        self.wait()
 
     def wait(self, timeout: float = 60) -> int:
         """The exit status."""

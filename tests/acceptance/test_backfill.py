@@ -61,8 +61,11 @@ def test_init_backfill_killed_again_and_again_loses_nothing_and_repeats_less_tha
     assert repeated <= kills * BATCH_ROWS
 
 
-def test_a_table_of_200000_rows_is_backfilled_in_bounded_memory(table: Deployment, measured: Measured) -> None:
-    table.write_rows(200_000, padding=200)
+@pytest.mark.parametrize(("rows", "padding"), [(200_000, 200), (400, 500_000)])
+def test_a_large_table_is_backfilled_in_bounded_memory(
+    table: Deployment, measured: Measured, rows: int, padding: int
+) -> None:
+    table.write_rows(rows, padding=padding)
     process, peak, begun = BackfillProcess(table, *COMMAND), 0, monotonic()
 
     def ended() -> bool:
@@ -72,10 +75,10 @@ def test_a_table_of_200000_rows_is_backfilled_in_bounded_memory(table: Deploymen
 
     wait_until(ended, 60, "the backfill to end")
     assert process.wait() == 0, process.output()
-    measured("rows/s of a backfill of 200,000 rows, with its start", round(200_000 / (monotonic() - begun)))
-    measured("peak memory of a backfill of 200,000 rows, MB", round(peak / MB))
+    measured(f"rows/s of a backfill of {rows} rows, with its start", round(rows / (monotonic() - begun)))
+    measured(f"peak memory of a backfill of {rows} rows, MB", round(peak / MB))
     assert 0 < peak < 150 * MB
-    assert len(set(table.delivered_ids())) == 200_000
+    assert len(set(table.delivered_ids())) == rows
 
 
 def test_the_order_of_each_key_is_that_of_its_commits_from_the_table_to_the_stream(
@@ -89,3 +92,25 @@ def test_the_order_of_each_key_is_that_of_its_commits_from_the_table_to_the_stre
         writers.wait_for_more(300)
     table.catch_up()
     assert assert_delivered(table, writers).duplicates == 0
+
+
+def test_a_backfill_that_is_asked_to_stop_leaves_in_good_order_and_goes_on_later(table: Deployment) -> None:
+    table.write_rows(30_000)
+    process = BackfillProcess(table, *COMMAND)
+    process.terminate_after(BATCH_ROWS)
+    assert process.wait() == 1
+    assert "run `walrelay init --backfill` again" in process.output()
+    table.command(*COMMAND)
+    delivered = table.delivered_ids()
+    assert len(delivered) == len(set(delivered)) == 30_000
+
+
+def test_a_row_that_the_broker_refuses_ends_the_backfill_and_is_named(table: Deployment) -> None:
+    table.write("1")
+    (unwelcome,) = table.write("2", topic="not/a/topic")
+    process = BackfillProcess(table, *COMMAND)
+    assert process.wait() == 1
+    assert unwelcome in process.output()
+    table.database.execute("UPDATE outbox SET topic = NULL")
+    table.command(*COMMAND)
+    assert set(table.delivered_ids()) >= {unwelcome}

@@ -41,6 +41,8 @@ def _lines(found: Status) -> str:
     ]
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
+    if found.wal_status == "lost":
+        lines.append(("lost", "it cannot be read any more: `walrelay recover --dry-run` says what can be done"))
     if found.held_by:
         lines.append(("held by", found.held_by))
     return "\n".join(f"{name:16}{value}" for name, value in lines)

@@ -13,6 +13,7 @@ from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header, position, small, without_sentinels
 from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
+from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.errors import Fatal
@@ -158,6 +159,8 @@ def test_a_row_of_the_table_and_an_equal_one_of_the_stream_make_the_same_message
     database: Database, way: str, types: str, values: list[str | None]
 ) -> None:
     database.execute("CREATE TYPE mood AS ENUM ('so so'); CREATE DOMAIN short AS text CHECK (length(VALUE) < 5)")
+    for setting in ("DateStyle = 'German'", "IntervalStyle = 'iso_8601'", "bytea_output = 'escape'", "TimeZone = 'NZ'"):
+        database.server.execute(f"ALTER DATABASE {database.name} SET {setting}")
     database.execute(f"CREATE TABLE t ({types})")
     outbox = Outbox(database, way, **small(type="type"))
     database.execute("INSERT INTO t VALUES (%s, %s, %s, %s)", values)
@@ -220,6 +223,23 @@ def test_rows_that_come_between_two_attempts_are_published_wherever_they_stand_i
     outbox.backfill()
     assert set(ids(outbox.broker.durable)) == rows_written(outbox).keys()
     assert outbox.watcher.backfills[-1] == (12, 20)
+
+
+@any_way
+@pytest.mark.usefixtures("batches_of_10")
+def test_what_an_attempt_reached_still_counts_when_the_next_one_did_not_get_so_far(outbox: Outbox) -> None:
+    outbox.write(*range(30))
+    outbox.broker.break_after(25, Killed)
+    with pytest.raises(Killed):
+        outbox.backfill()
+    outbox.write(*("early" for _ in range(12)))
+    outbox.database.execute("UPDATE outbox SET created_at = '2020-01-01' WHERE payload = '\"early\"'")
+    outbox.broker.break_after(13, Killed)
+    with pytest.raises(Killed):
+        outbox.backfill()
+    outbox.backfill()
+    assert outbox.watcher.backfills == [(30, 0), (22, 20), (12, 30)]
+    assert set(ids(outbox.broker.durable)) == rows_written(outbox).keys()
 
 
 @any_way
@@ -398,3 +418,19 @@ def test_a_broker_that_is_away_in_the_middle_is_met_with_a_new_attempt(outbox: O
     assert outbox.backfill()
     assert len(outbox.watcher.retries) == 1
     assert set(ids(without_sentinels(outbox.broker.durable))) == rows_written(outbox).keys()
+
+
+@any_way
+def test_a_slot_that_survives_a_failover_is_made_so_by_a_backfill_too(postgres18: PostgresServer, way: str) -> None:
+    if postgres18.major < 17:
+        pytest.skip("slots are synchronised to standbys since PostgreSQL 17")
+    fresh = postgres18.create_database()
+    try:
+        outbox = Outbox(fresh, way, source={"failover": True})
+        assert outbox.backfill()
+        outbox.write(1)
+        assert outbox.slot("failover")
+        with outbox.relay() as relay:
+            assert outbox.values(relay) == [b"1"]
+    finally:
+        fresh.drop()
