@@ -71,6 +71,8 @@ def _told(plan: compose.Recovery) -> str:
     lines += [("published", each) for each in plan.published]
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
     lines.append(("to publish", f"{plan.rows} rows{span}"))
-    lines.append(("repeats", f"at most {plan.repeats} of them may have been published before; they keep their ids"))
+    repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
+    lines.append(("repeats", repeats if plan.repeats else "none of them can have been published before"))
     lines += [("removed", each) for each in plan.removed.lines]
+    lines += [("beyond", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)

@@ -15,7 +15,7 @@ from walrelay.model import OutboxRecord
 from walrelay.publish import Recall, Recalled, load
 from walrelay.route import TopicTemplate
 from walrelay.source import recovery
-from walrelay.source.backfill_progress import Progress, Scope, unfinished
+from walrelay.source.backfill_progress import Progress, Scope, refusal, unfinished
 from walrelay.source.catalog import Catalog
 from walrelay.source.history import History, history
 from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
@@ -48,6 +48,7 @@ class Recovery(NamedTuple):
     oldest: str
     newest: str
     removed: Removed
+    beyond: str  # what no table has; empty: nothing
 
 
 def kept_positions(settings: Settings) -> list[KeptPosition]:
@@ -72,7 +73,7 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
             scope, told = _scope(catalog, settings, wish, lost, server, kept)
         _refuse_time(view, table, scope)
         recalled = _recalled(settings, view, table, scope, wish.recall + (begun.published if begun else 0))
-        known = _of_this_history(recalled, table, server, lost)
+        known = of_this_history(recalled, table, server, lost)
         if len(known) < len(recalled.messages):  # some are not taken into account
             recalled = recalled._replace(complete_since_ms=None)
         told += _found_in_topics(recalled, known)
@@ -80,15 +81,18 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
         rows = OutboxRows(view, table, Selection(scope.floor, scope.since, known, reached))
         ((count, repeats, oldest, newest),) = rows.ask(_summary(table, recalled))
         gone = removed(view, table, Published(scope.floor, known))
-        return Recovery(scope, known, lost.what, told, count, repeats, oldest or "", newest or "", gone)
+        times = (oldest or "", newest or "")
+        return Recovery(scope, known, lost.what, told, count, repeats, *times, gone, _beyond(settings))
+
+
+def _beyond(settings: Settings) -> str:
+    prefix = settings.outbox.messages.prefix
+    return f"logical messages with the prefix {prefix!r} are in no table: any emitted since are lost" if prefix else ""
 
 
 def _begun(progress: Progress) -> Scope:
     if progress.scope.command != "recover":
-        raise Fatal(
-            f"`walrelay {progress.scope.command}` did not get to its end",
-            hint=f"Run `walrelay {progress.scope.command}` again: it goes on where it stopped.",
-        )
+        raise refusal(progress)
     return progress.scope
 
 
@@ -98,11 +102,11 @@ def _scope(
     places = kept_positions(settings) if kept is None else kept
     floors, told = recovery.floors(catalog, settings.source.slot, lost, places, server)
     if wish.everything:
-        return Scope("recover"), [*told, "nothing is taken for published (--all)"]
+        return Scope("recover"), [*told, "nothing is taken for published but what the topics have (--all)"]
     if floors:
         told.insert(0, floors[0].why)
     if wish.since is not None:
-        told.insert(0, f"what was committed before {wish.since} (--since)")
+        told.insert(0, f"everything committed or written before {wish.since} (--since)")
     elif not floors:
         raise Fatal(
             f"{lost.what}, and nothing says how far it had got",
@@ -147,7 +151,7 @@ def _topics(settings: Settings, view: View, table: OutboxTable, selection: Selec
             continue  # it will stop the backfill, which names the row
 
 
-def _of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
+def of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
     """The ids of the messages, less those whose number another event may have been given since.
 
     A promoted standby that lacked the last numbers gives them out once more. Nobody makes the same uuid twice.
@@ -155,23 +159,27 @@ def _of_this_history(recalled: Recalled, table: OutboxTable, server: History, lo
     branch = server.branch
     if branch is None or table.types.get(table.id) == _UUID or (lost.created_lsn or ZERO) > branch:
         return [identity for identity, _ in recalled.messages if _is_text(identity)]
-    return [identity for identity, position in recalled.messages if _is_text(identity) and _lsn(position) < branch]
+    return [
+        identity
+        for identity, position in recalled.messages
+        if _is_text(identity) and (lsn := _lsn(position)) is not None and lsn < branch
+    ]
 
 
 def _is_text(identity: str) -> bool:
     return identity.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in identity)
 
 
-def _lsn(position: str) -> LSN:
+def _lsn(position: str) -> LSN | None:
     try:
         return LSN.parse(position.partition(":")[0])
     except ValueError:
-        return LSN(2**64 - 1)
+        return None
 
 
 def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
     if recalled.messages:
-        newest = max((position for _, position in recalled.messages), key=_lsn)
+        newest = max(_lsn(position) or ZERO for _, position in recalled.messages)
         yield f"{len(known)} events whose messages were read back from the ends of the topics, up to {newest}"
 
 

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Sequence
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
 from walrelay.source.outbox_rows import Reached
+
+_LOCK_PATIENCE = 2.0  # seconds, for a connection of this process that just broke
 
 
 class Scope(NamedTuple):
@@ -40,7 +43,11 @@ class Journal:
     def lock(self) -> None:
         """For as long as this connection lives: of two at once the second would drop the slot of the first."""
         query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-        if not self._catalog.value(query, f"walrelay backfill of {self._slot}"):
+        deadline = monotonic() + _LOCK_PATIENCE
+        while not self._catalog.value(query, f"walrelay backfill of {self._slot}"):
+            if monotonic() < deadline:
+                sleep(0.05)
+                continue
             raise Fatal(
                 f"another process is publishing the rows of slot {self._slot!r} from the table",
                 hint="Wait for it, or end it; then run the command again: it goes on where that one stopped.",
@@ -91,14 +98,14 @@ class Journal:
         self._insist(changed)
 
     def finish(self) -> None:
-        """Everything is durable: from now on the slot may be read. Fatal or Retryable if it was lost meanwhile."""
+        """Everything is durable: from now on the slot may be read. Fatal if it was lost meanwhile."""
         slot = self._catalog.slot(self._slot)
         if slot is None or slot.wal_status == "lost" or slot.confirmed_flush_lsn != self._point:
             raise Fatal(
                 f"slot {self._slot!r} was dropped, moved or lost while rows were published from the table",
-                hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and"
-                " repeats nothing. If max_slot_wal_keep_size or idle_replication_slot_timeout took the slot, raise it"
-                " before.",
+                hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and of"
+                " the rest the last batch again at most. If max_slot_wal_keep_size or idle_replication_slot_timeout"
+                " took the slot, raise it before.",
             )
         changed = self._catalog.run(
             "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s"
@@ -111,7 +118,10 @@ class Journal:
 
     def _insist(self, changed: int) -> None:
         if changed != 1:
-            raise Retryable(f"the entry of slot {self._slot!r} in walrelay.slots was changed by somebody else")
+            raise Fatal(
+                f"the entry of slot {self._slot!r} in walrelay.slots was changed while rows were published",
+                hint="Somebody ran `walrelay drop`, or wrote there. What the table holds has not all been published.",
+            )
 
 
 def unfinished(catalog: Catalog, slot: str) -> Progress | None:
@@ -128,16 +138,27 @@ def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
 
     A role that may not read walrelay.slots is not told of any.
     """
+    if (progress := _unfinished_if_visible(catalog, slot)) is not None:
+        raise refusal(progress)
+
+
+def refusal(progress: Progress) -> Fatal:
+    """Why nothing else may be done with the slot."""
+    command = f"walrelay {progress.scope.command}"
+    return Fatal(
+        f"`{command}` did not get to its end: {progress.published} rows were published, others not, and those of the"
+        " stream come behind them",
+        hint=f"Run `{command}` again: it goes on where it stopped.",
+    )
+
+
+def _unfinished_if_visible(catalog: Catalog, slot: str) -> Progress | None:
+    """As `unfinished`, for a role that may not be allowed to look."""
     may = catalog.value(
         "SELECT coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
         " FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'walrelay' AND relname = 'slots'"
     )
-    if may and (progress := unfinished(catalog, slot)) is not None:
-        raise Fatal(
-            f"`walrelay {progress.scope.command}` did not get to its end: {progress.published} rows were published,"
-            " others not, and those of the stream come behind them",
-            hint=f"Run `walrelay {progress.scope.command}` again: it goes on where it stopped.",
-        )
+    return unfinished(catalog, slot) if may else None
 
 
 def _written(progress: Progress) -> str:
@@ -147,7 +168,8 @@ def _written(progress: Progress) -> str:
             "published": progress.published,
             "order": progress.order,
             "reached": [reached._asdict() for reached in progress.reached],
-        }
+        },
+        ensure_ascii=False,  # an escape would have to be in the database's encoding, which SQL_ASCII never is
     )
 
 

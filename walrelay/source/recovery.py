@@ -69,7 +69,8 @@ def floors(
         if fault := history.fault(position) or ("it does not say which transactions" if not position.xmin else ""):
             remarks.append(f"{name} is of no use: {fault}")
         else:
-            found.append(Floor(position.xmin, f"{name}: transactions before {position.xmin} had ended by then"))
+            why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
+            found.append(Floor(position.xmin, why))
     found += _of_the_slot(catalog, lost, history)
     found += _of_its_beginning(catalog, slot)
     return sorted(found, key=lambda floor: -floor.xmin), remarks
@@ -86,14 +87,14 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
         kept.name,
     )
     if xmin:
-        why = f"the lost slot's position {kept.confirmed_flush_lsn}: transactions before {xmin} had ended by then"
-        yield Floor(int(xmin), why)
+        where = f"the lost slot's position {kept.confirmed_flush_lsn}"
+        yield Floor(int(xmin), f"everything up to {where} (transactions before {xmin} had ended by then)")
 
 
 def _of_its_beginning(catalog: Catalog, slot: str) -> Iterator[Floor]:
     xmin = _known(catalog, slot, "created_xmin")
     if xmin:
-        yield Floor(int(xmin), f"the time when the slot was made: transactions before {xmin} were not for it")
+        yield Floor(int(xmin), f"nothing is for this slot from before it was made (transactions before {xmin})")
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:

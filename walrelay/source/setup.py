@@ -11,7 +11,7 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
-from walrelay.source.backfill_progress import refuse_unfinished_backfill, unfinished
+from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.ddl import script
 from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
@@ -49,7 +49,10 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
 def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
     slot = catalog.slot(wanted.slot)
-    if unfinished(catalog, wanted.slot) is None:
+    if (progress := unfinished(catalog, wanted.slot)) is not None:
+        if progress.scope.command != Scope().command:
+            raise refusal(progress)
+    else:
         _refuse_loss(catalog, wanted, slot)
         if slot is not None:
             raise Fatal(

@@ -18,6 +18,7 @@ from walrelay.sinks.kafka.settings import KafkaSettings
 _PATIENCE = 15.0  # seconds without anything new
 _REQUEST = 5.0
 _AT_ONCE = 1000  # messages
+_MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
 _NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 _NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
@@ -66,7 +67,9 @@ class _Reading:
         self._messages: list[tuple[str, str]] = []
         self._oldest: dict[tuple[str, int], int] = {}  # timestamps of partitions that were not read from the beginning
         self._unread: set[tuple[str, int]] = set()
-        self._assignment = [start for topic in topics for start in self._starts(topic, count)]
+        partitions = [partition for topic in topics for partition in self._partitions(topic)]
+        share = min(count, _MOST // max(1, len(partitions)) or 1)
+        self._assignment = [start for partition in partitions for start in self._start(partition, share)]
 
     def read(self) -> Recalled:
         if self._assignment:
@@ -81,22 +84,24 @@ class _Reading:
         unknown = self._oldest.keys() - {where for where, oldest in self._oldest.items() if oldest >= 0}
         return Recalled(self._messages, None if unknown else max(self._oldest.values(), default=0))
 
-    def _starts(self, topic: str, count: int) -> list[TopicPartition]:
+    def _partitions(self, topic: str) -> list[TopicPartition]:
         told = self._consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
-        if told.error is not None:
-            if told.error.code() in _NOT_THERE:
-                return []
-            raise KafkaException(told.error)
-        starts = []
-        for number in told.partitions:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_REQUEST)
-            start = max(low, high - count)
-            if start > 0:
-                self._oldest[topic, number] = -1
-            if start < high:
-                self._unread.add((topic, number))
-                starts.append(TopicPartition(topic, number, start))
-        return starts
+        if told.error is None:
+            return [TopicPartition(topic, number) for number in told.partitions]
+        if told.error.code() in _NOT_THERE:
+            return []
+        raise KafkaException(told.error)
+
+    def _start(self, partition: TopicPartition, count: int) -> list[TopicPartition]:
+        """Where to begin, if the partition has anything."""
+        low, high = self._consumer.get_watermark_offsets(partition, timeout=_REQUEST)
+        start, where = max(low, high - count), (partition.topic, partition.partition)
+        if start > 0:
+            self._oldest[where] = -1
+        if start >= high:
+            return []
+        self._unread.add(where)
+        return [TopicPartition(*where, start)]
 
     def _take(self, message: Consumed) -> None:
         where = (message.topic() or "", message.partition() or 0)
