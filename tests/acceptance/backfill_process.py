@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 from tests.acceptance.deployment import Deployment
@@ -25,6 +26,9 @@ class BackfillProcess:
             start_new_session=True,
         )
         reaper.watch_process(self.pid, signal.SIGKILL)
+        self._said: list[str] = []
+        self._listener = threading.Thread(target=self._listen, name=f"output of {self.pid}", daemon=True)
+        self._listener.start()
 
     @property
     def pid(self) -> int:
@@ -52,28 +56,37 @@ class BackfillProcess:
 
     def kill_after(self, rows: int) -> None:
         """SIGKILL when so many more rows are known to be published."""
-        self._publishes(rows)
+        self.reaches(rows)
         self._child.kill()
         self.wait()
 
     def terminate_after(self, rows: int) -> None:
         """SIGTERM when so many more rows are known to be published."""
-        self._publishes(rows)
+        self.reaches(rows)
         self._child.terminate()
 
-    def _publishes(self, rows: int) -> None:
+    def reaches(self, rows: int) -> None:
+        """Waits until so many more rows are known to be published."""
         enough = self.published() + rows
         wait_until(lambda: not self.running or self.published() >= enough, 30, f"{enough} rows to be published")
         assert self.running, self.output()
 
+    def waits_for(self, text: str, timeout: float = 30) -> None:
+        """Waits until it says so."""
+        wait_until(lambda: text in self.output(), timeout, f"{text!r} to be said")
+
     def wait(self, timeout: float = 60) -> int:
         """The exit status."""
-        self._output = self._child.communicate(timeout=timeout)[0]
+        status = self._child.wait(timeout)
         reaper.forget_process(self.pid)
-        return self._child.returncode
+        self._listener.join(5)
+        return status
 
     def output(self) -> str:
-        """All it said, once it has ended."""
-        if not hasattr(self, "_output"):
-            self.wait()
-        return self._output
+        """All it said so far."""
+        return "".join(self._said)
+
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._said.append(line)

@@ -7,10 +7,11 @@ import pytest
 
 from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.checking import assert_delivered
-from tests.acceptance.conftest import Measured
+from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.writing import Writers
-from tests.servers.topics import Kafka
+from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
 from walrelay.source.outbox_rows import BATCH_ROWS
 
@@ -81,9 +82,7 @@ def test_a_large_table_is_backfilled_in_bounded_memory(
     assert len(set(table.delivered_ids())) == rows
 
 
-def test_the_order_of_each_key_is_that_of_its_commits_from_the_table_to_the_stream(
-    table: Deployment, kafka: Kafka
-) -> None:
+def test_the_order_of_each_key_is_that_of_its_commits_from_the_table_to_the_stream(table: Deployment) -> None:
     """The writers lock a key's row before they take the time, so created_at follows the commits of a key."""
     with Writers(table.database, seed=3) as writers:
         writers.wait_for_more(300)
@@ -114,3 +113,18 @@ def test_a_row_that_the_broker_refuses_ends_the_backfill_and_is_named(table: Dep
     table.database.execute("UPDATE outbox SET topic = NULL")
     table.command(*COMMAND)
     assert set(table.delivered_ids()) >= {unwelcome}
+
+
+def test_a_broker_that_is_away_is_waited_for_and_the_backfill_says_so(
+    deploy: Deploy, database: Database, broker: KafkaServer
+) -> None:
+    deployment = deploy(database, broker, broker.create_topic())
+    deployment.command("drop", "--yes")
+    deployment.write_rows(20_000)
+    process = BackfillProcess(deployment, *COMMAND)
+    process.reaches(BATCH_ROWS)
+    broker.stop()
+    process.waits_for("the broker took nothing")
+    broker.start()
+    assert process.wait() == 0, process.output()
+    assert len(set(deployment.delivered_ids())) == 20_000
