@@ -1,6 +1,7 @@
 -- What walrelay keeps for itself. slots: one row for each slot it made, so that a slot that was lost is never taken for
--- one that was never made; written by `walrelay init` and `walrelay drop` only. positions: where a relay with
--- `position.keep: table` got to; one row for each of them, updated by the relay.
+-- one that was never made, and a backfill that did not get to its end is never taken for one that did; written by
+-- `walrelay init`, `walrelay recover` and `walrelay drop` only. positions: where a relay with `position.keep: table`
+-- got to; one row for each of them, updated by the relay.
 CREATE SCHEMA IF NOT EXISTS walrelay;
 
 CREATE TABLE IF NOT EXISTS walrelay.slots (
@@ -22,9 +23,13 @@ CREATE TABLE IF NOT EXISTS walrelay.positions (
     kept_at           timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 10);
 
--- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication and
--- came back, is noticed also where no relay ran meanwhile.
 ALTER TABLE walrelay.slots
-    ADD COLUMN IF NOT EXISTS table_oid bigint,
-    ADD COLUMN IF NOT EXISTS entry_oid bigint,
-    ADD COLUMN IF NOT EXISTS publication_stamp text;
+    -- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication
+    -- and came back, is noticed also where no relay ran meanwhile.
+    ADD COLUMN IF NOT EXISTS table_oid         bigint,
+    ADD COLUMN IF NOT EXISTS entry_oid         bigint,
+    ADD COLUMN IF NOT EXISTS publication_stamp text,
+    -- Every transaction with an xid8 below it had ended before the slot was made: its rows are not this slot's.
+    ADD COLUMN IF NOT EXISTS created_xmin      bigint,
+    -- While a backfill is unfinished: what it publishes, and how far it got.
+    ADD COLUMN IF NOT EXISTS backfill          jsonb;

@@ -39,6 +39,12 @@ class Observer:
     def retrying(self, cause: str, attempt: int, pause: float) -> None:
         """The run ended in something retryable; the next one begins in `pause` seconds."""
 
+    def backfilling(self, rows: int, already: int) -> None:
+        """`rows` of the table are to be published; `already` were before, by a backfill that was interrupted."""
+
+    def backfilled(self, rows: int) -> None:
+        """So many more rows of the table are durable."""
+
     def stopping(self, unsettled: int) -> None:
         """A stop was asked for; `unsettled` messages are still to be settled."""
 

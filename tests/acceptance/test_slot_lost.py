@@ -10,7 +10,7 @@ from tests.acceptance.relay_process import WALRELAY, RelayProcess
 from tests.conftest import PostgresMaker
 from tests.servers.topics import Kafka
 
-HOW_TO_GO_ON = "`walrelay drop` and `walrelay init`"
+HOW_TO_GO_ON = "`walrelay recover`"
 
 
 def assert_fatal(relay: RelayProcess, error: str) -> None:

@@ -11,6 +11,7 @@ from walrelay.cli.demo import demo
 from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
+from walrelay.cli.recover import recover
 from walrelay.cli.run import run
 from walrelay.cli.status import status
 from walrelay.cli.tail import tail
@@ -47,5 +48,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, recover, drop, config, demo, bench):
     main.add_command(command)

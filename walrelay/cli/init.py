@@ -1,13 +1,18 @@
 """`walrelay init`: makes table, function, publication and slot, as far as they are not there."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from walrelay import compose
 from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.cli.progress import progress_bar
+from walrelay.cli.signals import signalled
+from walrelay.config import Settings, load
+from walrelay.errors import Retryable
 from walrelay.source import setup
+from walrelay.source.backfill_progress import Scope
 from walrelay.source.catalog import Catalog
 
 
@@ -15,23 +20,59 @@ from walrelay.source.catalog import Catalog
 @config_option
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
-def init(config_path: Path, dry_run: bool, timeout: float) -> None:
+@click.option("--backfill", is_flag=True, help="Publish the rows that are in the table already; then stream.")
+@click.pass_context
+def init(ctx: click.Context, config_path: Path, dry_run: bool, timeout: float, backfill: bool) -> None:
     """Make what the relay needs in the database: outbox table, walrelay.emit, publication, slot.
 
-    Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew.
+    Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew. A backfill that
+    was interrupted goes on where it stopped.
 
     \b
     Example:
       walrelay init --dry-run
       walrelay init -c walrelay.yaml
+      walrelay init --backfill
     """
     settings = load(config_path)
     wanted = compose.wanted(settings)
     with Catalog(compose.dsn(settings)) as catalog:
-        steps = setup.plan(catalog, wanted)
+        steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wanted)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
             return
-        for step, outcome in setup.apply(catalog, wanted, steps, patience=timeout):
-            click.echo(f"{outcome:8}  {step.what}" if ":" not in outcome else f"{step.what} {outcome}")
+        made = make(catalog, wanted, steps[:-1] if backfill else steps, timeout)
+        if f"slot {wanted.slot}" in made:
+            _begin(settings, catalog)
+    if backfill and not publish(settings, timeout, Scope()):
+        click.echo("stopped: run `walrelay init --backfill` again, it goes on here", err=True)
+        ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")
+
+
+def make(catalog: Catalog, wanted: setup.Wanted, steps: Sequence[setup.Step], timeout: float) -> list[str]:
+    """Makes what is missing and says so; returns what was made."""
+    made = []
+    for step, outcome in setup.apply(catalog, wanted, list(steps), patience=timeout):
+        click.echo(f"{outcome:8}  {step.what}" if ":" not in outcome else f"{step.what} {outcome}")
+        made += [step.what] if outcome == "created" else []
+    return made
+
+
+def _begin(settings: Settings, catalog: Catalog) -> None:
+    """A position of an earlier slot is not one of this. A broker that is away is no reason to fail."""
+    try:
+        compose.begin_at(settings, catalog)
+    except Retryable as error:
+        click.secho(
+            f"warning: {error}; if the relay had a slot before, start it with --from-slot", fg="yellow", err=True
+        )
+
+
+def publish(settings: Settings, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
+    """Makes the slot and publishes the rows of the scope, with a bar; whether that got to its end."""
+    with progress_bar() as observer:
+        done = compose.backfill_until(signalled(), settings, scope, observer, patience=timeout, known=known)
+    click.echo(f"{'created' if done else 'not ready':8}  slot {settings.source.slot}")
+    click.echo(f"published {observer.rows} rows from the table")
+    return done

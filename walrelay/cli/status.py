@@ -42,6 +42,8 @@ def _lines(found: Status) -> str:
         lines.insert(2, ("instances", _instances(found)))
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
+    if found.wal_status == "lost":
+        lines.append(("lost", "it cannot be read any more: `walrelay recover --dry-run` says what can be done"))
     if found.held_by:
         lines.append(("held by", found.held_by))
     if found.waits_for:

@@ -1,17 +1,26 @@
 """Settings to a relay: the only package that names concrete classes."""
 
+from walrelay.compose.backfill import backfill_until
 from walrelay.compose.commands import expected, lines, remarks, topics, wanted
+from walrelay.compose.positions import begin_at, kept_positions
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
+from walrelay.compose.recovery import Recovery, Wish, recovery_plan
 from walrelay.compose.runs import Runs, relay_until
 
 __all__ = [
+    "Recovery",
     "Runs",
+    "Wish",
+    "backfill_until",
+    "begin_at",
     "binary_suits",
     "dsn",
     "expected",
+    "kept_positions",
     "lines",
     "plugin_options",
     "publication",
+    "recovery_plan",
     "relay_until",
     "remarks",
     "table",

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from contextlib import closing
 from math import inf
-from pathlib import Path
 from threading import Event
 from time import monotonic
 
+from walrelay.compose.positions import positions
 from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publication, reading
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
@@ -16,11 +16,11 @@ from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import Limits, Relay
 from walrelay.route import Resumed, Router, Routing
+from walrelay.source.backfill_progress import refuse_unfinished_backfill
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
 from walrelay.source.keeping import Keeper
 from walrelay.source.leadership import lead, lead_at_once
-from walrelay.source.positions import FilePositions, TablePositions
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.start import Start
 from walrelay.source.stream import Stream, Timing
@@ -102,6 +102,7 @@ class Runs:
         return lead(stream.connection, slot, stop, lambda: self._observer.standing_by(slot))
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        refuse_unfinished_backfill(catalog, self._settings.source.slot)
         binary = binary_suits(self._settings, catalog)
         reads = reading(self._settings, binary=binary)
         source = SlotSource(reads, stream, catalog, self._observer.noticed, self.bookmark)
@@ -130,19 +131,19 @@ class Runs:
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
-        keeper = self._keeper(self._positions(catalog, source.system), catalog)
+        keeper = self._keeper(positions(self._settings, catalog, source.system), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, positions = self._open_sink(source.system, catalog, stop)
-        own = positions.last() if positions else self.bookmark
+        sink, kept = self._open_sink(source.system, catalog, stop)
+        own = kept.last() if kept else self.bookmark
         start = source.where(None if self._from_slot else own)
         self._from_slot = False
         if start.notice:
             self._observer.noticed(start.notice)
-        source.begin(start.lsn, self._keeper(positions, catalog))
+        source.begin(start.lsn, self._keeper(kept, catalog))
         limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
         return Relay(source, decodes, self._routing(start), sink, self._observer, limits)
 
@@ -151,7 +152,7 @@ class Runs:
         settings, slot = self._settings, self._settings.source.slot
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            return self._sink, self._positions(catalog, system)
+            return self._sink, positions(settings, catalog, system)
         sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, system, slot)
         self._sink = sink
         self._fence(sink, stop)
@@ -163,19 +164,8 @@ class Runs:
             if stop() or monotonic() > begun + _FENCING:
                 raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
 
-    def _positions(self, catalog: Catalog, system: System) -> Positions | None:
-        position, sink, slot = self._settings.position, self._settings.sink, self._settings.source.slot
-        match position.keep:
-            case "file":
-                return FilePositions(Path(position.path), slot)
-            case "table":
-                return TablePositions(catalog, slot)
-            case "topic":
-                return load_exactly_once(sink.kind).open_positions(sink.settings, system, slot)
-        return None
-
-    def _keeper(self, positions: Positions | None, catalog: Catalog) -> Keeper | None:
-        return Keeper(positions, catalog, self._settings.source.confirm_interval) if positions else None
+    def _keeper(self, kept: Positions | None, catalog: Catalog) -> Keeper | None:
+        return Keeper(kept, catalog, self._settings.source.confirm_interval) if kept else None
 
     def _routing(self, start: Start) -> Routing:
         router = Router(self._settings.route.topic)

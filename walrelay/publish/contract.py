@@ -1,7 +1,7 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Position, Receipt, Refusal, System
@@ -111,4 +111,26 @@ class ExactlyOncePlugin(SinkPlugin, Protocol):
 
     def open_exactly_once(self, settings: Any, system: System, slot: str) -> ExactlyOnceSink:
         """As `open`; `system` and `slot` say whose messages these are."""
+        ...
+
+
+class Recalled(NamedTuple):
+    """What was found at the ends of topics: (id, position) of messages that are there for consumers to see.
+
+    Of those with a timestamp from `complete_since_ms` on (Unix time in milliseconds) none is left out; 0: of none at
+    all, ever; None: nothing can be said.
+    """
+
+    messages: Sequence[tuple[str, str]]
+    complete_since_ms: int | None
+
+
+@runtime_checkable
+class Recall(Protocol):
+    """What a SinkPlugin may be able to do besides: look up which events the broker has."""
+
+    def newest(self, settings: Any, topics: Sequence[str], count: int) -> Recalled:
+        """The newest `count` messages of each partition, or whatever the topics have instead; a topic that does not
+        exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
+        """
         ...

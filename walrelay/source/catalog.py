@@ -7,6 +7,7 @@ import psycopg
 
 from walrelay.errors import Disconnected, Fatal, Retryable
 from walrelay.lsn import LSN
+from walrelay.model import System
 from walrelay.source import connect
 from walrelay.source.failures import first_line
 
@@ -109,8 +110,15 @@ class Catalog:
 
     def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All rows of a query; `%s` stands for a parameter."""
+        return self._execute(query, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> int:
+        """How many rows the statement changed."""
+        return self._execute(statement, parameters).rowcount
+
+    def _execute(self, query: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[tuple[Any, ...]]:
         try:
-            return self.connection.execute(query.encode(), parameters or None).fetchall()
+            return self.connection.execute(query.encode(), parameters or None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
         except psycopg.errors.InsufficientPrivilege as cause:
@@ -143,6 +151,13 @@ class Catalog:
     def current_lsn(self) -> LSN:
         """Where the WAL ends now, as a lower bound for what is written after this call."""
         return LSN.parse(self.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+    def system(self) -> System:
+        """Which history of WAL the server writes now; pg_control_checkpoint would know of a promotion only later."""
+        ((identifier, segment),) = self.rows(
+            "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_lsn()) FROM pg_control_system()"
+        )
+        return System(identifier, int(segment[:8], 16))
 
     def horizon(self) -> tuple[int, LSN]:
         """An xid8 and an LSN: every transaction below the one had ended before the server got to the other.

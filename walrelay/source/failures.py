@@ -64,8 +64,8 @@ def slot_missing(slot: str) -> Fatal:
         f"replication slot {slot!r} does not exist",
         hint="If walrelay never ran here: `walrelay init`. If it did, the slot was dropped, or lost in a failover to a"
         " server that did not have it, and events committed since the last confirmed position have not been"
-        " published: find out which (they are still in the outbox table) before making a new slot with"
-        " `walrelay drop` and `walrelay init`.",
+        " published. They are still in the outbox table: `walrelay recover` says which, publishes them and makes the"
+        " slot anew (`--dry-run` changes nothing).",
     )
 
 
@@ -75,8 +75,8 @@ def slot_lost(slot: str, why: str) -> Fatal:
         f"replication slot {slot!r} cannot be read any more: {why}",
         hint="The server removed WAL that the slot still needed (max_slot_wal_keep_size,"
         " idle_replication_slot_timeout or a conflict), so events committed since its confirmed position can no longer"
-        " be streamed. They are still in the outbox table: publish or note them, then make a new slot with"
-        " `walrelay drop` and `walrelay init`. Raise max_slot_wal_keep_size so that it does not happen again.",
+        " be streamed. They are still in the outbox table: `walrelay recover` says which, publishes them and makes the"
+        " slot anew (`--dry-run` changes nothing). Raise max_slot_wal_keep_size so that it does not happen again.",
     )
 
 

@@ -35,7 +35,7 @@ def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
 
     A standby that was promoted is the same system on a later timeline, and has no slot that was not synchronised.
     """
-    here, record, error = _here(catalog), made(catalog, slot), slot_missing(slot)
+    here, record, error = catalog.system(), made(catalog, slot), slot_missing(slot)
     told = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
     if record is not None:
         told.append(str(record))
@@ -44,11 +44,3 @@ def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
     elif (known := last.identifier if last else record and record.system_identifier) not in (None, here.identifier):
         told.append(f"it was one of system {known}: this is another cluster")
     return Fatal("; ".join(told), hint=error.hint)
-
-
-def _here(catalog: Catalog) -> System:
-    """Which history of WAL the server writes now; pg_control_checkpoint would know of a promotion only later."""
-    identifier, segment = catalog.rows(
-        "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_lsn()) FROM pg_control_system()"
-    )[0]
-    return System(identifier, int(segment[:8], 16))

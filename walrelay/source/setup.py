@@ -11,11 +11,12 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
+from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
 from walrelay.source.ddl import script
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
-from walrelay.wire.commands import identifier, literal
+from walrelay.wire.commands import create_slot, identifier, literal
 
 
 class Wanted(NamedTuple):
@@ -41,7 +42,32 @@ class Step(NamedTuple):
 def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """The steps in order, each with whether it is done already. Fatal where a step would hide a loss."""
     slot = catalog.slot(wanted.slot)
+    refuse_unfinished_backfill(catalog, wanted.slot)
     _refuse_loss(catalog, wanted, slot)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+
+
+def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
+    slot = catalog.slot(wanted.slot)
+    if (progress := unfinished(catalog, wanted.slot)) is not None:
+        if progress.scope.command != Scope().command:
+            raise refusal(progress)
+    else:
+        _refuse_loss(catalog, wanted, slot)
+        if slot is not None:
+            raise Fatal(
+                f"slot {wanted.slot!r} is there already: what it streams would be published from the table as well",
+                hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
+                " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
+                " are missing since the slot was lost or made anew: `walrelay recover`.",
+            )
+    _refuse_old_server(catalog, wanted)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", False, _by_replication(wanted))]
+
+
+def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Everything but the slot."""
     steps = [
         Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
@@ -49,7 +75,7 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     ]
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
-    return [*steps, Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+    return steps
 
 
 def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
@@ -57,6 +83,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
     """
     connect.limit(catalog.connection, patience)
+    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8")
     for step in steps:
         if step.present:
             yield step, "present"
@@ -65,7 +92,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             catalog.connection.execute(step.sql.encode())
             yield step, "created"
         except psycopg.errors.QueryCanceled as cause:
-            raise _blocked(catalog, step, patience) from cause
+            raise blocked(catalog, step.what, patience) from cause
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
         except psycopg.Error as cause:
@@ -74,18 +101,14 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             yield step, f"left out: {first_line(cause)}"
     now = catalog.published(wanted.publication or "", wanted.table)
     before = catalog.noted(wanted.slot) if wanted.publication is not None else None
-    _remember(catalog, wanted, now.seen)
+    _remember(catalog, wanted, now.seen, xmin)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
 
 
 def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple[str, str]]:
     """Removes the slot and the publication, never the table; tells what came of each."""
-    found = catalog.slot(slot)
-    if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
-    if found is not None:
-        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    found = drop_slot(catalog, slot)
     if catalog.value("SELECT to_regclass('walrelay.slots')") is not None:
         catalog.connection.execute("DELETE FROM walrelay.slots WHERE slot_name = %s", (slot,))
     yield f"slot {slot}", "dropped" if found else "was not there"
@@ -93,6 +116,16 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple
         there = catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
         catalog.connection.execute(f"DROP PUBLICATION IF EXISTS {identifier(publication)}".encode())
         yield f"publication {publication}", "dropped" if there else "was not there"
+
+
+def drop_slot(catalog: Catalog, slot: str) -> bool:
+    """Removes the slot; whether there was one. Fatal if somebody reads it."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    if found is not None:
+        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    return found is not None
 
 
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
@@ -110,10 +143,11 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
 
 
 def _schema_exists(catalog: Catalog) -> bool:
-    latest = (
-        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'publication_stamp'"
-    )
-    return catalog.value(latest) is not None
+    """With the columns and tables that it did not have at first."""
+    query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
+    columns = ["publication_stamp", "created_xmin", "backfill"]
+    complete = catalog.value(query, columns) == len(columns)
+    return complete and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
 
 
 def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
@@ -146,32 +180,43 @@ def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
 
 def _slot(catalog: Catalog, wanted: Wanted) -> str:
     arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
+    _refuse_old_server(catalog, wanted)
     if wanted.failover:
-        if catalog.server_version < 170000:
-            raise Fatal(
-                "source.failover needs PostgreSQL 17 or later",
-                hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
-            )
         arguments += ", failover => true"
     return f"SELECT pg_create_logical_replication_slot({arguments});\n"
 
 
-def _remember(catalog: Catalog, wanted: Wanted, seen: Seen) -> None:
+def _by_replication(wanted: Wanted) -> str:
+    """For people: a snapshot is exported on a replication connection only."""
+    made = create_slot(wanted.slot, wanted.plugin, failover=wanted.failover)
+    return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
+
+
+def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
+    if wanted.failover and catalog.server_version < 170000:
+        raise Fatal(
+            "source.failover needs PostgreSQL 17 or later",
+            hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
+        )
+
+
+def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int) -> None:
+    """`xmin`: of a snapshot from before the slot."""
     noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
     excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
     catalog.connection.execute(
         "INSERT INTO walrelay.slots AS s"
-        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp)"
+        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp, created_xmin)"
         " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s FROM pg_replication_slots WHERE slot_name = %s"
+        " %s, %s, %s, %s FROM pg_replication_slots WHERE slot_name = %s"
         f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
         " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
         f" IS DISTINCT FROM {excluded}".encode(),
-        (*seen, wanted.slot),
+        (*seen, xmin, wanted.slot),
     )
 
 
-def _blocked(catalog: Catalog, step: Step, patience: float) -> Fatal:
+def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
     """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
     writers = catalog.rows(
         "SELECT pid, coalesce(application_name, ''), state, round(extract(epoch FROM now() - xact_start))"
@@ -179,7 +224,7 @@ def _blocked(catalog: Catalog, step: Step, patience: float) -> Fatal:
     )
     listed = "; ".join(f"PID {pid} {name!r} {state}, open for {age} s" for pid, name, state, age in writers)
     return Fatal(
-        f"{step.what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
+        f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
         hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
         " running it again goes on where it stopped.",
     )

@@ -32,6 +32,15 @@ def create_temporary_slot(slot: str, plugin: str) -> str:
     return f"CREATE_REPLICATION_SLOT {identifier(slot)} TEMPORARY LOGICAL {identifier(plugin)} NOEXPORT_SNAPSHOT"
 
 
+def create_slot(slot: str, plugin: str, *, failover: bool) -> str:
+    """CREATE_REPLICATION_SLOT for a slot that stays, and exports a snapshot of its consistent point.
+
+    PostgreSQL 14 knows only the first form, which later ones still take; `failover` has only the second.
+    """
+    made = f"CREATE_REPLICATION_SLOT {identifier(slot)} LOGICAL {identifier(plugin)}"
+    return f"{made} (SNAPSHOT 'export', FAILOVER)" if failover else f"{made} EXPORT_SNAPSHOT"
+
+
 def pgoutput_options(publication: str, *, binary: bool) -> list[tuple[str, str]]:
     """pgoutput's options: version 1 sends committed transactions only, `messages` brings logical messages too."""
     options = [("proto_version", "1"), ("publication_names", identifier(publication)), ("messages", "true")]

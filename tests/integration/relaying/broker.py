@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
+from walrelay.publish import Recalled
 
 KIND = "recording"
 
@@ -117,6 +118,21 @@ class _Plugin:
 
     def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
         return []
+
+    def newest(self, settings: Any, topics: Sequence[str], count: int) -> Recalled:
+        """As if each topic had one partition."""
+        found, complete = list[tuple[str, str]](), 0
+        for topic in topics:
+            there = [message for message in settings.broker.durable if message.topic == topic]
+            if len(there) > count:
+                complete = max(complete, there[-count].timestamp_ms)
+            found += [_recalled(message) for message in there[-count:]]
+        return Recalled(found, complete)
+
+
+def _recalled(message: Message) -> tuple[str, str]:
+    headers = dict(message.headers)
+    return (headers["id"] or b"").decode(), (headers["position"] or b"").decode()
 
 
 plugin = _Plugin()

@@ -24,7 +24,10 @@ class OutboxMaker(Protocol):
 @pytest.fixture(autouse=True)
 def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the test's broker beside the sinks that are installed."""
-    monkeypatch.setattr("walrelay.compose.runs.load", lambda kind: broker.plugin if kind == broker.KIND else load(kind))
+    for module in ("runs", "backfill", "recovery"):
+        monkeypatch.setattr(
+            f"walrelay.compose.{module}.load", lambda kind: broker.plugin if kind == broker.KIND else load(kind)
+        )
 
 
 @pytest.fixture(scope="package")

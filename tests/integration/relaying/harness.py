@@ -1,7 +1,7 @@
 """An outbox that is read in one of the four ways, and the real relay of it in a thread."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 from typing import Any, Self
@@ -20,7 +20,9 @@ from walrelay.lsn import LSN
 from walrelay.model import Message
 from walrelay.observe import Observer
 from walrelay.source import setup
+from walrelay.source.backfill_progress import Scope
 from walrelay.source.catalog import Catalog
+from walrelay.source.recovery import KeptPosition
 
 PATIENCE = 20.0
 
@@ -36,6 +38,10 @@ class Watcher(Observer):
         self.notices: list[str] = []
         self.retries: list[str] = []
         self.stalls = 0
+        self.backfills: list[tuple[int, int]] = []
+
+    def backfilling(self, rows: int, already: int) -> None:
+        self.backfills.append((rows, already))
 
     def streaming(self, slot: str, start: LSN, plugin: str) -> None:
         self.starts.append(start)
@@ -70,6 +76,26 @@ class Outbox:
         with Catalog(compose.dsn(self.settings)) as catalog:
             steps = setup.plan(catalog, wanted)
             return {step.what: outcome for step, outcome in setup.apply(catalog, wanted, steps, patience=patience)}
+
+    def backfill(self, patience: float = 10.0, stop: Event | None = None) -> bool:
+        """`walrelay init --backfill`: whether it got to its end."""
+        wanted = compose.wanted(self.settings)
+        with Catalog(compose.dsn(self.settings)) as catalog:
+            steps = setup.plan_backfill(catalog, wanted)
+            list(setup.apply(catalog, wanted, steps[:-1], patience=patience))
+        scope = Scope()
+        return compose.backfill_until(stop or Event(), self.settings, scope, self.watcher, patience=patience)
+
+    def recover(self, kept: Sequence[KeptPosition] | None = None, **wish: Any) -> compose.Recovery:
+        """`walrelay recover --yes`: what it said before it began."""
+        plan = compose.recovery_plan(self.settings, compose.Wish(**wish), kept)
+        wanted = compose.wanted(self.settings)
+        with Catalog(compose.dsn(self.settings)) as catalog:
+            list(setup.apply(catalog, wanted, setup.surroundings(catalog, wanted), patience=10))
+        assert compose.backfill_until(
+            Event(), self.settings, plan.scope, self.watcher, patience=10, known=plan.known
+        ), "the recovery did not get to its end"
+        return plan
 
     def relay(self) -> "Relaying":
         """A relay that runs from entering the context until leaving it."""

@@ -1,12 +1,15 @@
 """Text and bytes whatever the database's encoding is, and whatever the environment says about sessions."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header, small
 from tests.integration.relaying.ways import PGOUTPUT, WAL2JSON, WAYS, need
 from tests.servers.database import Database, Postgres
+from walrelay.errors import Fatal
 
 
 @pytest.fixture
@@ -59,6 +62,33 @@ def test_bytes_that_are_no_text_pass_through_a_database_without_encoding(encoded
         (message,) = outbox.messages(relay)
     assert (header(message, "id"), message.key) == (b"\xe9", b"k\xff")
     assert message.value == b"caf\xe9 \xc3\xa9 \xed\xa0\x80"
+
+
+@pytest.mark.parametrize("way", ["text"])
+@pytest.mark.parametrize(
+    ("encoded", "written", "sent"),
+    [
+        ("SQL_ASCII", [r"abc", r"\xc3\xa9", r"\xff"], [b"abc", b"\xc3\xa9", b"\xff"]),
+        ("LATIN1", [r"abc", r"\xe9"], [b"abc", b"\xc3\xa9"]),
+    ],
+    indirect=["encoded"],
+)
+def test_a_backfill_goes_on_from_text_of_any_encoding(
+    encoded: Database, way: str, written: list[str], sent: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.source.outbox_rows.BATCH_ROWS", 1)
+    encoded.execute("CREATE TABLE t (id text, aggregate_id text, payload text)")
+    outbox = Outbox(encoded, way, **small())
+    for text in written:
+        encoded.execute(f"INSERT INTO t VALUES (E'{text}', 'k', 'p')")
+    for _ in written:
+        outbox.broker.break_after(1, Killed)
+        with suppress(Killed):
+            outbox.backfill()
+    assert {header(message, "id") for message in outbox.broker.durable} <= {*sent}
+    with suppress(Fatal):  # it is at its end already
+        outbox.backfill()
+    assert {header(message, "id") for message in outbox.broker.durable} == {*sent}
 
 
 def test_a_hostile_environment_changes_nothing(database: Database, way: str, monkeypatch: pytest.MonkeyPatch) -> None:

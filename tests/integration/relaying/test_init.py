@@ -45,7 +45,7 @@ def test_a_slot_that_is_gone_is_not_made_again(outbox: Outbox) -> None:
     outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
     with pytest.raises(Fatal, match="is gone") as caught:
         outbox.init()
-    assert "walrelay drop" in caught.value.hint
+    assert "walrelay recover" in caught.value.hint
     assert slot not in outbox.database.server.slots()
 
 

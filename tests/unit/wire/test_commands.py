@@ -4,6 +4,7 @@ import pytest
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.wire.commands import (
+    create_slot,
     create_temporary_slot,
     identifier,
     literal,
@@ -51,3 +52,9 @@ def test_pgoutput_is_asked_for_committed_transactions_only_and_for_logical_messa
     options = [("proto_version", "1"), ("publication_names", '"Out,box"'), ("messages", "true")]
     assert pgoutput_options("Out,box", binary=False) == options
     assert pgoutput_options("Out,box", binary=True) == [*options, ("binary", "true")]
+
+
+def test_a_slot_that_exports_its_snapshot_is_asked_for_in_words_that_the_server_knows() -> None:
+    made = 'CREATE_REPLICATION_SLOT "a""b" LOGICAL "pgoutput"'
+    assert create_slot('a"b', "pgoutput", failover=False) == f"{made} EXPORT_SNAPSHOT"
+    assert create_slot('a"b', "pgoutput", failover=True) == f"{made} (SNAPSHOT 'export', FAILOVER)"

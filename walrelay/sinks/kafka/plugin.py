@@ -5,12 +5,12 @@ from typing import Any
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding, System
-from walrelay.publish.contract import ExactlyOnceSink, PositionKeeper, Sink
+from walrelay.publish.contract import ExactlyOnceSink, PositionKeeper, Recalled, Sink
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 class KafkaPlugin:
-    """See `walrelay.publish.SinkPlugin`."""
+    """See `walrelay.publish.SinkPlugin` and `walrelay.publish.Recall`."""
 
     settings = KafkaSettings
 
@@ -47,6 +47,13 @@ class KafkaPlugin:
         except ImportError as cause:
             raise _not_installed(cause) from cause
         return examine(settings, topics)
+
+    def newest(self, settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
+        try:
+            from walrelay.sinks.kafka.recall import newest
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return newest(settings, topics, count)
 
 
 def _not_installed(cause: ImportError) -> Fatal:

@@ -1,0 +1,175 @@
+"""The slot is lost under load in each way there is; `walrelay recover` and then `walrelay run` lose nothing."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.backfill_process import BackfillProcess
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.standby import PhysicalStandby
+from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker
+from tests.servers import choose
+from tests.servers.choose import Machine
+from tests.servers.database import Database
+from tests.servers.postgres import PostgresServer
+from tests.servers.topics import Kafka
+from walrelay.source.outbox_rows import BATCH_ROWS
+
+MB = 2**20
+
+
+def drop_slot_under_the_relay(deployment: Deployment) -> None:
+    """In one statement, or the relay might have it again in between."""
+    deployment.database.execute(
+        "DO $$ DECLARE target record; BEGIN"
+        "  SELECT slot_name, active_pid INTO target FROM pg_replication_slots WHERE database = current_database();"
+        "  PERFORM pg_terminate_backend(target.active_pid, 5000);"
+        "  PERFORM pg_drop_replication_slot(target.slot_name);"
+        "END $$"
+    )
+
+
+def invalidate(server: PostgresServer) -> None:
+    for _ in range(4):
+        server.execute("SELECT pg_logical_emit_message(false, 'filler', 'x'), pg_switch_wal()")
+    server.execute("CHECKPOINT")
+    assert server.execute("SELECT wal_status FROM pg_replication_slots") == [("lost",)]
+
+
+def repetitions(deployment: Deployment) -> int:
+    delivered = deployment.delivered_ids()
+    return len(delivered) - len(set(delivered))
+
+
+def test_a_slot_dropped_under_load_is_recovered_without_a_loss_or_a_repetition(deployment: Deployment) -> None:
+    with Writers(deployment.database, seed=11) as writers:
+        relay = deployment.start()
+        writers.wait_for_more(200)
+        drop_slot_under_the_relay(deployment)
+        assert relay.wait(20) == 1
+        writers.wait_for_more(200)
+        assert "rows" in deployment.command("recover", "--dry-run")
+        deployment.command("recover", "--yes")
+        deployment.start()
+        writers.wait_for_more(200)
+    deployment.catch_up()
+    assert assert_delivered(deployment, writers).duplicates == 0
+
+
+@pytest.mark.parametrize("recall", ["50000", "0"])
+def test_a_slot_invalidated_while_the_relay_was_away_is_recovered_without_a_loss(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, recall: str, measured: Measured
+) -> None:
+    """Without reading the topics back, what comes again is what was written since the server last noted for the slot
+    which transactions were running, which it does every 15 seconds.
+    """
+    server = private_postgres(max_slot_wal_keep_size="16MB", min_wal_size="32MB", max_wal_size="32MB")
+    deployment = deploy(server.create_database(), kafka, topic)
+    with Writers(deployment.database, seed=12) as writers:
+        relay = deployment.start()
+        writers.wait_for_more(400)
+        deployment.catch_up()
+        relay.kill()
+        published = len(deployment.delivered_ids())
+        writers.wait_for_more(400)
+        invalidate(server)
+        deployment.command("recover", "--yes", "--recall", recall)
+        deployment.start()
+        writers.wait_for_more(200)
+    deployment.catch_up()
+    duplicates = assert_delivered(deployment, writers).duplicates
+    measured(f"messages repeated by a recovery of an invalidated slot with --recall {recall}", duplicates)
+    assert duplicates <= (published if recall == "0" else 0)
+
+
+def test_a_recovery_killed_in_the_middle_under_load_loses_nothing(deployment: Deployment, measured: Measured) -> None:
+    deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
+    deployment.write_rows(20_000)
+    kills = 3
+    with Writers(deployment.database, seed=13) as writers:
+        for _ in range(kills):
+            BackfillProcess(deployment, "recover", "--yes").kill_after(BATCH_ROWS)
+        deployment.command("recover", "--yes")
+        deployment.start()
+        writers.wait_for_more(100)
+    deployment.catch_up()
+    delivered = Counter(deployment.delivered_ids())
+    assert delivered.keys() == {str(row) for (row,) in deployment.database.execute("SELECT id FROM outbox")}
+    repeated = delivered.total() - len(delivered)
+    measured(f"rows repeated by {kills} kills of a recovery", repeated)
+    assert repeated <= kills * BATCH_ROWS
+
+
+@pytest.fixture
+def primary(machine: Machine) -> Iterator[PostgresServer]:
+    try:
+        programs = choose.newest_postgres_programs(machine)
+    except choose.Missing as missing:
+        choose.give_up(missing)
+    with PostgresServer(programs, {"wal_keep_size": "256MB"}) as server:
+        yield server
+
+
+def test_a_slot_that_the_promoted_standby_does_not_have_is_recovered_without_a_loss(
+    deploy: Deploy, primary: PostgresServer, machine: Machine, kafka: Kafka, topic: str, measured: Measured
+) -> None:
+    """What the standby lacked when it was promoted is lost by the failover, and was published: nobody can help that."""
+    deployment = deploy(primary.create_database(), kafka, topic)
+    programs = choose.newest_postgres_programs(machine)
+    with PhysicalStandby(programs, primary) as standby:
+        writers = Writers(deployment.database, seed=14)
+        writers.start()
+        relay = deployment.start()
+        writers.wait_for_more(300)
+        standby.catch_up()
+        relay.kill()
+        writers.wait_for_more(300)  # the standby has these, the topic has not
+        standby.catch_up()
+        standby.cut_off()
+        deployment.start()
+        writers.wait_for_more(100)  # and these the other way round
+        writers.stop()
+        deployment.catch_up()
+        deployment.relays[-1].kill()
+        primary.stop("immediate")
+        standby.promote()
+        moved = deployment.database = Database(standby, deployment.database.name)
+        deployment.write_settings()
+        assert deployment.launch().wait(20) == 1, "the slot is not there"
+        unpublished = 100
+        with Writers(moved, seed=15) as later:
+            later.wait_for_more(unpublished)
+            before = repetitions(deployment)  # by the relay that was killed
+            told = deployment.command("recover", "--yes")
+            deployment.start()
+            later.wait_for_more(100)
+        deployment.catch_up()
+        deployment.relays[-1].stop()
+        committed = {str(row) for (row,) in moved.execute("SELECT id FROM outbox")}
+        moved.drop_slots()
+    delivered = set(deployment.delivered_ids())
+    measured("messages repeated by a recovery after a failover", repetitions(deployment) - before)
+    assert later.acknowledged <= committed <= delivered
+    assert delivered - committed <= writers.acknowledged
+    assert repetitions(deployment) == before, told
+
+
+def test_a_recovery_says_what_it_will_do_and_asks(deployment: Deployment) -> None:
+    deployment.write("1", "2")
+    deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
+    declined = BackfillProcess(deployment, "recover")
+    assert declined.wait() == 1
+    output = declined.output()
+    for told in (
+        "is gone (it was made at",
+        "2 rows, from",
+        "none of them can have been published",
+        "Make the slot anew",
+    ):
+        assert told in output
+    assert deployment.slot_name not in deployment.database.server.slots()
+    assert deployment.delivered() == []

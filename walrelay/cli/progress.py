@@ -1,0 +1,58 @@
+"""What a backfill tells on a terminal: a bar with counts on stderr, and one line for everything else."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from walrelay.observe import Observer
+
+
+class BarObserver(Observer):
+    """Draws a bar while a backfill is under way; without a terminal it says how it ends."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self.rows = 0
+
+    def backfilling(self, rows: int, already: int) -> None:
+        self.close()
+        if already:
+            click.echo(f"going on: {already} rows were published before", err=True)
+        click.echo(f"{rows} rows to publish", err=True)
+        self._bar = click.progressbar(length=rows, label="publishing", show_pos=True, file=sys.stderr)
+        self._bar.__enter__()
+
+    def backfilled(self, rows: int) -> None:
+        self.rows += rows
+        self._bar.update(rows)
+
+    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
+        self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'no receipt came'}")
+
+    def noticed(self, text: str) -> None:
+        self._say(text)
+
+    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+        self._say(f"{cause}; trying again in {pause:.1f} s")
+
+    def close(self) -> None:
+        """Ends the bar's line."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def _say(self, text: str) -> None:
+        click.echo(("\n" if self._bar is not None else "") + text, err=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[BarObserver]:
+    """The observer to pass on; its line ends with the context."""
+    observer = BarObserver()
+    try:
+        yield observer
+    finally:
+        observer.close()

@@ -1,0 +1,78 @@
+"""`walrelay recover`: a slot that was lost is made anew, and what it may have failed to publish is published."""
+
+from pathlib import Path
+
+import click
+
+from walrelay import compose
+from walrelay.cli.init import make, publish
+from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.source import setup
+from walrelay.source.catalog import Catalog
+
+
+@click.command()
+@config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--since", metavar="TIME", help="Take what was committed or written before for published.")
+@click.option("--all", "everything", is_flag=True, help="Take nothing for published but what the topics have.")
+@click.option("--recall", default=50_000, show_default=True, help="Messages to read back of each partition.")
+@click.option("--replace", is_flag=True, help="Also if the slot can be read: it is dropped.")
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
+@click.pass_context
+def recover(
+    ctx: click.Context,
+    config_path: Path,
+    dry_run: bool,
+    yes: bool,
+    since: str | None,
+    everything: bool,
+    recall: int,
+    replace: bool,
+    timeout: float,
+) -> None:
+    """Make a lost slot anew and publish the rows that may not have been published.
+
+    For a slot that was dropped, invalidated, or left behind by a failover. Says first what it found and what it will
+    do. Rows that are published twice keep their ids. Interrupted, it goes on where it stopped when it is run again.
+
+    \b
+    Example:
+      walrelay recover --dry-run
+      walrelay recover
+      walrelay recover --since '2026-11-21 09:58'
+    """
+    if since is not None and everything:
+        raise click.UsageError("--since and --all exclude each other.")
+    settings = load(config_path)
+    plan = compose.recovery_plan(settings, compose.Wish(since, everything, recall, replace))
+    click.echo(_told(plan))
+    if dry_run:
+        return
+    if not yes:
+        click.confirm("Make the slot anew and publish these rows?", abort=True, err=True)
+    with Catalog(compose.dsn(settings)) as catalog:
+        wanted = compose.wanted(settings)
+        make(catalog, wanted, setup.surroundings(catalog, wanted), timeout)
+    if not publish(settings, timeout, plan.scope, plan.known):
+        click.echo("stopped: run `walrelay recover` again, it goes on here", err=True)
+        ctx.exit(1)
+    if not plan.removed.sure:
+        click.secho(
+            "warning: it could not be shown that no row was removed before it was published", fg="yellow", err=True
+        )
+    click.echo("ready: start the relay with `walrelay run`")
+
+
+def _told(plan: compose.Recovery) -> str:
+    lines = [("slot", plan.lost)]
+    lines += [("published", each) for each in plan.published]
+    span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
+    lines.append(("to publish", f"{plan.rows} rows{span}"))
+    repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
+    lines.append(("repeats", repeats if plan.repeats else "none of them can have been published before"))
+    lines += [("removed", each) for each in plan.removed.lines]
+    lines += [("beyond", plan.beyond)] if plan.beyond else []
+    return "\n".join(f"{name:12}{value}" for name, value in lines)

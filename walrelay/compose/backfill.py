@@ -1,0 +1,113 @@
+"""Settings to a backfill: the rows of the table published up to where a new slot begins to stream."""
+
+from collections.abc import Callable, Sequence
+from threading import Event
+
+from walrelay.backfill import Backfill
+from walrelay.compose.commands import wanted
+from walrelay.compose.positions import begin_at
+from walrelay.compose.reading import dsn, needed, publication, table
+from walrelay.config import Settings
+from walrelay.decode.rows import RowDecoder
+from walrelay.observe import Observer
+from walrelay.publish import load
+from walrelay.route import Router
+from walrelay.source import outbox_rows
+from walrelay.source.backfill_progress import Journal, Scope
+from walrelay.source.catalog import Catalog
+from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.setup import blocked, drop_slot
+from walrelay.source.snapshot import Blocked, View, new_slot
+from walrelay.supervise import Backoff, supervise
+
+
+def backfill_until(
+    stop: Event,
+    settings: Settings,
+    scope: Scope,
+    observer: Observer,
+    *,
+    patience: float,
+    known: Sequence[str] = (),
+) -> bool:
+    """Makes the slot and publishes the rows of `scope`, less those whose ids are `known`; goes on with a backfill that
+    was interrupted. True when it got to its end, and the slot may be read. `patience`: seconds to wait for open
+    transactions when the slot is made.
+    """
+    attempts = Attempts(settings, scope, observer, patience, known)
+    supervise(
+        run=lambda: attempts.run(stop.is_set),
+        progress=lambda: attempts.published,
+        stop=stop.is_set,
+        wait=stop.wait,
+        observer=observer,
+        backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
+    )
+    return attempts.finished
+
+
+class Attempts:
+    """Each makes everything anew, the slot included; what is durable, walrelay.slots knows."""
+
+    def __init__(
+        self, settings: Settings, scope: Scope, observer: Observer, patience: float, known: Sequence[str]
+    ) -> None:
+        self._settings, self._scope, self._observer, self._patience = settings, scope, observer, patience
+        self._known = known
+        self.published = 0
+        self.finished = False
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """One attempt, to its end, to `stop`, or to the error that ends it."""
+        settings, asked = self._settings, wanted(self._settings)
+        with Catalog(dsn(settings)) as catalog:
+            catalog.refuse_standby()
+            journal = Journal(catalog, asked.slot)
+            journal.lock()
+            progress = journal.begin(self._scope, asked.plugin)
+            drop_slot(catalog, asked.slot)
+            try:
+                with new_slot(
+                    dsn(settings), asked.slot, asked.plugin, failover=asked.failover, patience=self._patience
+                ) as made:
+                    view = View(dsn(settings), made.snapshot)
+            except Blocked as cause:
+                raise blocked(catalog, f"slot {asked.slot}", self._patience) from cause
+            with view:
+                outbox = outbox_rows.in_commit_order(view, outbox_table(settings, catalog), progress.scope.floor)
+                reached = journal.made(made.consistent_point, view.xmin, [term.name for term in outbox.order])
+                scope = progress.scope
+                rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
+                self._observer.backfilling(rows.count(), progress.published)
+                decoder = RowDecoder(needed(settings), outbox.types, made.consistent_point)
+                at_the_end = self._publish(rows, decoder, journal, stop)
+            if at_the_end:
+                journal.finish()
+                begin_at(settings, catalog, xmin=view.xmin)
+                self.finished = True
+
+    def _publish(self, rows: OutboxRows, decoder: RowDecoder, journal: Journal, stop: Callable[[], bool]) -> bool:
+        """Whether it got to the end. What comes before a batch is durable: noted, and only then is the batch begun."""
+        settings = self._settings
+        sink = load(settings.sink.kind).open(settings.sink.settings)
+        try:
+            backfill = Backfill(Router(settings.route.topic), sink, self._observer, stop, settings.shutdown_timeout)
+            before = 0
+            for batch in rows.batches(decoder.columns):
+                if before:
+                    journal.reached(batch[0].key, before, passed=batch[0].passed)
+                if stop():
+                    return False
+                backfill.publish(decoder.decode(row.values, row.committed_at) for row in batch)
+                before = len(batch)
+                self.published += before
+                self._observer.backfilled(before)
+            return True
+        finally:
+            sink.close()
+
+
+def outbox_table(settings: Settings, catalog: Catalog) -> OutboxTable:
+    """The settings' outbox, as the catalog has it."""
+    columns = settings.outbox.columns
+    return outbox_rows.look(catalog, table(settings), publication(settings), columns.id, columns.created_at)

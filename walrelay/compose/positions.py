@@ -1,0 +1,61 @@
+"""Settings to where the relay keeps its own position: for the relay, a recovery, and a slot that was just made."""
+
+from pathlib import Path
+from time import monotonic
+
+from walrelay.compose.reading import dsn
+from walrelay.config import Settings
+from walrelay.errors import Retryable
+from walrelay.model import Position, System
+from walrelay.publish import load_exactly_once
+from walrelay.source.catalog import Catalog
+from walrelay.source.contract import Positions
+from walrelay.source.positions import FilePositions, TablePositions
+from walrelay.source.recovery import KeptPosition
+
+_PATIENCE = 10.0  # seconds
+
+
+def positions(settings: Settings, catalog: Catalog, system: System) -> Positions | None:
+    """The place that the settings name; None where the slot's own position is all there is."""
+    sink, slot = settings.sink, settings.source.slot
+    match place(settings):
+        case "file":
+            return FilePositions(Path(settings.position.path), slot)
+        case "table":
+            return TablePositions(catalog, slot)
+        case "topic":
+            return load_exactly_once(sink.kind).open_positions(sink.settings, system, slot)
+    return None
+
+
+def place(settings: Settings) -> str:
+    """Which: a relay that publishes exactly once keeps its position in the topic."""
+    return "topic" if settings.delivery == "exactly_once" else settings.position.keep
+
+
+def kept_positions(settings: Settings) -> list[KeptPosition]:
+    """The places where the settings' relay keeps its own position, the best first."""
+    where = place(settings)
+    return [] if where == "slot" else [KeptPosition(f"the relay's own position (the {where})", lambda: _last(settings))]
+
+
+def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
+    """From now on the relay's own position is where the slot stands, which was made just now: what the place has is of
+    an earlier slot, and would be taken for that of somebody who moved this one. `xmin`: as in Position.
+    """
+    system, slot = catalog.system(), catalog.slot(settings.source.slot)
+    kept = positions(settings, catalog, system)
+    if kept is not None and slot is not None and slot.confirmed_flush_lsn is not None:
+        kept.last()  # finds out whether the place can be reached, and makes it if it is not there
+        wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+        deadline = monotonic() + _PATIENCE
+        while kept.keep(wanted) < wanted.lsn:
+            if monotonic() > deadline:
+                raise Retryable(f"the relay's own position was not taken by the {place(settings)} in {_PATIENCE:g} s")
+
+
+def _last(settings: Settings) -> Position | None:
+    with Catalog(dsn(settings)) as catalog:
+        kept = positions(settings, catalog, catalog.system())
+        return kept.last() if kept else None

@@ -1,0 +1,191 @@
+"""Settings to a recovery: which rows may not have been published, before anything is changed."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from walrelay.compose.backfill import outbox_table
+from walrelay.compose.commands import topics
+from walrelay.compose.positions import kept_positions
+from walrelay.compose.reading import dsn, needed
+from walrelay.config import Settings
+from walrelay.decode.rows import RowDecoder
+from walrelay.errors import Fatal, Unroutable
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import OutboxRecord
+from walrelay.publish import Recall, Recalled, load
+from walrelay.route import TopicTemplate
+from walrelay.source import recovery
+from walrelay.source.backfill_progress import Progress, Scope, refusal, unfinished
+from walrelay.source.catalog import Catalog
+from walrelay.source.history import History, history
+from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.recovery import KeptPosition, Loss
+from walrelay.source.removed import Published, Removed, removed
+from walrelay.source.snapshot import View
+
+_UUID = 2950
+_NOTHING = Recalled([], None)
+
+
+class Wish(NamedTuple):
+    """What the operator says: a time from which on, or everything; how many messages of each partition to read back."""
+
+    since: str | None = None
+    everything: bool = False
+    recall: int = 50_000
+    replace: bool = False
+
+
+class Recovery(NamedTuple):
+    """What is going to be done. `scope` and `known` are for `compose.backfill_until`; the rest is for people."""
+
+    scope: Scope
+    known: list[str]
+    lost: str
+    published: list[str]  # what is known to be published, and how
+    rows: int
+    repeats: int  # how many of the rows may have been published at most
+    oldest: str
+    newest: str
+    removed: Removed
+    beyond: str  # what no table has; empty: nothing
+
+
+def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] | None = None) -> Recovery:
+    """Fatal where there is nothing to recover, or where nobody says from where on. Changes nothing.
+
+    `kept`: places of positions, where others are meant than those of the settings.
+    """
+    with Catalog(dsn(settings)) as catalog, View(dsn(settings)) as view:
+        catalog.refuse_standby()
+        server, slot = history(dsn(settings)), settings.source.slot
+        table = outbox_table(settings, catalog)
+        if (begun := unfinished(catalog, slot)) is not None:
+            lost = Loss(f"{slot} was being made anew when an earlier recovery was interrupted", None, None)
+            scope, told = _begun(begun), [f"{begun.published} rows by the earlier recovery, which goes on"]
+        else:
+            lost = recovery.loss(catalog, slot, replace=wish.replace)
+            scope, told = _scope(catalog, settings, wish, lost, server, kept)
+        _refuse_time(view, table, scope)
+        recalled = _recalled(settings, view, table, scope, wish.recall + (begun.published if begun else 0))
+        known = of_this_history(recalled, table, server, lost)
+        if len(known) < len(recalled.messages):  # some are not taken into account
+            recalled = recalled._replace(complete_since_ms=None)
+        told += _found_in_topics(recalled, known)
+        reached = begun.reached if begun and begun.order == tuple(term.name for term in table.order) else ()
+        rows = OutboxRows(view, table, Selection(scope.floor, scope.since, known, reached))
+        ((count, repeats, oldest, newest),) = rows.ask(_summary(table, recalled))
+        gone = removed(view, table, Published(scope.floor, known))
+        times = (oldest or "", newest or "")
+        return Recovery(scope, known, lost.what, told, count, repeats, *times, gone, _beyond(settings))
+
+
+def _beyond(settings: Settings) -> str:
+    prefix = settings.outbox.messages.prefix
+    return f"logical messages with the prefix {prefix!r} are in no table: any emitted since are lost" if prefix else ""
+
+
+def _begun(progress: Progress) -> Scope:
+    if progress.scope.command != "recover":
+        raise refusal(progress)
+    return progress.scope
+
+
+def _scope(
+    catalog: Catalog, settings: Settings, wish: Wish, lost: Loss, server: History, kept: Sequence[KeptPosition] | None
+) -> tuple[Scope, list[str]]:
+    places = kept_positions(settings) if kept is None else kept
+    floors, told = recovery.floors(catalog, settings.source.slot, lost, places, server)
+    if wish.everything:
+        return Scope("recover"), [*told, "nothing is taken for published but what the topics have (--all)"]
+    if floors:
+        told.insert(0, floors[0].why)
+    if wish.since is not None:
+        told.insert(0, f"everything committed or written before {wish.since} (--since)")
+    elif not floors:
+        raise Fatal(
+            f"{lost.what}, and nothing says how far it had got",
+            hint="Say from when on events may be missing, best the time of the last message in the topics, less the"
+            " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58'`. Or"
+            " `--all` for every row in the table. Messages that the topics have are left out of either.",
+        )
+    return Scope("recover", floors[0].xmin if floors else 0, wish.since), told
+
+
+def _refuse_time(view: View, table: OutboxTable, scope: Scope) -> None:
+    if scope.since is not None:
+        view.rows("SELECT %s::timestamptz", [scope.since])
+        if not table.time:
+            raise Fatal(
+                "--since needs times to compare with, and the table has none",
+                hint="Map outbox.columns.created_at to a column of type timestamptz, or use `--all`.",
+            )
+
+
+def _recalled(settings: Settings, view: View, table: OutboxTable, scope: Scope, count: int) -> Recalled:
+    """The ends of the topics that the rows go to."""
+    plugin = load(settings.sink.kind)
+    if not isinstance(plugin, Recall) or not count:
+        return _NOTHING
+    names = set(_topics(settings, view, table, Selection(scope.floor, scope.since)))
+    names = names or set(_topics(settings, view, table, Selection()))
+    names |= {name for name in topics(settings) if "*" not in name}
+    return plugin.newest(settings.sink.settings, sorted(names), count)
+
+
+def _topics(settings: Settings, view: View, table: OutboxTable, selection: Selection) -> Iterator[str]:
+    outbox, template = needed(settings), TopicTemplate(settings.route.topic)
+    naming = {*template.fields, "topic"}
+    columns = {role: column if role in naming else None for role, column in outbox.columns._asdict().items()}
+    decoder = RowDecoder(outbox._replace(columns=outbox.columns._replace(**columns)), table.types, ZERO)
+    for values in OutboxRows(view, table, selection).distinct(decoder.columns):
+        record: OutboxRecord = decoder.naming(values)
+        try:
+            yield record.topic or template.render(record)
+        except Unroutable:
+            continue  # it will stop the backfill, which names the row
+
+
+def of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
+    """The ids of the messages, less those whose number another event may have been given since.
+
+    A promoted standby that lacked the last numbers gives them out once more. Nobody makes the same uuid twice.
+    """
+    branch = server.branch
+    if branch is None or table.types.get(table.id) == _UUID or (lost.created_lsn or ZERO) > branch:
+        return [identity for identity, _ in recalled.messages if _is_text(identity)]
+    return [
+        identity
+        for identity, position in recalled.messages
+        if _is_text(identity) and (lsn := _lsn(position)) is not None and lsn < branch
+    ]
+
+
+def _is_text(identity: str) -> bool:
+    return identity.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in identity)
+
+
+def _lsn(position: str) -> LSN | None:
+    try:
+        return LSN.parse(position.partition(":")[0])
+    except ValueError:
+        return None
+
+
+def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
+    if recalled.messages:
+        newest = max(_lsn(position) or ZERO for _, position in recalled.messages)
+        yield f"{len(known)} events whose messages were read back from the ends of the topics, up to {newest}"
+
+
+def _summary(table: OutboxTable, recalled: Recalled) -> str:
+    """Rows, how many of them the broker may have, and the times of the first and the last."""
+    if not table.time:
+        return f"count(*), {'0' if recalled.complete_since_ms == 0 else 'count(*)'}, NULL, NULL"
+    repeats, complete = "count(*)", recalled.complete_since_ms
+    if complete is not None:
+        since = datetime.fromtimestamp((complete + 1) / 1000, UTC).isoformat()  # a millisecond is cut off there
+        repeats = f"count(*) FILTER (WHERE coalesce({table.time} < '{since}', true))"
+    times = ", ".join(f"to_char({which}({table.time}), 'YYYY-MM-DD HH24:MI:SS.US')" for which in ("min", "max"))
+    return f"count(*), {'0' if complete == 0 else repeats}, {times}"

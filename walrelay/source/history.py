@@ -1,0 +1,56 @@
+"""Which history of WAL a server has, and whether a position lies in it: a promoted standby may lack the end of one."""
+
+from typing import NamedTuple
+
+from psycopg import pq
+
+from walrelay.errors import Retryable
+from walrelay.lsn import LSN
+from walrelay.model import Position, System
+from walrelay.source import connect
+from walrelay.source.start import branches
+
+
+class History(NamedTuple):
+    """The server's system and timeline, where its WAL ends, and where it left each earlier timeline."""
+
+    system: System
+    end: LSN
+    left_at: dict[int, LSN]
+
+    @property
+    def branch(self) -> LSN | None:
+        """Where the last promotion was; None for a server that never was a standby."""
+        return max(self.left_at.values(), default=None)
+
+    def fault(self, position: Position) -> str:
+        """Why the position says nothing about this server's transactions; empty if it does."""
+        system, timeline = position.system
+        if system != self.system.identifier:
+            return f"it is of another system ({system}, this is {self.system.identifier})"
+        end = self.end if timeline == self.system.timeline else self.left_at.get(timeline)
+        if end is None:
+            return f"it is of timeline {timeline}, which is not in the history of this server"
+        if position.lsn > end:
+            return f"it is ahead of this server, which left timeline {timeline} at {end}"
+        return ""
+
+
+def history(dsn: str) -> History:
+    """As the server tells it on a replication connection."""
+    connection = connect.replication(dsn)
+    try:
+        identifier, timeline, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
+        left_at = {}
+        if int(timeline) > 1:
+            left_at = branches(_row(connection, f"TIMELINE_HISTORY {int(timeline)}")[1])
+        return History(System(identifier, int(timeline)), LSN.parse(end), left_at)
+    finally:
+        connection.close()
+
+
+def _row(connection: connect.Connection, command: str) -> list[str]:
+    result = connect.answer(connection, command)
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise Retryable(f"PostgreSQL does not answer {command}: {(result.error_message or b'').decode().strip()}")
+    return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

@@ -1,0 +1,113 @@
+"""What is known of how far a lost slot's relay got: which transactions had ended before its last durable position."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import Position
+from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.history import History
+
+# Each number that a transaction takes leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its
+# assignment, 4 in that of the commit), so within so much the 32 bits of a number cannot have come round.
+_WAL_OF_A_ROUND = 2**32 * 8
+
+
+class KeptPosition(NamedTuple):
+    """Where a relay keeps its own position ("the file ..."), and what reads it; None where none is kept yet."""
+
+    where: str
+    read: Callable[[], Position | None]
+
+
+class Floor(NamedTuple):
+    """Every transaction with an xid8 below `xmin` needs no recovery; `why`: how that is known."""
+
+    xmin: int
+    why: str
+
+
+class Loss(NamedTuple):
+    """What became of the slot. `kept`: its row of pg_replication_slots if it is still there."""
+
+    what: str
+    kept: Slot | None
+    created_lsn: LSN | None
+
+
+def loss(catalog: Catalog, slot: str, *, replace: bool) -> Loss:
+    """Fatal where there is nothing to recover from, or somebody reads the slot. `replace`: also if it is in order."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then recover.")
+    made = _made(catalog, slot)
+    if found is None:
+        what = f"{slot} is gone" + (f" (it was made at {made[0]})" if made else "; walrelay never made it here")
+        return Loss(what, None, made[1] if made else None)
+    if found.wal_status == "lost" or found.invalidation_reason:
+        return Loss(f"{slot} is lost ({found.invalidation_reason or 'wal_status lost'})", found, made and made[1])
+    if not replace:
+        raise Fatal(
+            f"slot {slot!r} can be read: `walrelay run` goes on from {found.confirmed_flush_lsn}",
+            hint="If events are missing all the same, because somebody else read the slot or made it anew:"
+            " `walrelay recover --replace` makes it anew and publishes what may not have been published.",
+        )
+    return Loss(f"{slot} can be read, and is replaced", None, made and made[1])
+
+
+def floors(
+    catalog: Catalog, slot: str, lost: Loss, kept: Iterable[KeptPosition], history: History
+) -> tuple[list[Floor], list[str]]:
+    """What is known, the best first, and why some of what was found does not count."""
+    found, remarks = list[Floor](), list[str]()
+    for where, read in kept:
+        position = read()
+        if position is None:
+            continue
+        name = f"position {position.lsn} in {where}"
+        if fault := history.fault(position) or ("it does not say which transactions" if not position.xmin else ""):
+            remarks.append(f"{name} is of no use: {fault}")
+        else:
+            why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
+            found.append(Floor(position.xmin, why))
+    found += _of_the_slot(catalog, lost, history)
+    found += _of_its_beginning(catalog, slot)
+    return sorted(found, key=lambda floor: -floor.xmin), remarks
+
+
+def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Floor]:
+    """An invalidated slot still says which transactions it did not need: they had ended before its position."""
+    kept = lost.kept
+    if kept is None or kept.confirmed_flush_lsn is None or history.end - kept.confirmed_flush_lsn > _WAL_OF_A_ROUND:
+        return
+    xmin = catalog.value(
+        "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
+        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next WHERE slot_name = %s",
+        kept.name,
+    )
+    if xmin:
+        where = f"the lost slot's position {kept.confirmed_flush_lsn}"
+        yield Floor(int(xmin), f"everything up to {where} (transactions before {xmin} had ended by then)")
+
+
+def _of_its_beginning(catalog: Catalog, slot: str) -> Iterator[Floor]:
+    xmin = _known(catalog, slot, "created_xmin")
+    if xmin:
+        yield Floor(int(xmin), f"nothing is for this slot from before it was made (transactions before {xmin})")
+
+
+def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:
+    at = _known(catalog, slot, "created_at")
+    lsn = _known(catalog, slot, "created_lsn")
+    return (f"{at[:16].replace('T', ' ')}", LSN.parse(lsn)) if at and lsn else None
+
+
+def _known(catalog: Catalog, slot: str, column: str) -> str | None:
+    """A column of the slot's row in walrelay.slots; None without such a row, column or table."""
+    if catalog.value("SELECT to_regclass('walrelay.slots')") is None:
+        return None
+    value: str | None = catalog.value(
+        "SELECT to_jsonb(s)->>%s FROM walrelay.slots s WHERE slot_name = %s", column, slot
+    )
+    return value
