@@ -111,3 +111,23 @@ def test_a_position_of_another_server_is_refused(
     (fatal,) = relay.events("fatal")
     assert "is of the system" in fatal["error"]
     assert "Correct source.dsn" in fatal["hint"]
+
+
+def test_a_lost_slot_is_recovered_from_the_position_that_the_relay_keeps(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections
+) -> None:
+    """The slot is gone under load; nothing is lost, little is repeated, and the relay goes on without being told."""
+    deployment = deploy(server.create_database(), kafka, topic, **kept)
+    relay = deployment.start()
+    with Writers(deployment.database, seed=70) as writers:
+        writers.wait_for_more(300)
+        relay.kill()
+        deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
+        writers.wait_for_more(300)
+        assert deployment.launch().wait() == 1
+        said = deployment.command("recover", "--yes", "--recall", "0")
+        assert "own position" in said
+        deployment.start()
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    assert_delivered(deployment, writers)
