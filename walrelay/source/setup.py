@@ -82,7 +82,9 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
     """
     connect.limit(catalog.connection, patience)
-    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8")
+    slot = f"slot {wanted.slot}"
+    made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
+    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
             yield step, "present"
@@ -198,12 +200,12 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
         )
 
 
-def _remember(catalog: Catalog, wanted: Wanted, xmin: int) -> None:
-    """`xmin`: of a snapshot from before the slot."""
+def _remember(catalog: Catalog, wanted: Wanted, xmin: int | None) -> None:
+    """`xmin`: of a snapshot from before the slot, where there is one."""
     catalog.connection.execute(
         "INSERT INTO walrelay.slots (slot_name, plugin, system_identifier, created_lsn, created_xmin)"
-        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn, %s"
-        " FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO NOTHING",
+        " SELECT slot_name, plugin, (SELECT system_identifier::text FROM pg_control_system()), confirmed_flush_lsn,"
+        " %s::int8 FROM pg_replication_slots WHERE slot_name = %s ON CONFLICT (slot_name) DO NOTHING",
         (xmin, wanted.slot),
     )
 
