@@ -59,7 +59,9 @@ class Journal:
         self._catalog.run(
             "INSERT INTO walrelay.slots AS s (slot_name, plugin, system_identifier, created_lsn, backfill)"
             " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
-            " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill",
+            " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill,"
+            " created_xmin = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.created_xmin END,"
+            " system_identifier = excluded.system_identifier",
             self._slot,
             plugin,
             _written(progress),
@@ -73,8 +75,7 @@ class Journal:
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
         self._catalog.run(
-            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(),"
-            " system_identifier = (SELECT system_identifier::text FROM pg_control_system()) WHERE slot_name = %s",
+            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now() WHERE slot_name = %s",
             str(consistent_point),
             self._slot,
         )
@@ -125,12 +126,21 @@ class Journal:
 
 
 def unfinished(catalog: Catalog, slot: str) -> Progress | None:
-    """How far the backfill of the slot got, if there is one that did not get to its end; None otherwise."""
+    """How far the backfill of the slot got, if there is one that did not get to its end; None otherwise.
+
+    In a dump that was restored elsewhere the numbers of transactions mean nothing, and all is to be published anew.
+    """
     known = catalog.value(
         "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'backfill'"
     )
-    found = catalog.value("SELECT backfill FROM walrelay.slots WHERE slot_name = %s", slot) if known else None
-    return None if found is None else _read(found)
+    query = (
+        "SELECT backfill, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
+        " FROM walrelay.slots WHERE slot_name = %s AND backfill IS NOT NULL"
+    )
+    for found, written_here in catalog.rows(query, slot) if known else []:
+        progress = _read(found)
+        return progress if written_here else Progress(progress.scope._replace(floor=0))
+    return None
 
 
 def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:

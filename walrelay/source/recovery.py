@@ -72,7 +72,7 @@ def floors(
             why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
             found.append(Floor(position.xmin, why))
     found += _of_the_slot(catalog, lost, history)
-    found += _of_its_beginning(catalog, slot)
+    found += _of_its_beginning(catalog, slot, history)
     return sorted(found, key=lambda floor: -floor.xmin), remarks
 
 
@@ -91,9 +91,10 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
         yield Floor(int(xmin), f"everything up to {where} (transactions before {xmin} had ended by then)")
 
 
-def _of_its_beginning(catalog: Catalog, slot: str) -> Iterator[Floor]:
+def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
+    """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
     xmin = _known(catalog, slot, "created_xmin")
-    if xmin:
+    if xmin and _known(catalog, slot, "system_identifier") == history.system.identifier:
         yield Floor(int(xmin), f"nothing is for this slot from before it was made (transactions before {xmin})")
 
 

@@ -83,7 +83,9 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
     """
     connect.limit(catalog.connection, patience)
-    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8")
+    slot = f"slot {wanted.slot}"
+    made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
+    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
             yield step, "present"
@@ -200,15 +202,15 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
         )
 
 
-def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int) -> None:
-    """`xmin`: of a snapshot from before the slot."""
+def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None) -> None:
+    """`xmin`: of a snapshot from before the slot, where there is one."""
     noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
     excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
     catalog.connection.execute(
         "INSERT INTO walrelay.slots AS s"
         " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp, created_xmin)"
         " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s FROM pg_replication_slots WHERE slot_name = %s"
+        " %s, %s, %s, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
         f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
         " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
         f" IS DISTINCT FROM {excluded}".encode(),

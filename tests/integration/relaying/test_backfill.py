@@ -434,3 +434,26 @@ def test_a_slot_that_survives_a_failover_is_made_so_by_a_backfill_too(postgres18
             assert outbox.values(relay) == [b"1"]
     finally:
         fresh.drop()
+
+
+@any_way
+def test_a_server_that_crashes_in_the_middle_is_met_with_a_new_attempt(own_server: PostgresServer, way: str) -> None:
+    fresh = own_server.create_database()
+    outbox = Outbox(fresh, way)
+    with Catalog(fresh.dsn) as catalog:
+        wanted = compose.wanted(outbox.settings)
+        list(setup.apply(catalog, wanted, setup.plan_backfill(catalog, wanted)[:2], patience=5))
+    outbox.write(*range(30))
+    outbox.broker.withhold()
+    thread = Thread(target=outbox.backfill)
+    thread.start()
+    wait_until(lambda: outbox.broker.offered, 10, "the backfill to publish")
+    own_server.restart("immediate")
+    outbox.broker.release()
+    thread.join(20)
+    assert outbox.watcher.retries
+    assert set(ids(outbox.broker.durable)) == rows_written(outbox).keys()
+    with outbox.relay() as relay:
+        outbox.write(30)
+        assert outbox.values(relay)[-1] == b"30"
+    fresh.drop()

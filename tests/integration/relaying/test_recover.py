@@ -92,6 +92,31 @@ def test_rows_from_before_the_slot_are_not_the_recoverys(database: Database, way
     assert values(outbox) == numbers(1)
 
 
+def test_of_a_slot_that_somebody_else_made_it_is_not_known_since_when_it_was_there(
+    database: Database, way: str
+) -> None:
+    outbox = Outbox(database, way)
+    outbox.init()
+    outbox.write("streamed, and not yet published")
+    database.execute("DELETE FROM walrelay.slots")
+    outbox.init()
+    lose(outbox)
+    with pytest.raises(Fatal, match="nothing says how far"):
+        outbox.recover()
+    assert outbox.recover(everything=True).rows == 1
+
+
+def test_what_was_written_on_another_system_is_not_believed_after_a_dump_was_restored(published: Outbox) -> None:
+    published.database.execute("UPDATE walrelay.slots SET system_identifier = '7', created_xmin = 4000000000")
+    with pytest.raises(Fatal, match="nothing says how far"):
+        published.recover(recall=0)
+    published.broker.break_after(12, Killed)
+    with pytest.raises(Killed):
+        published.recover(everything=True, recall=0)
+    published.database.execute("UPDATE walrelay.slots SET system_identifier = '7', created_xmin = 4000000000")
+    assert published.recover(recall=0).rows == 30
+
+
 def test_an_own_position_says_what_was_published(outbox: Outbox) -> None:
     outbox.write(*range(20))
     position = position_now(outbox.database)
