@@ -9,13 +9,13 @@ from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
-from tests.acceptance.standby import PhysicalStandby
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers import choose
 from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
+from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
 from walrelay.source.outbox_rows import BATCH_ROWS
 
@@ -115,12 +115,11 @@ def primary(machine: Machine) -> Iterator[PostgresServer]:
 
 
 def test_a_slot_that_the_promoted_standby_does_not_have_is_recovered_without_a_loss(
-    deploy: Deploy, primary: PostgresServer, machine: Machine, kafka: Kafka, topic: str, measured: Measured
+    deploy: Deploy, primary: PostgresServer, kafka: Kafka, topic: str, measured: Measured
 ) -> None:
     """What the standby lacked when it was promoted is lost by the failover, and was published: nobody can help that."""
     deployment = deploy(primary.create_database(), kafka, topic)
-    programs = choose.newest_postgres_programs(machine)
-    with PhysicalStandby(programs, primary) as standby:
+    with Standby(primary) as standby:
         writers = Writers(deployment.database, seed=14)
         writers.start()
         relay = deployment.start()

@@ -44,6 +44,12 @@ class Standby(PostgresServer):
         replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
         wait_until(lambda: self.execute(replayed, [end]) == [(True,)], timeout, f"the standby to replay up to {end}")
 
+    def cut_off(self) -> None:
+        """From now on it hears nothing of the primary."""
+        self.configure(primary_conninfo="")
+        gone = "SELECT count(*) FROM pg_stat_wal_receiver WHERE pid IS NOT NULL"
+        wait_until(lambda: self.execute(gone) == [(0,)], 20, "the standby to be cut off")
+
     def wait_for_slot(self, name: str, timeout: float = 40, *, move: bool = False) -> None:
         """Returns when the slot would survive a promotion, by the query that PostgreSQL's manual gives for it.
 
