@@ -65,11 +65,13 @@ def test_a_message_above_the_clients_limit_is_refused_at_once(kafka_case: KafkaC
     with closing(kafka_case.open()) as sink:
         large = message(kafka_case, 1, size=1_100_000)
         assert sink.publish(large, ticket=3)
+        assert not sink.publish(message(kafka_case, 2), ticket=3), "nothing may overtake it before it is told"
         refused = refusal(sink)
-        assert (refused.ticket, refused.message) == (3, large)
+        assert (refused.ticket, refused.message, refused.error, refused.scope) == (3, large, "too_large", "message")
         assert "too large" in refused.reason
         assert "message.max.bytes" in refused.hint
-        assert not sink.publish(message(kafka_case, 2), ticket=3), "nothing may overtake it"
+        assert not refused.ends, "nothing of it was sent, so the producer is as good as before"
+        assert sink.publish(message(kafka_case, 2), ticket=3)
 
 
 def test_a_message_to_a_topic_that_is_not_there_is_refused(kafka_case: KafkaCase) -> None:
@@ -86,10 +88,11 @@ def test_a_refused_batch_is_sent_again_one_by_one_to_find_the_message(small_topi
             assert sink.publish(each, ticket=0)
         assert "refused a batch of messages" in failure(sink)
     with closing(small_topic.open_next()) as sink:
-        for each in messages:
-            assert sink.publish(each, ticket=0)
+        for each in messages[:4]:
+            wait_until(lambda each=each: offered(sink, each), 10, "room for one message of the topic at a time")
+        assert not sink.publish(messages[4], ticket=0), "nothing may overtake it before it is told"
+        sink.flush(1)
         found = refusal(sink)
-        sink.flush(1)  # what comes behind the refused message has its chance
     assert found.message == messages[3], "with its headers, which tell the record's id and position"
     assert "max.message.bytes" in found.hint
     assert numbers(small_topic.arrived()) == [0, 1, 2], "no message overtakes a refused one in its partition"

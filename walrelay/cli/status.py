@@ -43,6 +43,8 @@ def _lines(found: Status) -> str:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
     if found.held_by:
         lines.append(("held by", found.held_by))
+    if found.dead_letters is not None:
+        lines.append(("dead letters", f"{found.dead_letters} wait" if found.dead_letters else "none"))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
 
 

@@ -13,6 +13,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.ddl import script
+from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost, slot_missing
 from walrelay.wire.commands import identifier, literal
 
@@ -43,6 +44,7 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     _refuse_loss(catalog, wanted, slot)
     steps = [
         Step("schema walrelay", catalog.value("SELECT to_regclass('walrelay.slots')") is not None, script("schema")),
+        Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
         Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
     ]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
+from walrelay.source.dead_letters.writing import waiting
 from walrelay.source.failures import slot_missing
 
 
@@ -28,6 +29,7 @@ class Status(NamedTuple):
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
 
 
 def status(catalog: Catalog, slot_name: str) -> Status:
@@ -55,6 +57,7 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        dead_letters=waiting(catalog, slot_name),
     )
 
 
