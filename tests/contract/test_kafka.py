@@ -9,7 +9,7 @@ from tests.contract.cases import KafkaCase, message, numbers
 from tests.contract.test_every_sink import publish, receipts, seconds, settle
 from tests.servers.waiting import wait_until
 from walrelay.errors import Retryable
-from walrelay.model import Refusal
+from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -46,6 +46,18 @@ def refusal(sink: Sink, timeout: float = 10) -> Refusal:
     found = wait_until(told, timeout, "a refusal")
     assert found is not None
     return found
+
+
+def offer(sink: Sink, message: Message, timeout: float = 10) -> None:
+    """Publishes it as soon as there is room; receipts are asked for meanwhile, as the relay does."""
+
+    def taken() -> bool:
+        if sink.publish(message, ticket=0):
+            return True
+        list(sink.receipts(0.1))
+        return False
+
+    wait_until(taken, timeout, "room for the message")
 
 
 def failure(sink: Sink, timeout: float = 10) -> str:
@@ -89,7 +101,7 @@ def test_a_refused_batch_is_sent_again_one_by_one_to_find_the_message(small_topi
         assert "refused a batch of messages" in failure(sink)
     with closing(small_topic.open_next()) as sink:
         for each in messages[:4]:
-            wait_until(lambda each=each: offered(sink, each), 10, "room for one message of the topic at a time")
+            offer(sink, each)
         assert not sink.publish(messages[4], ticket=0), "nothing may overtake it before it is told"
         sink.flush(1)
         found = refusal(sink)

@@ -33,8 +33,8 @@ class Sink(Protocol):
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         """What became durable, or was refused, since the last call; waits at most `timeout` seconds for the
         first of it. Receipts may come in any order. A message that never gets a receipt counts as lost.
-        Nothing overtakes a message that is refused: no later one of its topic is made durable before this call has
-        told of it. After a Refusal whose `ends` is true nothing more is taken or sent; otherwise the sink goes on.
+        Nothing overtakes a message that is refused. After a Refusal whose `ends` is true nothing more is taken or
+        sent. Otherwise the sink goes on, and until this call has told of it no later message of its topic was taken.
         """
         ...
 
