@@ -37,7 +37,7 @@ class Refusals:
             return routing, sink
         self._memory.forget_before(start)
         letters = self._letters = dead_letters(self._settings, catalog)
-        blocked = letters.blocked_keys() if self._policy.block_key else set()
+        blocked = letters.blocked_keys() if self._policy.block_key else {}
         aside = Aside(self._policy, letters, self._memory, letters.settled(start), blocked, self._tell)
         return CarefulRouter(routing.route, aside), CarefulSink(sink, aside)
 

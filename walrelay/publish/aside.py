@@ -32,6 +32,10 @@ class Letters(Protocol):
         """Writes the letter if an earlier one of its topic and key is still open; False, and nothing, if none is."""
         ...
 
+    def first_open(self, topic: str, key: bytes) -> Place | None:
+        """The first letter of that topic and key that is still open."""
+        ...
+
 
 class Closed(NamedTuple):
     """A topic that refused everything, until when it is not asked again."""
@@ -56,7 +60,9 @@ class Memory:
 
 
 class Aside:
-    """The decisions of one run. `settled` are the letters there are from its start on, `blocked` the keys that wait."""
+    """The decisions of one run. `settled`: the letters there are from its start on; `blocked`: the keys that wait, and
+    the first letter of each.
+    """
 
     def __init__(
         self,
@@ -64,13 +70,13 @@ class Aside:
         letters: Letters,
         memory: Memory,
         settled: Mapping[Place, Letter],
-        blocked: set[Key],
+        blocked: Mapping[Key, Place],
         tell: Callable[[Letter], None],
     ) -> None:
         self._policy, self._letters, self._memory, self._tell = policy, letters, memory, tell
         self._settled = {**memory.aside, **settled}
         self._last = max((place.commit_lsn for place in self._settled), default=LSN(0))
-        self._blocked = blocked
+        self._blocked = dict(blocked)
 
     def offered(self, record: OutboxRecord, messages: Iterable[Message]) -> Sequence[Message]:
         """The messages of `record` that are to be published, or their dead letters where they are set aside."""
@@ -101,7 +107,7 @@ class Aside:
         """What takes the place of a message that is not to be offered at all; None: offer it."""
         if not isinstance(message, Offered):
             return None
-        if message.key is not None and (message.topic, message.key) in self._blocked and self._blocks(message):
+        if message.key is not None and self._blocks(message, message.key):
             return ()
         closed = self._memory.closed.get(message.topic)
         if closed is None:
@@ -137,7 +143,7 @@ class Aside:
     def _set_aside(self, letter: Letter, message: Message) -> Sequence[Message]:
         self._keep(letter)
         if self._policy.block_key and letter.status == "waiting" and message.key is not None:
-            self._blocked.add((message.topic, message.key))
+            self._blocked.setdefault((message.topic, message.key), letter.place)
         return self._published(letter, message)
 
     def _keep(self, letter: Letter) -> None:
@@ -145,13 +151,18 @@ class Aside:
             self._letters.keep(letter)
         self._tell(letter)
 
-    def _blocks(self, message: Message) -> bool:
+    def _blocks(self, message: Offered, key: bytes) -> bool:
+        first = self._blocked.get((message.topic, key))
+        if first is None or _place_of(message) <= first:  # read again, it comes before what it would wait for
+            return False
         why = "an earlier message of its key is a dead letter"
         letter = _letter(message, "blocked", "blocked", why, attempts=0)
         if self._letters.block(letter):
             self._tell(letter)
             return True
-        self._blocked.discard((message.topic, message.key or b""))
+        del self._blocked[message.topic, key]
+        if (first := self._letters.first_open(message.topic, key)) is not None:
+            self._blocked[message.topic, key] = first
         return False
 
     def _unless_settled(self, message: Offered) -> Sequence[Message]:

@@ -37,22 +37,27 @@ class CarefulSink:
         self._sink, self._aside = sink, aside
         self._settled: list[Receipt] = []  # of what was set aside
         self._owed: deque[tuple[Message, int]] = deque()  # dead letters for their topic, still to be offered
+        self._replaced: Message | None = None  # what the relay has in its hand although it is replaced by those
         self._end: StartAnew | None = None
         self.mark, self.flush, self.close, self.trouble = sink.mark, sink.flush, sink.close, sink.trouble
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if self._end or self._owed:
+        if self._end or not self._paid():
             return False
+        if message is self._replaced:
+            self._replaced = None
+            return True
         if self._aside.alert and (instead := self._aside.instead(message)) is not None:
             self._replace(instead, ticket)
-            return True
+            paid = self._paid()  # before the transaction's end is marked
+            self._replaced = None if paid else message
+            return paid
         return self._sink.publish(message, ticket)
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         if self._end:
             raise self._end
-        while self._owed and self._sink.publish(*self._owed[0]):
-            self._owed.popleft()
+        self._paid()
         heard: list[Receipt | Refusal] = []
         for each in self._sink.receipts(0.0 if self._settled else timeout):
             if isinstance(each, Receipt) or not self._handled(each):
@@ -78,6 +83,12 @@ class CarefulSink:
         elif self._end is None:
             self._end = StartAnew(f"a message was refused for topic {topic!r} and is set aside: {reason}")
         return True
+
+    def _paid(self) -> bool:
+        """Whether the sink has taken all dead letters that it is owed."""
+        while self._owed and self._sink.publish(*self._owed[0]):
+            self._owed.popleft()
+        return not self._owed
 
     def _replace(self, instead: Sequence[Message], ticket: int) -> None:
         """Whatever stands for a message has its ticket."""

@@ -17,9 +17,10 @@ class Sink(Protocol):
 
     def publish(self, message: Message, ticket: int) -> bool:
         """Takes responsibility for `message`, after all those before it and without dropping it, or returns
-        False: no room now, nothing was taken, offer the same message again after `receipts`. Returns at once.
-        A sink without room sends on its own: nobody flushes it meanwhile. `ticket` is the transaction's number and
-        comes back in the receipts.
+        False: no room now, nothing was taken, offer the same message again after `receipts`. (The dead letter of an
+        earlier one may come before it, and it may have become one itself meanwhile.) Returns at once. A sink without
+        room sends on its own: nobody flushes it meanwhile. `ticket` is the transaction's number and comes back in the
+        receipts.
         """
         ...
 

@@ -68,14 +68,25 @@ class DeadLetters:
         places = (Place(LSN.parse(row[0]), *row[1:4]) for row in rows)
         return {place: Letter(place, *row[4:]) for place, row in zip(places, rows, strict=True)}
 
-    def blocked_keys(self) -> set[tuple[str, bytes]]:
-        """Topics and keys with an open letter."""
+    def blocked_keys(self) -> dict[tuple[str, bytes], Place]:
+        """Topics and keys with an open letter, and the first one of each."""
         rows = self._catalog.rows(
-            f"SELECT DISTINCT topic, key FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
-            " AND topic IS NOT NULL AND key IS NOT NULL",
+            "SELECT DISTINCT ON (topic, key) topic, key, commit_lsn::text, ordinal, number, record_id"
+            f" FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
+            " AND topic IS NOT NULL AND key IS NOT NULL ORDER BY topic, key, commit_lsn, ordinal, number",
             self._slot,
         )
-        return {(topic, bytes(key)) for topic, key in rows}
+        return {(topic, bytes(key)): Place(LSN.parse(lsn), *place) for topic, key, lsn, *place in rows}
+
+    def first_open(self, topic: str, key: bytes) -> Place | None:
+        rows = self._catalog.rows(
+            f"SELECT commit_lsn::text, ordinal, number, record_id FROM {TABLE} WHERE slot_name = %s AND topic = %s"
+            " AND key = %s::bytea AND status IN ('waiting', 'blocked') ORDER BY commit_lsn, ordinal, number LIMIT 1",
+            self._slot,
+            text(topic),
+            key,
+        )
+        return next((Place(LSN.parse(lsn), *place) for lsn, *place in rows), None)
 
     def _parameters(self, letter: Letter, by: str) -> dict[str, Any]:
         place, status, error, reason, topic, key, record, message, raw, attempts = letter
