@@ -119,10 +119,11 @@ def test_a_topic_that_walrelay_may_not_write_costs_one_refusal_and_not_one_for_e
     assert first_deliveries(deployment, forbidden) == lost
 
 
-def test_a_thousand_poison_messages_hold_the_others_up_for_seconds_only(
-    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, measured: Measured
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_thousand_poison_messages_do_not_hold_the_others_up_for_minutes(
+    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, measured: Measured, delivery: str
 ) -> None:
-    deployment = deploy(database, kafka, small_topic, refusals=KEPT)
+    deployment = deploy(database, kafka, small_topic, refusals=KEPT, delivery=delivery)
     database.execute(
         "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload)"
         " SELECT 'thing', mod(n, 50), 'Happened', to_jsonb(repeat('x', CASE mod(n, 2) WHEN 0 THEN 30000 ELSE 10 END))"
@@ -131,7 +132,9 @@ def test_a_thousand_poison_messages_hold_the_others_up_for_seconds_only(
     begun = time.monotonic()
     deployment.start()
     deployment.catch_up(120)
-    measured("seconds for a thousand poison messages among two thousand", round(time.monotonic() - begun, 1))
+    measured(
+        f"{delivery}: seconds for a thousand poison messages among two thousand", round(time.monotonic() - begun, 1)
+    )
     assert len(first_deliveries(deployment)) == 1000
     assert database.execute("SELECT count(*), count(DISTINCT record_id) FROM walrelay.dead_letters") == [(1000, 1000)]
     kafka.delete_topics(small_topic)
@@ -283,3 +286,38 @@ def test_a_row_that_cannot_be_read_is_passed_over_when_the_operator_names_it_and
     assert "a test" in letter["reason"]
     assert letter["raw"]
     assert {first, last} <= set(deployment.delivered_ids())
+
+
+def test_in_exactly_once_mode_a_poison_message_and_its_dead_letter_are_there_once_each(
+    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, topic: str
+) -> None:
+    both = {**KEPT, "dead_letters": "both", "dead_letter_topic": topic}
+    deployment = deploy(database, kafka, small_topic, refusals=both, delivery="exactly_once")
+    events = deployment.write("1", text_of(30_000), "2", text_of(1_200_000), "3")
+    relay = deployment.launch()
+    relay.wait_for("set aside")
+    relay.kill()
+    deployment.start()
+    deployment.write("4")
+    deployment.catch_up()
+    assert [message.value for message in deployment.delivered()] == [b"1", b"2", b"3", b"4"]
+    assert [event_id(message) for message in kafka.read_all(topic)] == [events[1], events[3]]
+    assert [letter["id"] for letter in letters(deployment)] == [events[1], events[3]]
+    kafka.delete_topics(small_topic)
+
+
+def test_in_exactly_once_mode_a_refused_message_is_not_behind_the_position_when_the_relay_stops(
+    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str
+) -> None:
+    """One that the client library refuses, so that Kafka would commit the position of its transaction."""
+    deployment = deploy(database, kafka, small_topic, delivery="exactly_once")
+    relay = deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    deployment.write(text_of(1_200_000))
+    assert relay.wait(30) == 1
+    deployment.write_settings(refusals=KEPT)
+    deployment.start()
+    deployment.catch_up()
+    assert len(letters(deployment)) == 1
+    kafka.delete_topics(small_topic)

@@ -9,7 +9,6 @@ batch is refused again, it takes twice as many: a poison message deep in a large
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from walrelay.errors import StartAnew
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.sink import Experience, KafkaSink
 
@@ -21,11 +20,10 @@ class OneByOne(KafkaSink):
         super().__init__({**options, "enable.gapless.guarantee": False}, experience)
         self._open: set[str] = set()  # topics with a message under way
         self._ticket = -1
-        self._quiet = 0  # messages in a row that went through
         self._leaving = False
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if ticket != self._ticket and self._quiet >= self._experience.enough:
+        if ticket != self._ticket and self._experience.reassured:
             self._leaving = True
         if self._leaving or message.topic in self._open or not super().publish(message, ticket):
             return False
@@ -35,9 +33,7 @@ class OneByOne(KafkaSink):
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         if self._leaving and not self._open:
-            self._experience.batch_refused = False
-            self._experience.enough *= 2
-            raise StartAnew(f"{self._quiet} messages went through one by one; batches are tried again")
+            raise self._experience.start_anew()
         return super().receipts(timeout)
 
     def _poll(self, timeout: float) -> None:
@@ -45,7 +41,7 @@ class OneByOne(KafkaSink):
         for delivery in self._ready:
             if delivery.message is not None:
                 self._open.discard(delivery.message.topic)
-                self._quiet += 1
+                self._experience.quiet += 1
         for _, _, message, _ in self._failed:
             self._open.discard(message.topic)
-            self._quiet = 0
+            self._experience.quiet = 0

@@ -39,7 +39,19 @@ class Experience:
     """What the producers of this process found out; the next run's begins with it."""
 
     batch_refused = False
-    enough = 1_000  # messages sent alone without a refusal until batches are tried again; doubled each time
+    quiet = 0  # messages in a row that were sent alone and went through
+    enough = 1_000  # of those until batches are tried again; doubled each time
+
+    @property
+    def reassured(self) -> bool:
+        """Whether batches are to be tried again."""
+        return self.batch_refused and self.quiet >= self.enough
+
+    def start_anew(self) -> StartAnew:
+        """What ends the run for that."""
+        passed, self.quiet, self.batch_refused = self.quiet, 0, False
+        self.enough *= 2
+        return StartAnew(f"{passed} messages went through one by one; batches are tried again")
 
 
 class _Delivery:

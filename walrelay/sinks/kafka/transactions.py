@@ -24,11 +24,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
 from walrelay.sinks.kafka.position_topic import PositionTopic
-from walrelay.sinks.kafka.refusals import hint_for, is_refusal
+from walrelay.sinks.kafka.refusals import is_refusal, refused
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
 
@@ -36,6 +36,7 @@ _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile Postgr
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
 _FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
+_OTHERS_WAIT = 0.02  # seconds for the reports of what was under way with a refused message
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
 
 _LOG = logging.getLogger("walrelay.kafka")
@@ -97,7 +98,7 @@ class KafkaTransactions:
         return position
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if self._state is not _State.OPEN and not self._begin():
+        if self._state is not _State.OPEN and (self._experience.reassured or not self._begin()):
             return False
         if self._pending & _LOOK == _LOOK and monotonic() - self._begun > self._settings.transaction_timeout / 3:
             self._cut = True
@@ -114,6 +115,8 @@ class KafkaTransactions:
                 self._broken = error
                 return False
             self._failed.append((ticket, error, message, True))
+        except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
+            self._failed.append((ticket, KafkaError(KafkaError._INVALID_ARG, str(cause)), message, True))
         self._ticket = ticket
         self._pending += 1
         self._covered = False
@@ -133,6 +136,8 @@ class KafkaTransactions:
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         if self._broken or self._failed:
             return self._give_up()
+        if self._state is _State.IDLE and self._experience.reassured and not self._settled:
+            raise self._experience.start_anew()
         whole = self._state is _State.OPEN and self._covered and self._mark.ordinal == 0
         if whole and monotonic() - self._marked > _QUIET:
             self._end_group()
@@ -193,7 +198,11 @@ class KafkaTransactions:
         self._state, self._closing, self._cut = _State.COMMITTING, self._mark, False
 
     def _commit(self, timeout: float) -> None:
-        """Goes on with the commit, for `timeout` seconds at most."""
+        """Goes on with the commit, for `timeout` seconds at most. Not past a message that was refused before it was
+        sent: Kafka knows nothing of that.
+        """
+        if self._failed:
+            return
         try:
             if self._positions.written is not self._closing:
                 self._positions.write(self._producer, self._closing)
@@ -210,19 +219,25 @@ class KafkaTransactions:
             return
         self._durable, self._state = self._closing, _State.IDLE
         self._settled += self._receipts
+        self._experience.quiet += self._messages if self._alone else 0
         self._receipts.clear()
         self._messages = self._bytes = 0
         self._complaints.text = ""
 
     def _give_up(self) -> list[Refusal]:
-        """Takes the group back, and says why: a refusal, if a message is to blame."""
-        for ticket, error, message, certain in self._failed:
+        """Takes the group back, and says why: refusals, if messages are to blame, all that are known by then."""
+        if self._alone:
+            self._poll(_OTHERS_WAIT)
+        certain = [each for each in self._failed if is_refusal(each[1]) and each[3]]
+        if certain:
+            self._experience.quiet = 0
+            self.close()
+            return [refused(ticket, message, error, ends=True) for ticket, error, message, _ in certain]
+        for _, error, message, _ in self._failed:
             if is_refusal(error):
                 self.close()
-                if certain:
-                    return [Refusal(ticket, message, error.str(), hint_for(error, message))]
                 self._experience.batch_refused = True
-                raise Retryable(
+                raise StartAnew(
                     f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
                     " message is sent alone, to find the record or to do without large batches"
                 )
