@@ -29,6 +29,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.refusals import is_refusal, refused
+from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
 
@@ -36,7 +37,7 @@ _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile Postgr
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
 _FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
-_OTHERS_WAIT = 0.02  # seconds for the reports of what was under way with a refused message
+_BLAME_WAIT = 0.1  # seconds
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
 
 _LOG = logging.getLogger("walrelay.kafka")
@@ -69,6 +70,8 @@ class KafkaTransactions:
         self._messages = self._bytes = 0  # of the group
         self._begun = self._marked = 0.0
         self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
+        self._offers: list[Offer] = []  # of the group, where each message is sent alone
+        self._scout: Scout | None = None  # once one of them was refused
         self._broken: KafkaError | None = None
         self._complaints = Complaints()
         self._producer = _producer(settings, system, slot, alone=self._alone, complaints=self._complaints)
@@ -98,15 +101,15 @@ class KafkaTransactions:
         return position
 
     def publish(self, message: Message, ticket: int) -> bool:
+        if self._scout is not None:
+            return self._scout.take(ticket, message)
         if self._state is not _State.OPEN and (self._experience.reassured or not self._begin()):
             return False
         if self._pending & _LOOK == _LOOK and monotonic() - self._begun > self._settings.transaction_timeout / 3:
             self._cut = True
             return False
-        topic, key, value, headers, timestamp_ms = message
-        report: Callable[..., None] = self._reporter(ticket, message)
         try:
-            self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+            self._produce(message, self._reporter(ticket, message))
         except BufferError:
             return False
         except KafkaException as cause:
@@ -120,7 +123,9 @@ class KafkaTransactions:
         self._ticket = ticket
         self._pending += 1
         self._covered = False
-        self._bytes += len(value) if value else 0
+        self._bytes += len(message.value) if message.value else 0
+        if self._alone:
+            self._offers.append(Offer(ticket, message))
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
@@ -134,6 +139,8 @@ class KafkaTransactions:
             self._end_group()
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        if self._scout is not None:
+            return self._scouted(self._scout)
         if self._broken or self._failed:
             return self._give_up()
         if self._state is _State.IDLE and self._experience.reassured and not self._settled:
@@ -221,16 +228,23 @@ class KafkaTransactions:
         self._settled += self._receipts
         self._experience.quiet += self._messages if self._alone else 0
         self._receipts.clear()
+        self._offers.clear()
         self._messages = self._bytes = 0
         self._complaints.text = ""
 
     def _give_up(self) -> list[Refusal]:
-        """Takes the group back, and says why: refusals, if messages are to blame, all that are known by then."""
-        if self._alone:
-            self._poll(_OTHERS_WAIT)
+        """Takes the group back, and says why: refusals, if messages are to blame. Those are told a little after what
+        failed because of them.
+        """
+        deadline = monotonic() + _BLAME_WAIT
+        while not any(is_refusal(error) for _, error, _, _ in self._failed) and monotonic() < deadline:
+            self._poll(_BLAME_WAIT / 10)
+            if self._broken is not None and self._broken.fatal():
+                break
         certain = [each for each in self._failed if is_refusal(each[1]) and each[3]]
+        if certain and self._alone:
+            return self._scout_begins([(Offer(ticket, message), error) for ticket, error, message, _ in certain])
         if certain:
-            self._experience.quiet = 0
             self.close()
             return [refused(ticket, message, error, ends=True) for ticket, error, message, _ in certain]
         for _, error, message, _ in self._failed:
@@ -246,6 +260,22 @@ class KafkaTransactions:
         if error.code() in _FENCED:
             raise Retryable(f"another instance publishes for slot {self._mark.slot!r} now: {error.str()}")
         raise Retryable(f"the Kafka transaction was aborted: {error.str()}")
+
+    def _scout_begins(self, found: list[tuple[Offer, KafkaError]]) -> list[Refusal]:
+        """Where one message was refused there are others, as a rule."""
+        self._experience.quiet = 0
+        self.close()
+        self._scout = Scout(self._producer, self._produce, self._offers, found)
+        return []
+
+    def _scouted(self, scout: Scout) -> list[Refusal]:
+        if not scout.step():
+            return []
+        return [refused(offer.ticket, offer.message, error, ends=True) for offer, error in scout.found]
+
+    def _produce(self, message: Message, report: Callable[..., None]) -> None:
+        topic, key, value, headers, timestamp_ms = message
+        self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
 
     def _abort(self) -> None:
         """Best effort: what is not aborted now is when the next producer of this slot fences this one off."""
