@@ -119,24 +119,32 @@ def test_a_topic_that_walrelay_may_not_write_costs_one_refusal_and_not_one_for_e
     assert first_deliveries(deployment, forbidden) == lost
 
 
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
-def test_a_thousand_poison_messages_do_not_hold_the_others_up_for_minutes(
-    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, measured: Measured, delivery: str
+@pytest.mark.parametrize(("delivery", "poison"), [("at_least_once", 1000), ("exactly_once", 200)])
+def test_a_burst_of_poison_messages_does_not_hold_the_others_up_for_minutes(
+    deploy: Deploy,
+    database: Database,
+    kafka: Kafka,
+    small_topic: str,
+    measured: Measured,
+    delivery: str,
+    poison: int,
 ) -> None:
+    """A run for each of them would take a third of a second: five minutes for a thousand."""
     deployment = deploy(database, kafka, small_topic, refusals=KEPT, delivery=delivery)
     database.execute(
         "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload)"
         " SELECT 'thing', mod(n, 50), 'Happened', to_jsonb(repeat('x', CASE mod(n, 2) WHEN 0 THEN 30000 ELSE 10 END))"
-        " FROM generate_series(1, 2000) n",
+        " FROM generate_series(1, 2 * %s) n",
+        [poison],
     )
     begun = time.monotonic()
     deployment.start()
-    deployment.catch_up(120)
-    measured(
-        f"{delivery}: seconds for a thousand poison messages among two thousand", round(time.monotonic() - begun, 1)
-    )
-    assert len(first_deliveries(deployment)) == 1000
-    assert database.execute("SELECT count(*), count(DISTINCT record_id) FROM walrelay.dead_letters") == [(1000, 1000)]
+    deployment.catch_up(60)
+    seconds = round(time.monotonic() - begun, 1)
+    measured(f"{delivery}: seconds for {poison} poison messages and as many others", seconds)
+    assert len(first_deliveries(deployment)) == poison
+    kept = database.execute("SELECT count(*), count(DISTINCT record_id) FROM walrelay.dead_letters")
+    assert kept == [(poison, poison)]
     kafka.delete_topics(small_topic)
 
 
