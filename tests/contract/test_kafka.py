@@ -9,8 +9,9 @@ from tests.contract.cases import KafkaCase, message, numbers
 from tests.contract.test_every_sink import publish, receipts, seconds, settle
 from tests.servers.waiting import wait_until
 from walrelay.errors import Retryable
-from walrelay.model import Message, Refusal
-from walrelay.publish import Sink
+from walrelay.lsn import LSN
+from walrelay.model import Message, Refusal, System
+from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -84,6 +85,27 @@ def test_a_message_above_the_clients_limit_is_refused_at_once(kafka_case: KafkaC
         assert "message.max.bytes" in refused.hint
         assert not refused.ends, "nothing of it was sent, so the producer is as good as before"
         assert sink.publish(message(kafka_case, 2), ticket=3)
+
+
+def test_no_position_is_committed_past_a_message_that_the_client_refused(kafka_case: KafkaCase) -> None:
+    """Kafka knows nothing of such a message, and would commit the transaction that it is missing in."""
+    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka_case.broker.bootstrap_servers})
+    system = System(kafka_case.topic, 1)  # of this test alone
+
+    def begun(plugin: KafkaPlugin) -> ExactlyOnceSink:
+        sink = plugin.open_exactly_once(settings, system, "walrelay")
+        wait_until(sink.fence, 20, "the broker to fence")
+        return sink
+
+    with closing(begun(KafkaPlugin())) as sink:
+        sink.last()
+        assert sink.publish(message(kafka_case, 1, size=1_100_000), ticket=0)
+        sink.mark(LSN(500))
+        sink.flush(2)
+        sink.flush(2)
+        assert refusal(sink).ends
+    with closing(begun(KafkaPlugin())) as successor:
+        assert successor.last() is None
 
 
 def test_a_message_to_a_topic_that_is_not_there_is_refused(kafka_case: KafkaCase) -> None:

@@ -198,6 +198,15 @@ def test_a_letter_that_is_refused_again_waits_on_and_everything_of_its_key_behin
     assert statuses(database)[0] == ("e1", "replayed", 2)
 
 
+def test_a_blocked_letter_is_not_replayed_before_the_one_it_waits_for(
+    database: Database, letters: DeadLetters, box: Letterbox
+) -> None:
+    letters.keep(letter(1))
+    letters.block(letter(2, status="blocked"))
+    assert replayed(box, Broker(), *box.find(Wanted(id="e2"))) == ["left"]
+    assert [row[:2] for row in statuses(database)] == [("e1", "waiting"), ("e2", "blocked")]
+
+
 def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
     database: Database, letters: DeadLetters, box: Letterbox
 ) -> None:
