@@ -23,6 +23,13 @@ class Disconnected(Retryable):
     """The connection to PostgreSQL is gone. The sink is not to blame: what it holds may still be delivered."""
 
 
+class StartAnew(Retryable):
+    """The run ends by choice and in order: what is settled is confirmed, and the next run begins at once."""
+
+    def __init__(self, message: str, *, retry_within: float | None = 0.001) -> None:
+        super().__init__(message, retry_within=retry_within)
+
+
 class Fatal(WalrelayError):
     """No retry can cure it. `hint` tells the operator what to do, best as a command to paste."""
 

@@ -53,10 +53,13 @@ class Idle(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Something of ours at `lsn` that is passed over because the settings say so; it is told, never silent."""
+    """Something of ours at `lsn` that is passed over because the settings, or the operator, say so; it is told, never
+    silent. `ordinal`: of a row that could not be read, with `lsn` as its commit LSN.
+    """
 
     lsn: LSN
     why: str
+    ordinal: int | None = None
 
 
 Event = OutboxRecord | Committed | Idle | Skipped
@@ -79,13 +82,27 @@ class Receipt(NamedTuple):
     messages: int
 
 
+class Offered(Message):
+    """A message that knows the record it was made from, as its `number`th: for whoever keeps it when it is refused."""
+
+    record: OutboxRecord
+    number: int
+
+
 class Refusal(NamedTuple):
-    """A message that the sink cannot make durable: why, and what an operator can do."""
+    """A message that the sink cannot make durable: why, and what an operator can do.
+
+    `message` is the very object that was offered, where the sink has it. `scope` says what is refused: this "message",
+    everything for its "topic", or whatever this "sink" offers. `ends`: the sink takes nothing more after it.
+    """
 
     ticket: int
     message: Message
     reason: str
     hint: str
+    error: str = "refused"  # a name for this kind of refusal, to filter dead letters by
+    scope: str = "message"
+    ends: bool = True
 
 
 class System(NamedTuple):

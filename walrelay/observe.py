@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from time import monotonic
 
+from walrelay.letter import Letter
 from walrelay.lsn import LSN
 
 
 class Observer:
-    """Called from the relay's thread, at most a few times per turn of the loop and never per message.
+    """Called from the relay's thread, at most a few times per turn of the loop and, but for `set_aside`, never per
+    message.
 
     An implementation must return soon and must not raise. Positions are LSNs, times are seconds.
     """
@@ -32,6 +34,9 @@ class Observer:
 
     def skipped(self, lsn: LSN, why: str) -> None:
         """Something at `lsn` was passed over because the settings say so."""
+
+    def set_aside(self, letter: Letter) -> None:
+        """A message was refused, or a record not routed, and is a dead letter now; called for each of them."""
 
     def noticed(self, text: str) -> None:
         """The server or a sink said something that needs no action by the relay."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Retryable, Undecodable, Unroutable
+from walrelay.errors import Retryable, StartAnew, Undecodable, Unroutable
 from walrelay.model import Committed, Idle, Message, OutboxRecord
 from walrelay.observe import Observer
 from walrelay.publish import Push, Sink
@@ -58,6 +58,9 @@ class Relay:
                 self._turn()
         except (Undecodable, Unroutable):  # what came before must not come again: it may need the settings of then
             self._leave(to_commit=False)
+            raise
+        except StartAnew:
+            self._settling.leave()
             raise
         self._leave()
 

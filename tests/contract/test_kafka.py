@@ -9,8 +9,9 @@ from tests.contract.cases import KafkaCase, message, numbers
 from tests.contract.test_every_sink import publish, receipts, seconds, settle
 from tests.servers.waiting import wait_until
 from walrelay.errors import Retryable
-from walrelay.model import Refusal
-from walrelay.publish import Sink
+from walrelay.lsn import LSN
+from walrelay.model import Message, Refusal, System
+from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -48,6 +49,18 @@ def refusal(sink: Sink, timeout: float = 10) -> Refusal:
     return found
 
 
+def offer(sink: Sink, message: Message, timeout: float = 10) -> None:
+    """Publishes it as soon as there is room; receipts are asked for meanwhile, as the relay does."""
+
+    def taken() -> bool:
+        if sink.publish(message, ticket=0):
+            return True
+        list(sink.receipts(0.1))
+        return False
+
+    wait_until(taken, timeout, "room for the message")
+
+
 def failure(sink: Sink, timeout: float = 10) -> str:
     """What the sink says when the run has to end."""
 
@@ -65,11 +78,34 @@ def test_a_message_above_the_clients_limit_is_refused_at_once(kafka_case: KafkaC
     with closing(kafka_case.open()) as sink:
         large = message(kafka_case, 1, size=1_100_000)
         assert sink.publish(large, ticket=3)
+        assert not sink.publish(message(kafka_case, 2), ticket=3), "nothing may overtake it before it is told"
         refused = refusal(sink)
-        assert (refused.ticket, refused.message) == (3, large)
+        assert (refused.ticket, refused.message, refused.error, refused.scope) == (3, large, "too_large", "message")
         assert "too large" in refused.reason
         assert "message.max.bytes" in refused.hint
-        assert not sink.publish(message(kafka_case, 2), ticket=3), "nothing may overtake it"
+        assert not refused.ends, "nothing of it was sent, so the producer is as good as before"
+        assert sink.publish(message(kafka_case, 2), ticket=3)
+
+
+def test_no_position_is_committed_past_a_message_that_the_client_refused(kafka_case: KafkaCase) -> None:
+    """Kafka knows nothing of such a message, and would commit the transaction that it is missing in."""
+    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka_case.broker.bootstrap_servers})
+    system = System(kafka_case.topic, 1)  # of this test alone
+
+    def begun(plugin: KafkaPlugin) -> ExactlyOnceSink:
+        sink = plugin.open_exactly_once(settings, system, "walrelay")
+        wait_until(sink.fence, 20, "the broker to fence")
+        return sink
+
+    with closing(begun(KafkaPlugin())) as sink:
+        sink.last()
+        assert sink.publish(message(kafka_case, 1, size=1_100_000), ticket=0)
+        sink.mark(LSN(500))
+        sink.flush(2)
+        sink.flush(2)
+        assert refusal(sink).ends
+    with closing(begun(KafkaPlugin())) as successor:
+        assert successor.last() is None
 
 
 def test_a_message_to_a_topic_that_is_not_there_is_refused(kafka_case: KafkaCase) -> None:
@@ -86,10 +122,11 @@ def test_a_refused_batch_is_sent_again_one_by_one_to_find_the_message(small_topi
             assert sink.publish(each, ticket=0)
         assert "refused a batch of messages" in failure(sink)
     with closing(small_topic.open_next()) as sink:
-        for each in messages:
-            assert sink.publish(each, ticket=0)
+        for each in messages[:4]:
+            offer(sink, each)
+        assert not sink.publish(messages[4], ticket=0), "nothing may overtake it before it is told"
+        sink.flush(1)
         found = refusal(sink)
-        sink.flush(1)  # what comes behind the refused message has its chance
     assert found.message == messages[3], "with its headers, which tell the record's id and position"
     assert "max.message.bytes" in found.hint
     assert numbers(small_topic.arrived()) == [0, 1, 2], "no message overtakes a refused one in its partition"

@@ -23,7 +23,9 @@ class FakeBroker:
         self.log: defaultdict[Partition, list[Message]] = defaultdict(list)
         self.held: set[str] = set()  # topics where nothing becomes durable
         self.mute: set[str] = set()  # topics where what became durable gets no receipt
-        self.refused: set[bytes] = set()  # values that are refused when their turn comes
+        self.refused: set[bytes] = set()  # values that are refused when their turn comes, but in this topic
+        self.dead_letters = "dead letters"
+        self.survives: bool | None = None  # whether a sink outlives a refusal; None: it goes on as if nothing were
         self.pace = 0.5  # how often a partition moves when it is looked at
         self.gathers = False  # whether clients send only when they are told to or have no room
         self.durable: Counter[bytes] = Counter()  # value -> how often it is there
@@ -51,17 +53,26 @@ class FakeSink:
         self._unheard: list[tuple[str, Receipt | Refusal]] = []  # (topic, what nobody has asked for yet)
         self._taken = 0
         self._gathering = False
+        self._open: set[str] = set()  # topics with a message under way, where one at a time is taken
+        self._over = False  # after a refusal that was the end
 
     @boundary
     def publish(self, message: Message, ticket: int) -> bool:
+        if message.topic == self._broker.dead_letters:
+            return self._taken < self._broker.room and self._take(message, ticket)
         assert self.owed in (None, message), "another message is offered than the one there was no room for"
-        if self._taken >= self._broker.room:
+        if self._taken >= self._broker.room or self._over or message.topic in self._open:
             self.owed = message
             self._gathering = False
             return False
         self.owed = None
+        return self._take(message, ticket)
+
+    def _take(self, message: Message, ticket: int) -> bool:
         self._taken += 1
         self._gathering = self._broker.gathers
+        if self._broker.survives:
+            self._open.add(message.topic)
         self._queues[message.topic, crc32(message.key or b"") % _PARTITIONS].append((message, ticket))
         return True
 
@@ -108,9 +119,13 @@ class FakeSink:
         if topic in self._broker.held:
             return
         for _ in range(min(count, len(queue))):
+            if self._over:
+                return
             message, ticket = queue.popleft()
-            if message.value in self._broker.refused:
-                self._unheard.append((topic, Refusal(ticket, message, "too large", "Make it smaller.")))
+            if message.value in self._broker.refused and topic != self._broker.dead_letters:
+                ends = not self._broker.survives
+                self._over = self._broker.survives is False
+                self._unheard.append((topic, Refusal(ticket, message, "too large", "Make it smaller.", ends=ends)))
                 continue
             self._broker.store(partition, message)
             self._unheard.append((topic, Receipt(ticket, 1)))
@@ -123,6 +138,7 @@ class FakeSink:
         heard = audible[: random.randint(0, len(audible))]
         for found in heard:
             self._unheard.remove(found)
+            self._open.discard(found[0])
         self._taken -= len(heard)
         receipts = [each for _, each in heard]
         return _together(receipts) if random.random() < 0.5 else receipts

@@ -8,6 +8,7 @@ from random import Random
 from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, Killed, boundary
+from tests.simulation.letters import FakeLetters
 from tests.simulation.slot import FakeSlot, FakeSource
 from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
@@ -17,8 +18,9 @@ from walrelay.errors import Disconnected, Retryable, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Event, Message
 from walrelay.observe import Observer
+from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink
 from walrelay.relay import Limits, Relay
-from walrelay.route import Router
+from walrelay.route import Router, Routing
 from walrelay.supervise import Backoff, supervise
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
@@ -40,6 +42,20 @@ class FusedDecoder(PgoutputDecoder):
         if self._unreadable is not None and frame.endswith(self._unreadable):
             raise Undecodable("a row that is not an outbox record")
         return super().decode(frame)
+
+
+class _Careful(CarefulSink):
+    """What was in the relay's hand and became a dead letter is not owed any more."""
+
+    def __init__(self, sink: FakeSink, aside: Aside) -> None:
+        super().__init__(sink, aside)
+        self._fake = sink
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        taken = super().publish(message, ticket)
+        if taken:
+            self._fake.owed = None
+        return taken
 
 
 class Journal(Observer):
@@ -81,6 +97,9 @@ class World:
         self.stop: Callable[[], bool] = self.done
         self.prepare: Callable[[FakeSource], None] = lambda source: None
         self.unreadable: Written | None = None
+        self.policy = Policy()
+        self.letters = FakeLetters(self.fuse)
+        self._memory = Memory()
         self._bookmark: LSN | None = None
         self._sink: FakeSink | None = None
         self._held: Relay | None = None
@@ -88,7 +107,11 @@ class World:
 
     def done(self) -> bool:
         """Everything is published and PostgreSQL may forget all of it."""
-        return self.slot.confirmed == self.wal.end and all(self.arrived(event.payload) for event in self.wal.events)
+        return self.slot.confirmed == self.wal.end and all(self.safe(event) for event in self.wal.events)
+
+    def safe(self, event: Written) -> bool:
+        """Whether the event is at the broker, or among the dead letters."""
+        return self.arrived(event.payload) > 0 or event.id in self.letters.ids
 
     def arrived(self, value: bytes) -> int:
         """How often the broker has `value` durably."""
@@ -118,6 +141,7 @@ class World:
     def run_process(self) -> None:
         """One process, whose memory is fresh; what can be retried is retried in it."""
         self._bookmark = self._held = None
+        self._memory = Memory()
         supervise(self._run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
 
     def verify(self) -> None:
@@ -170,8 +194,8 @@ class World:
         decoder = FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload)
         if held is None or self._sink is None:
             self._sink = self.broker.connect(self.fuse, self.clock)
-            router = Router("{aggregate_type}")
-            relay = Relay(source, decoder, router, self._sink, self.journal, self.limits)
+            routing, sink_of_relay = self._careful(source.start, Router("{aggregate_type}"), self._sink)
+            relay = Relay(source, decoder, routing, sink_of_relay, self.journal, self.limits)
         else:
             relay = held
             relay.resume(source, decoder)
@@ -190,6 +214,14 @@ class World:
         finally:
             self._bookmark = source.told
         sink.close()
+
+    def _careful(self, start: LSN, router: Router, sink: FakeSink) -> tuple[Routing, Sink]:
+        if self.policy.only_stops:
+            return router, sink
+        self._memory.forget_before(start)
+        settled, blocked = self.letters.settled(), self.letters.blocked_keys() if self.policy.block_key else {}
+        aside = Aside(self.policy, self.letters, self._memory, settled, blocked, self.journal.set_aside)
+        return CarefulRouter(router.route, aside), _Careful(sink, aside)
 
     @contextmanager
     def _ending(self, turns: int, end: Callable[[], None]) -> Iterator[None]:
@@ -220,5 +252,5 @@ class World:
         assert lsn in borders, f"{lsn} is in the middle of something"
         for transaction in self.wal.transactions:
             if transaction.commit_lsn < lsn:
-                lost = [event.id for event in transaction.events if not self.arrived(event.payload)]
+                lost = [event.id for event in transaction.events if not self.safe(event)]
                 assert not lost, f"{lsn} is confirmed, but the broker does not have {lost}"

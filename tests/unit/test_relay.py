@@ -7,7 +7,7 @@ import pytest
 from tests import pgoutput_encoder as server
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.errors import ProtocolError, Refused, Unroutable
+from walrelay.errors import ProtocolError, Refused, StartAnew, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.observe import Observer
@@ -131,6 +131,26 @@ def test_receipts_that_come_with_a_refusal_still_count() -> None:
     with pytest.raises(Refused, match=r"record 2 at 0/C8:1 was refused for topic 'order': too large"):
         script.run()
     assert script.calls[-1] == ("confirm", 300)
+
+
+def test_a_run_that_ends_by_choice_confirms_what_is_settled() -> None:
+    """As one does that set a message aside and needs a new sink: what came before must not come again."""
+    script = Script(
+        *(server.begin(200), RELATION, row(b"1"), server.commit(200, 300), server.begin(300), row(b"2")),
+        outcome=[Receipt(0, 1)],
+    )
+    told = script.receipts
+
+    def receipts(timeout: float) -> list[Receipt | Refusal]:
+        if ("publish", "order", 1) in script.calls:
+            raise StartAnew("a message was set aside")
+        return told(timeout)
+
+    script.receipts = receipts  # type: ignore[method-assign]
+    script.confirm = lambda lsn: False  # type: ignore[method-assign]
+    with pytest.raises(StartAnew):
+        script.run()
+    assert script.calls[-1] == ("leave", 300)
 
 
 def test_a_record_without_a_route_ends_the_run_and_is_not_confirmed() -> None:

@@ -8,11 +8,13 @@ from walrelay import __version__
 from walrelay.cli.bench import bench
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
+from walrelay.cli.dlq import dlq
 from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
 from walrelay.cli.recover import recover
 from walrelay.cli.run import run
+from walrelay.cli.skip import skip
 from walrelay.cli.status import status
 from walrelay.cli.tail import tail
 from walrelay.errors import Fatal, SettingsError, WalrelayError
@@ -48,5 +50,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, recover, dlq, skip, drop, config, demo, bench):
     main.add_command(command)

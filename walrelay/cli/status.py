@@ -48,6 +48,8 @@ def _lines(found: Status) -> str:
         lines.append(("held by", found.held_by))
     if found.waits_for:
         lines.append(("waits for", found.waits_for))
+    if found.dead_letters is not None:
+        lines.append(("dead letters", f"{found.dead_letters} wait" if found.dead_letters else "none"))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
 
 

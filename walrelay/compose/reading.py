@@ -2,7 +2,7 @@
 
 from walrelay.config import Settings
 from walrelay.decode.binary import PRINTERS
-from walrelay.decode.contract import Columns, Decoder, Outbox
+from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.route import TopicTemplate
@@ -24,11 +24,11 @@ def reading(settings: Settings, *, binary: bool) -> Reading:
     )
 
 
-def decoder(settings: Settings, outbox: Outbox, *, binary: bool) -> Decoder:
+def decoder(settings: Settings, outbox: Outbox, *, binary: bool, skips: Skips = frozenset()) -> Decoder:
     """The decoder of the settings' plugin."""
     if settings.source.plugin == "wal2json":
-        return Wal2jsonDecoder(outbox, settings.source.wal2json_format)
-    return PgoutputDecoder(outbox, binary=binary)
+        return Wal2jsonDecoder(outbox, settings.source.wal2json_format, skips=skips)
+    return PgoutputDecoder(outbox, binary=binary, skips=skips)
 
 
 def plugin_options(settings: Settings, *, binary: bool) -> Options:

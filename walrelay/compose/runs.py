@@ -8,6 +8,7 @@ from time import monotonic
 
 from walrelay.compose.positions import positions
 from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publication, reading
+from walrelay.compose.refusals import Refusals
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Retryable
@@ -19,6 +20,7 @@ from walrelay.route import Resumed, Router, Routing
 from walrelay.source.backfill_progress import refuse_unfinished_backfill
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
+from walrelay.source.dead_letters.writing import skips
 from walrelay.source.keeping import Keeper
 from walrelay.source.leadership import lead, lead_at_once
 from walrelay.source.slot_source import SlotSource
@@ -63,6 +65,7 @@ class Runs:
         self._relay: Relay | None = None
         self._sink: Sink | None = None
         self._held_until = inf
+        self._refusals = Refusals(settings, observer)
 
     def run(self, stop: Callable[[], bool]) -> None:
         """One run, from connecting to leaving or to the error that ends it."""
@@ -106,7 +109,8 @@ class Runs:
         binary = binary_suits(self._settings, catalog)
         reads = reading(self._settings, binary=binary)
         source = SlotSource(reads, stream, catalog, self._observer.noticed, self.bookmark)
-        decodes = decoder(self._settings, needed(self._settings), binary=binary)
+        named = skips(catalog, self._settings.source.slot)
+        decodes = decoder(self._settings, needed(self._settings), binary=binary, skips=named)
         if self._relay is not None and self._may_resume(source):
             self._resume(self._relay, source, decodes, catalog)
         else:
@@ -133,6 +137,7 @@ class Runs:
         assert self.bookmark is not None
         keeper = self._keeper(positions(self._settings, catalog, source.system), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
+        self._refusals.resume(catalog)
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
@@ -145,7 +150,8 @@ class Runs:
             self._observer.noticed(start.notice)
         source.begin(start.lsn, self._keeper(kept, catalog))
         limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
-        return Relay(source, decodes, self._routing(start), sink, self._observer, limits)
+        routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
+        return Relay(source, decodes, routing, careful_sink, self._observer, limits)
 
     def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""

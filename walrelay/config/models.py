@@ -167,6 +167,42 @@ class PositionSettings(Section):
     """The file of `keep: file`, on a disk that outlives the process."""
 
 
+Policy = Literal["stop", "dead_letter", "skip"]
+
+
+class RefusalSettings(Section):
+    """What becomes of a message that the broker will never take, and of a record that no rule routes. Where topics are
+    patterns, `*` stands for any characters. docs/dead-letters.md has the whole story."""
+
+    policy: Policy = "stop"
+    """stop: the relay ends and says which record. dead_letter: it is kept in full, and the relay goes on. skip: as
+    dead_letter, but it does not wait for anybody."""
+
+    topics: dict[str, Policy] = Field(default_factory=dict)
+    """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts."""
+
+    attempts: Annotated[int, Field(ge=1)] = 1
+    """How often a message is offered before the policy applies. The pauses in between are those of `retry`, and nothing
+    else is published meanwhile: the order is kept."""
+
+    block_key: bool = False
+    """true: later messages of the same topic and key wait behind a dead letter, as dead letters themselves, so that
+    replaying keeps the order of the key. false: they are published."""
+
+    dead_letters: Literal["table", "topic", "both"] = "table"
+    """Where dead letters go: the table walrelay.dead_letters, the topic below, or both. What is skipped and what is
+    blocked is in the table only."""
+
+    dead_letter_topic: Annotated[str, Field(min_length=1)] = "outbox.dead_letters"
+    """The topic for dead letters. What this topic refuses stops the relay."""
+
+    @model_validator(mode="after")
+    def _in_the_table(self) -> Self:
+        if self.dead_letters == "topic" and (self.block_key or "skip" in {self.policy, *self.topics.values()}):
+            raise ValueError("block_key and the policy skip need the table: set dead_letters to table or both")
+        return self
+
+
 class RetrySettings(Section):
     """How soon a run that ended in an error is followed by the next. The pause doubles each time; up to half of it
     is left out at random, so that relays which failed together do not return together."""
@@ -201,6 +237,7 @@ class Settings(Section):
     outbox: OutboxSettings = OutboxSettings()
     route: RouteSettings = RouteSettings()
     sink: SinkSettings
+    refusals: RefusalSettings = RefusalSettings()
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
     """at_least_once: a crash repeats what was durable but not yet confirmed. exactly_once: whole transactions are

@@ -3,9 +3,16 @@
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from walrelay.lsn import LSN
 from walrelay.model import Event
 
 REQUIRED = frozenset({"id", "payload"})
+
+
+Skips = frozenset[tuple[LSN, int | None]]
+"""Commit LSN and ordinal of rows that are passed over if they cannot be read; None: all rows of the transaction. Of a
+non-transactional message it is the message's LSN and None. What can be read is never passed over.
+"""
 
 
 class Columns(NamedTuple):
@@ -43,6 +50,7 @@ class Decoder(Protocol):
         """The events of one CopyData payload (an XLogData or a keepalive, header included), in order.
 
         ProtocolError for what the protocol does not allow; Undecodable for a committed row that is not an
-        outbox record under these settings. After an error the decoder is not used again.
+        outbox record under these settings, and which the decoder was not told to skip. After an error the decoder is
+        not used again.
         """
         ...

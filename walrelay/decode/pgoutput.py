@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from walrelay.decode.binary import BPCHAR, BYTEA, JSON, JSONB, PRINTERS, TEXT, VARCHAR, json_text
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.messages import message_fields
 from walrelay.decode.records import (
     BYTES_ROLES,
@@ -19,10 +19,11 @@ from walrelay.decode.records import (
     missing_column,
     not_transactional,
     null_id,
+    passed_over,
     record_of,
     unhex,
 )
-from walrelay.errors import ProtocolError, Undecodable
+from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
 from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire import pgoutput
@@ -46,10 +47,12 @@ class Layout(NamedTuple):
 class PgoutputDecoder:
     """Decodes protocol version 1, in text or `binary` mode. See `decode.contract.Decoder` for the obligations."""
 
-    def __init__(self, outbox: Outbox, *, binary: bool = False) -> None:
+    def __init__(self, outbox: Outbox, *, binary: bool = False, skips: Skips = frozenset()) -> None:
         self._outbox = outbox
+        self._skips = skips
         self._binary = binary
-        self._layouts: dict[int, Layout | None] = {}  # by relation OID; None: another table
+        self._layouts: dict[int, Layout | None] = {}  # by relation OID; None: another table, or
+        self._faulty: dict[int, pgoutput.Relation] = {}  # the outbox, in a form in which it cannot be read
         self._begin = _OUTSIDE
         self._ordinal = 0
 
@@ -70,18 +73,18 @@ class PgoutputDecoder:
             raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=begin.final_lsn)
         layout = self._layouts[oid]
         if layout is None:
-            return ()
+            return self._without_layout(oid)
         readers, roles = layout
         if columns != len(readers):
             raise ProtocolError(f"a row of {columns} columns, its relation has {len(readers)}", lsn=begin.final_lsn)
         try:
             values = pgoutput.parse_row(frame, readers)
         except ValueError as cause:
-            raise ProtocolError(f"a column value that cannot be read: {cause}", lsn=begin.final_lsn) from None
+            return self._fails(ProtocolError(f"a column value that cannot be read: {cause}", lsn=begin.final_lsn))
         values.append(None)  # where a role without a column points
         record = _record((begin.final_lsn, self._ordinal, begin.committed_at, *roles(values)))
         if record.id is None:
-            raise null_id(self._outbox, record.position)
+            return self._fails(null_id(self._outbox, record.position))
         self._ordinal += 1
         return (record,)
 
@@ -92,7 +95,7 @@ class PgoutputDecoder:
             return (self._leave(pgoutput.parse_commit(frame)),)
         elif kind == pgoutput.RELATION:
             relation = pgoutput.parse_relation(frame)
-            self._layouts[relation.oid] = self._layout(relation)
+            self._announce(relation)
         elif kind == pgoutput.MESSAGE:
             return self._message(pgoutput.parse_message(frame))
         elif kind not in _PASSED_OVER:
@@ -117,14 +120,43 @@ class PgoutputDecoder:
         if not message.transactional:
             if self._outbox.skip_non_transactional:
                 return (Skipped(message.lsn, NOT_TRANSACTIONAL),)
-            raise not_transactional(message.prefix, str(message.lsn))
+            error = not_transactional(message.prefix, str(message.lsn))
+            return (passed_over(self._skips, message.lsn, None, error),)
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
-        where = f"{self._begin.final_lsn}:{self._ordinal}"
-        fields = message_fields(message.content, where)
+        try:
+            fields = message_fields(message.content, self._position())
+        except Undecodable as error:
+            return self._fails(error)
         record = record_of(self._begin.final_lsn, self._ordinal, self._begin.committed_at, fields)
         self._ordinal += 1
         return (record,)
+
+    def _position(self) -> str:
+        return f"{self._begin.final_lsn}:{self._ordinal}"
+
+    def _fails(self, error: WalrelayError) -> tuple[Event, ...]:
+        """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
+        skipped = passed_over(self._skips, self._begin.final_lsn, self._ordinal, error)
+        self._ordinal += 1
+        return (skipped,)
+
+    def _announce(self, relation: pgoutput.Relation) -> None:
+        """Keeps an error for the first row, so that it has a position."""
+        self._faulty.pop(relation.oid, None)
+        try:
+            self._layouts[relation.oid] = self._layout(relation)
+        except Undecodable:
+            self._layouts[relation.oid] = None
+            self._faulty[relation.oid] = relation
+
+    def _without_layout(self, oid: int) -> tuple[Event, ...]:
+        if oid in self._faulty:
+            try:
+                self._layout(self._faulty[oid])
+            except Undecodable as error:
+                return self._fails(error)
+        return ()
 
     def _layout(self, relation: pgoutput.Relation) -> Layout | None:
         if (relation.schema, relation.name) != (self._outbox.schema, self._outbox.table):
@@ -134,7 +166,7 @@ class PgoutputDecoder:
         for role, column in zip(Columns._fields, self._outbox.columns, strict=True):
             if column is not None:
                 if column not in types:
-                    raise missing_column(self._outbox, role, column, types, str(self._begin.final_lsn))
+                    raise missing_column(self._outbox, role, column, types, self._position())
                 readers[column] = self._reader(role, column, types[column])
         read = [column.name for column in relation.columns if column.name in readers]
         places = [-1 if column is None else read.index(column) for column in self._outbox.columns]
@@ -159,7 +191,7 @@ class PgoutputDecoder:
         if type_oid not in PRINTERS:
             raise Undecodable(
                 f"column {column!r} of {self._outbox.schema}.{self._outbox.table} has the type with OID {type_oid},"
-                f" which is not read in binary mode (at {self._begin.final_lsn})",
+                f" which is not read in binary mode (at {self._position()})",
                 hint="Set source.binary to false: in text mode a column may have any type.",
             )
         return PRINTERS[type_oid]

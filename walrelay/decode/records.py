@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any
 
-from walrelay.decode.contract import Columns, Outbox
-from walrelay.errors import Undecodable
+from walrelay.decode.contract import Columns, Outbox, Skips
+from walrelay.errors import Undecodable, WalrelayError
 from walrelay.lsn import LSN
-from walrelay.model import OutboxRecord
+from walrelay.model import OutboxRecord, Skipped
 
 NOT_TRANSACTIONAL = "a logical message with our prefix that is not transactional"
 
@@ -15,6 +15,14 @@ BYTES_ROLES = frozenset({"payload", "headers"})
 
 as_text: Callable[[bytes], str] = methodcaller("decode", "utf-8", "surrogateescape")
 """bytes -> str, reversible for any bytes: a SQL_ASCII database may hold what is not UTF-8."""
+
+
+def passed_over(skips: Skips, lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
+    """What becomes of a row that cannot be read: `error`, unless the operator named its position."""
+    if (lsn, ordinal) not in skips and (lsn, None) not in skips:
+        raise error from None
+    position = str(lsn) if ordinal is None else f"{lsn}:{ordinal}"
+    return Skipped(lsn, f"`walrelay skip` named {position}, which cannot be read: {error}", ordinal)
 
 
 def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable[bytes | None]) -> OutboxRecord:

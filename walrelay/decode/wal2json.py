@@ -7,10 +7,18 @@ that stops the relay, also where the role may be NULL, because publishing a NULL
 without a trace.
 """
 
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.messages import message_fields
-from walrelay.decode.records import NOT_TRANSACTIONAL, missing_column, not_transactional, null_id, record_of, unhex
-from walrelay.errors import ProtocolError, Undecodable
+from walrelay.decode.records import (
+    NOT_TRANSACTIONAL,
+    missing_column,
+    not_transactional,
+    null_id,
+    passed_over,
+    record_of,
+    unhex,
+)
+from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
 from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire import wal2json
@@ -23,8 +31,9 @@ _PARSERS = {1: wal2json.parse_transaction, 2: wal2json.parse_line}
 class Wal2jsonDecoder:
     """Decodes one `format_version`, 1 or 2. See `decode.contract.Decoder` for the obligations."""
 
-    def __init__(self, outbox: Outbox, format_version: int) -> None:
+    def __init__(self, outbox: Outbox, format_version: int, *, skips: Skips = frozenset()) -> None:
         self._outbox = outbox
+        self._skips = skips
         self._parse = _PARSERS[format_version]
         self._roles = tuple(zip(Columns._fields, outbox.columns, strict=True))
         self._begin = _OUTSIDE
@@ -63,16 +72,25 @@ class Wal2jsonDecoder:
         self._begin = _OUTSIDE
         return Committed(commit.end_lsn) if self._ordinal else Idle(commit.end_lsn)
 
-    def _row(self, row: wal2json.Insert) -> OutboxRecord | None:
+    def _row(self, row: wal2json.Insert) -> Event | None:
         if self._begin is _OUTSIDE:
             raise ProtocolError(f"a row of {row.schema}.{row.table} outside any transaction")
         if row.table != self._outbox.table or row.schema != self._outbox.schema:
             return None
-        fields = [None if column is None else self._field(role, column, row.columns) for role, column in self._roles]
-        record = self._record(fields)
-        if record.id is None:
-            raise null_id(self._outbox, record.position)
-        return record
+        try:
+            values = row.columns
+            fields = [None if column is None else self._field(role, column, values) for role, column in self._roles]
+            if fields[0] is None:
+                raise null_id(self._outbox, self._position())
+        except (Undecodable, ProtocolError) as error:
+            return self._fails(error)
+        return self._record(fields)
+
+    def _fails(self, error: WalrelayError) -> Event:
+        """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
+        skipped = passed_over(self._skips, self._begin.commit_lsn, self._ordinal, error)
+        self._ordinal += 1
+        return skipped
 
     def _field(self, role: str, column: str, row: dict[str, wal2json.Value]) -> bytes | None:
         if column not in row:
@@ -93,10 +111,13 @@ class Wal2jsonDecoder:
         if not message.transactional:
             if self._outbox.skip_non_transactional:
                 return Skipped(message.lsn, NOT_TRANSACTIONAL)
-            raise not_transactional(message.prefix, str(message.lsn))
+            return passed_over(self._skips, message.lsn, None, not_transactional(message.prefix, str(message.lsn)))
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
-        return self._record(message_fields(message.content, self._position()))
+        try:
+            return self._record(message_fields(message.content, self._position()))
+        except Undecodable as error:
+            return self._fails(error)
 
     def _record(self, fields: list[bytes | None]) -> OutboxRecord:
         record = record_of(self._begin.commit_lsn, self._ordinal, self._begin.committed_at, fields)

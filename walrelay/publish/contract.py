@@ -17,9 +17,10 @@ class Sink(Protocol):
 
     def publish(self, message: Message, ticket: int) -> bool:
         """Takes responsibility for `message`, after all those before it and without dropping it, or returns
-        False: no room now, nothing was taken, offer the same message again after `receipts`. Returns at once.
-        A sink without room sends on its own: nobody flushes it meanwhile. `ticket` is the transaction's number and
-        comes back in the receipts.
+        False: no room now, nothing was taken, offer the same message again after `receipts`. (The dead letter of an
+        earlier one may come before it, and it may have become one itself meanwhile.) Returns at once. A sink without
+        room sends on its own: nobody flushes it meanwhile. `ticket` is the transaction's number and comes back in the
+        receipts.
         """
         ...
 
@@ -33,6 +34,8 @@ class Sink(Protocol):
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         """What became durable, or was refused, since the last call; waits at most `timeout` seconds for the
         first of it. Receipts may come in any order. A message that never gets a receipt counts as lost.
+        Nothing overtakes a message that is refused. After a Refusal whose `ends` is true nothing more is taken or
+        sent. Otherwise the sink goes on, and until this call has told of it no later message of its topic was taken.
         """
         ...
 

@@ -14,6 +14,7 @@ from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
 from walrelay.source.ddl import script
+from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
 from walrelay.wire.commands import create_slot, identifier, literal
@@ -70,6 +71,7 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Everything but the slot."""
     steps = [
         Step("schema walrelay", _schema_exists(catalog), script("schema")),
+        Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
         Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
     ]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
+from walrelay.source.dead_letters.writing import waiting
 from walrelay.source.leadership import lock_key
 from walrelay.source.missing import missing
 from walrelay.source.standbys import held_up_by
@@ -42,6 +43,7 @@ class Status(NamedTuple):
     held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
     catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (PITFALLS A48)
     waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
+    dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
     leader: Instance | None
     standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
 
@@ -81,6 +83,7 @@ def status(catalog: Catalog, slot_name: str) -> Status:
             "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
         ),
         waits_for=held_up_by(catalog, slot),
+        dead_letters=waiting(catalog, slot_name),
         leader=next(iter(leaders), None),
         standbys=standbys,
     )

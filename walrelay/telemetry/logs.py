@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from walrelay.errors import Fatal
+from walrelay.letter import Letter
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 
@@ -75,6 +76,18 @@ class LogObserver(Observer):
 
     def skipped(self, lsn: LSN, why: str) -> None:
         self._log.warning("skipped", lsn=str(lsn), why=why)
+
+    def set_aside(self, letter: Letter) -> None:
+        place = letter.place
+        self._log.warning(
+            "set aside",
+            status=letter.status,
+            id=place.record_id,
+            position=place.position,
+            topic=letter.topic,
+            error=letter.error,
+            reason=letter.reason,
+        )
 
     def noticed(self, text: str) -> None:
         """A plugin may flood: the same text is logged once in ten seconds."""

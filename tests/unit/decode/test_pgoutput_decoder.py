@@ -3,7 +3,7 @@
 import pytest
 
 from tests import pgoutput_encoder as server
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
@@ -22,8 +22,8 @@ def frame(body: bytes) -> bytes:
     return body if body[:1] == b"k" else xlogdata(0, 0, body)
 
 
-def decode(*bodies: bytes, outbox: Outbox = OUTBOX, binary: bool = False) -> list[Event]:
-    decoder = PgoutputDecoder(outbox, binary=binary)
+def decode(*bodies: bytes, outbox: Outbox = OUTBOX, binary: bool = False, skips: Skips = frozenset()) -> list[Event]:
+    decoder = PgoutputDecoder(outbox, binary=binary, skips=skips)
     return [event for body in bodies for event in decoder.decode(frame(body))]
 
 
@@ -126,9 +126,31 @@ def test_a_column_that_went_missing_stops_the_stream(present: str, role: str) ->
     names = [present, "payload" if role == "id" else "id"]
     relation = server.relation(7, "public", "outbox", [(name, TEXT) for name in names])
     with pytest.raises(
-        Undecodable, match=f"no column '{role}' for the role {role} at 0/12C; it has: {', '.join(names)}"
+        Undecodable, match=f"no column '{role}' for the role {role} at 0/12C:0; it has: {', '.join(names)}"
     ):
-        decode(BEGIN, relation)
+        decode(BEGIN, relation, server.insert(7, [b"1", b"2"]))
+
+
+def test_a_position_that_is_to_be_skipped_is_passed_over_if_it_cannot_be_read_and_only_then() -> None:
+    """PITFALLS A46: skipping is the operator's word, about one position; the rows behind it keep theirs."""
+    rows = [server.insert(7, [b"1", b"a"]), server.insert(7, [None, b"b"]), server.insert(7, [b"3", b"c"])]
+    skips = frozenset({(LSN(300), 0), (LSN(300), 1)})
+    first, skipped, third, committed = decode(BEGIN, RELATION, *rows, COMMIT, skips=skips)
+    assert isinstance(first, OutboxRecord)
+    assert isinstance(skipped, Skipped)
+    assert (skipped.lsn, skipped.ordinal) == (LSN(300), 1)
+    assert "has no id" in skipped.why
+    assert isinstance(third, OutboxRecord)
+    assert (first.position, third.position) == ("0/12C:0", "0/12C:2")
+    assert committed == Committed(LSN(356))
+
+
+def test_all_rows_of_a_transaction_that_cannot_be_read_are_passed_over_if_it_is_named_as_a_whole() -> None:
+    relation = server.relation(7, "public", "outbox", [("uid", TEXT), ("payload", TEXT)])
+    row = server.insert(7, [b"1", b"a"])
+    *skipped, committed = decode(BEGIN, relation, row, row, COMMIT, skips=frozenset({(LSN(300), None)}))
+    assert [(each.lsn, each.ordinal) for each in skipped if isinstance(each, Skipped)] == [(LSN(300), 0), (LSN(300), 1)]
+    assert committed == Committed(LSN(356))
 
 
 def test_a_row_without_an_id_is_undecodable() -> None:
@@ -175,7 +197,7 @@ def test_binary_values_come_out_as_text() -> None:
 def test_a_type_that_is_not_read_in_binary_is_undecodable_with_a_way_out() -> None:
     relation = server.relation(7, "public", "outbox", [("id", NUMERIC), ("payload", TEXT)])
     with pytest.raises(Undecodable, match=r"'id' .* OID 1700") as caught:
-        decode(BEGIN, relation, binary=True)
+        decode(BEGIN, relation, server.insert(7, [b"1", b"2"]), binary=True)
     assert "source.binary to false" in caught.value.hint
     assert decode(BEGIN, relation, COMMIT) == [Idle(LSN(356))]
 

@@ -1,17 +1,32 @@
-"""What becomes of a refused message."""
+"""What is done about a refusal: the policy of its topic, and the error that stops the relay."""
 
 from walrelay.model import Message, Refusal
-from walrelay.publish import refused
+from walrelay.publish import Policy, refused
 
 
-def test_the_error_names_record_place_topic_reason_and_cure() -> None:
-    headers: list[tuple[str, bytes | None]] = [("x", b"1"), ("id", b"42"), ("position", b"16/B374D848:0")]
-    error = refused(Refusal(3, Message("orders", None, b"", headers, 0), "too large", "Make it smaller."))
-    assert str(error) == "record 42 at 16/B374D848:0 was refused for topic 'orders': too large"
+def test_a_refusal_names_the_record_the_topic_and_the_cure() -> None:
+    headers: list[tuple[str, bytes | None]] = [("id", b"e-1"), ("position", b"16/B374D848:2")]
+    error = refused(Refusal(7, Message("orders", b"k", b"v", headers, 0), "too large", "Make it smaller."))
+    assert str(error) == "record e-1 at 16/B374D848:2 was refused for topic 'orders': too large"
     assert error.hint == "Make it smaller."
 
 
-def test_a_message_without_the_headers_is_still_an_error_that_can_be_read() -> None:
-    error = refused(Refusal(0, Message("orders", None, None, [("id", None), ("position", b"\xff")], 0), "no", ""))
-    assert str(error) == "record  at \ufffd was refused for topic 'orders': no"
-    assert "record ? at ?" in str(refused(Refusal(0, Message("orders", None, None, [], 0), "no", "")))
+def test_a_message_without_the_headers_is_told_as_far_as_it_is_known() -> None:
+    error = refused(Refusal(7, Message("orders", None, None, [("id", None)], 0), "too large", ""))
+    assert str(error) == "record  at ? was refused for topic 'orders': too large"
+
+
+def test_the_first_pattern_that_matches_the_topic_decides() -> None:
+    policy = Policy("dead_letter", (("audit.*", "skip"), ("audit.payments", "stop"), ("orders", "stop")))
+    topics = ("audit.payments", "orders", "orders.late", "audit")
+    assert [policy.of(topic) for topic in topics] == ["skip", "stop", "dead_letter", "dead_letter"]
+
+
+def test_what_the_topic_of_the_dead_letters_refuses_stops_the_relay() -> None:
+    assert Policy("dead_letter", topic="graveyard").of("graveyard") == "stop"
+
+
+def test_a_policy_that_only_stops_needs_no_table() -> None:
+    assert Policy().only_stops
+    assert Policy("stop", (("a", "stop"),)).only_stops
+    assert not Policy("stop", (("a", "skip"),)).only_stops

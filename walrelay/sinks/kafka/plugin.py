@@ -19,11 +19,13 @@ class KafkaPlugin:
 
     def open(self, settings: KafkaSettings) -> Sink:
         try:
+            from walrelay.sinks.kafka.alone import OneByOne
             from walrelay.sinks.kafka.sink import Experience, KafkaSink
         except ImportError as cause:
             raise _not_installed(cause) from cause
         self._experience = self._experience or Experience()
-        return KafkaSink(settings.client_options(), self._experience)
+        kind = OneByOne if self._experience.batch_refused else KafkaSink
+        return kind(settings.client_options(), self._experience)
 
     def open_exactly_once(self, settings: KafkaSettings, system: System, slot: str) -> ExactlyOnceSink:
         try:

@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from walrelay.model import Message
+from walrelay.model import Message, Refusal
 
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "Raise message.max.bytes under sink.options, and max.message.bytes of the topic:"
@@ -21,7 +21,33 @@ _HINTS = {
     KafkaError.INVALID_MSG_SIZE: "Lower the size of the payload or raise the topic's max.message.bytes.",
     KafkaError.RECORD_LIST_TOO_LARGE: "Raise segment.bytes of the topic, or lower batch.size under sink.options.",
     KafkaError.POLICY_VIOLATION: "A policy of the broker forbids it; the broker's log says which.",
+    KafkaError.INVALID_TIMESTAMP: "The topic takes no such timestamp, which is that of the commit: see its settings"
+    " message.timestamp.before.max.ms and after.max.ms.",
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: "The topic has an old message format, without headers: raise"
+    " message.format.version.",
+    KafkaError._INVALID_ARG: "The client library cannot make a Kafka record of it: look at its topic and headers.",
+    KafkaError._VALUE_SERIALIZATION: "The value cannot be serialized for Kafka.",
+    KafkaError._KEY_SERIALIZATION: "The key cannot be serialized for Kafka.",
 }
+
+_KINDS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: ("too_large", "message"),
+    KafkaError.INVALID_MSG_SIZE: ("too_large", "message"),
+    KafkaError.RECORD_LIST_TOO_LARGE: ("too_large", "message"),
+    KafkaError.UNKNOWN_TOPIC_OR_PART: ("unknown_topic", "topic"),
+    KafkaError._UNKNOWN_TOPIC: ("unknown_topic", "topic"),
+    KafkaError.TOPIC_EXCEPTION: ("invalid_topic", "topic"),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: ("not_authorized", "topic"),
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: ("not_authorized", "sink"),
+    KafkaError.INVALID_RECORD: ("invalid_record", "message"),
+    KafkaError.INVALID_TIMESTAMP: ("invalid_record", "message"),
+    KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: ("invalid_record", "topic"),
+    KafkaError.POLICY_VIOLATION: ("policy_violation", "message"),
+    KafkaError._INVALID_ARG: ("serialization", "message"),
+    KafkaError._VALUE_SERIALIZATION: ("serialization", "message"),
+    KafkaError._KEY_SERIALIZATION: ("serialization", "message"),
+}
+"""What dead letters are filtered by, and what is refused: the message, its whole topic, or whatever the sink sends."""
 
 
 def is_refusal(error: KafkaError) -> bool:
@@ -29,6 +55,10 @@ def is_refusal(error: KafkaError) -> bool:
     return error.code() in _HINTS
 
 
-def hint_for(error: KafkaError, message: Message) -> str:
-    """What to do about it."""
+def refused(ticket: int, message: Message, error: KafkaError, *, ends: bool) -> Refusal:
+    """The refusal of `message`; `ends`: the sink takes nothing more after it."""
+    return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
+
+
+def _hint_for(error: KafkaError, message: Message) -> str:
     return _HINTS[error.code()].format(topic=message.topic) + " Then start walrelay again: nothing is lost."

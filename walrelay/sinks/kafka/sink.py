@@ -4,8 +4,8 @@ librdkafka keeps the order and retries for ever; its queue is the window. A deli
 one object per transaction, because a callback that raises is lost (PITFALLS C9) and a closure per message costs.
 
 A broker refuses whole batches, for the sake of one message in them or because together they are too large, and the
-report of a message that was sent has no headers. So after a refused batch the next run sends each message alone, with
-a callback of its own: what is refused then is the record to name, and a batch that was merely too large is no matter.
+report of a message that was sent has no headers. So after a refused batch the next run sends each message alone (see
+`alone`): what is refused then is the record to name, and a batch that was merely too large is no matter.
 """
 
 import logging
@@ -18,10 +18,10 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
-from walrelay.sinks.kafka.refusals import hint_for, is_refusal
+from walrelay.sinks.kafka.refusals import is_refusal, refused
 
 ALONE = {"batch.num.messages": 1}
 ANY_PARTITION = -1  # the partitioner's choice
@@ -39,12 +39,25 @@ class Experience:
     """What the producers of this process found out; the next run's begins with it."""
 
     batch_refused = False
+    quiet = 0  # messages in a row that were sent alone and went through
+    enough = 1_000  # of those until batches are tried again; doubled each time
+
+    @property
+    def reassured(self) -> bool:
+        """Whether batches are to be tried again."""
+        return self.batch_refused and self.quiet >= self.enough
+
+    def start_anew(self) -> StartAnew:
+        """What ends the run for that."""
+        passed, self.quiet, self.batch_refused = self.quiet, 0, False
+        self.enough *= 2
+        return StartAnew(f"{passed} messages went through one by one; batches are tried again")
 
 
 class _Delivery:
     """Counts what became durable of one transaction; `message` where it is the only one that is counted."""
 
-    __slots__ = ("_failed", "_message", "_ready", "count", "ticket")
+    __slots__ = ("_failed", "_ready", "count", "message", "ticket")
 
     def __init__(
         self,
@@ -57,7 +70,7 @@ class _Delivery:
         self.count = 0
         self._ready = ready
         self._failed = failed
-        self._message = message
+        self.message = message
 
     def __call__(self, error: KafkaError | None, delivered: Delivered) -> None:
         if error is None:
@@ -65,7 +78,7 @@ class _Delivery:
                 self._ready.append(self)
             self.count += 1
         else:
-            message = self._message
+            message = self.message
             self._failed.append((self.ticket, error, message or _message(delivered), message is not None))
 
 
@@ -101,7 +114,7 @@ class _Introduction:
 
 
 class KafkaSink:
-    """Owned by one run. After a refusal it takes nothing more, so that nothing overtakes the refused message."""
+    """Owned by one run. Takes nothing more while a refusal waits to be told, so that nothing overtakes that message."""
 
     def __init__(self, options: Mapping[str, Any], experience: Experience | None = None) -> None:
         self._experience = experience or Experience()
@@ -138,6 +151,8 @@ class KafkaSink:
             return False
         except KafkaException as cause:
             self._failed.append((ticket, error_of(cause), message, True))
+        except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
+            self._failed.append((ticket, KafkaError(KafkaError._INVALID_ARG, str(cause)), message, True))
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
@@ -182,14 +197,19 @@ class KafkaSink:
         return self._complaints.text
 
     def _refusal(self) -> list[Refusal]:
-        """What is to be done about the failure."""
+        """What is to be done about the failures. Those of which nothing was sent, or no batch, are no matter for the
+        producer; any other is the end of it.
+        """
+        if not self._fatal and all(certain and is_refusal(error) for _, error, _, certain in self._failed):
+            failed, self._failed[:] = [*self._failed], []
+            return [refused(ticket, message, error, ends=False) for ticket, error, message, _ in failed]
         for ticket, error, message, certain in self._failed:
             if not is_refusal(error):
                 continue
             if certain:
-                return [Refusal(ticket, message, error.str(), hint_for(error, message))]
+                return [refused(ticket, message, error, ends=True)]
             self._experience.batch_refused = True
-            raise Retryable(
+            raise StartAnew(
                 f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
                 " message is sent alone, to find the record or to do without large batches"
             )

@@ -24,11 +24,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
 from walrelay.sinks.kafka.position_topic import PositionTopic
-from walrelay.sinks.kafka.refusals import hint_for, is_refusal
+from walrelay.sinks.kafka.refusals import is_refusal, refused
+from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
 
@@ -36,7 +37,7 @@ _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile Postgr
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
 _FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
-_REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that an error is about
+_BLAME_WAIT = 0.1  # seconds
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
 
 _LOG = logging.getLogger("walrelay.kafka")
@@ -69,6 +70,8 @@ class KafkaTransactions:
         self._messages = self._bytes = 0  # of the group
         self._begun = self._marked = 0.0
         self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
+        self._offers: list[Offer] = []  # of the group, where each message is sent alone
+        self._scout: Scout | None = None  # once one of them was refused
         self._broken: KafkaError | None = None
         self._complaints = Complaints()
         self._producer = _producer(settings, system, slot, alone=self._alone, complaints=self._complaints)
@@ -98,15 +101,15 @@ class KafkaTransactions:
         return position
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if self._state is not _State.OPEN and not self._begin():
+        if self._scout is not None:
+            return self._scout.take(ticket, message)
+        if self._state is not _State.OPEN and (self._experience.reassured or not self._begin()):
             return False
         if self._pending & _LOOK == _LOOK and monotonic() - self._begun > self._settings.transaction_timeout / 3:
             self._cut = True
             return False
-        topic, key, value, headers, timestamp_ms = message
-        report: Callable[..., None] = self._reporter(ticket, message)
         try:
-            self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+            self._produce(message, self._reporter(ticket, message))
         except BufferError:
             return False
         except KafkaException as cause:
@@ -115,10 +118,14 @@ class KafkaTransactions:
                 self._broken = error
                 return False
             self._failed.append((ticket, error, message, True))
+        except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
+            self._failed.append((ticket, KafkaError(KafkaError._INVALID_ARG, str(cause)), message, True))
         self._ticket = ticket
         self._pending += 1
         self._covered = False
-        self._bytes += len(value) if value else 0
+        self._bytes += len(message.value) if message.value else 0
+        if self._alone:
+            self._offers.append(Offer(ticket, message))
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
@@ -132,8 +139,12 @@ class KafkaTransactions:
             self._end_group()
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        if self._scout is not None:
+            return self._scouted(self._scout)
         if self._broken or self._failed:
             return self._give_up()
+        if self._state is _State.IDLE and self._experience.reassured and not self._settled:
+            raise self._experience.start_anew()
         whole = self._state is _State.OPEN and self._covered and self._mark.ordinal == 0
         if whole and monotonic() - self._marked > _QUIET:
             self._end_group()
@@ -197,7 +208,11 @@ class KafkaTransactions:
         self._state, self._closing, self._cut = _State.COMMITTING, self._mark, False
 
     def _commit(self, timeout: float) -> None:
-        """Goes on with the commit, for `timeout` seconds at most."""
+        """Goes on with the commit, for `timeout` seconds at most. Not past a message that was refused before it was
+        sent: Kafka knows nothing of that.
+        """
+        if self._failed:
+            return
         try:
             if self._positions.written is not self._closing:
                 self._positions.write(self._producer, self._closing)
@@ -214,22 +229,32 @@ class KafkaTransactions:
             return
         self._durable, self._state = self._closing, _State.IDLE
         self._settled += self._receipts
+        self._experience.quiet += self._messages if self._alone else 0
         self._receipts.clear()
+        self._offers.clear()
         self._messages = self._bytes = 0
         self._complaints.text = ""
 
     def _give_up(self) -> list[Refusal]:
-        """Takes the group back, and says why: a refusal, if a message is to blame."""
-        deadline = monotonic() + _REPORTS_WAIT
-        while not self._failed and len(self._producer) and monotonic() < deadline:
-            self._poll(_REPORTS_WAIT / 10)  # the error of the transaction comes before the report of the message
-        for ticket, error, message, certain in self._failed:
+        """Takes the group back, and says why: refusals, if messages are to blame. Those are told a little after what
+        failed because of them.
+        """
+        deadline = monotonic() + _BLAME_WAIT
+        while not any(is_refusal(error) for _, error, _, _ in self._failed) and monotonic() < deadline:
+            self._poll(_BLAME_WAIT / 10)
+            if self._broken is not None and self._broken.fatal():
+                break
+        certain = [each for each in self._failed if is_refusal(each[1]) and each[3]]
+        if certain and self._alone:
+            return self._scout_begins([(Offer(ticket, message), error) for ticket, error, message, _ in certain])
+        if certain:
+            self.close()
+            return [refused(ticket, message, error, ends=True) for ticket, error, message, _ in certain]
+        for _, error, message, _ in self._failed:
             if is_refusal(error):
                 self.close()
-                if certain:
-                    return [Refusal(ticket, message, error.str(), hint_for(error, message))]
                 self._experience.batch_refused = True
-                raise Retryable(
+                raise StartAnew(
                     f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
                     " message is sent alone, to find the record or to do without large batches"
                 )
@@ -238,6 +263,22 @@ class KafkaTransactions:
         if error.code() in _FENCED:
             raise Retryable(f"another instance publishes for slot {self._mark.slot!r} now: {error.str()}")
         raise Retryable(f"the Kafka transaction was aborted: {error.str()}")
+
+    def _scout_begins(self, found: list[tuple[Offer, KafkaError]]) -> list[Refusal]:
+        """Where one message was refused there are others, as a rule."""
+        self._experience.quiet = 0
+        self.close()
+        self._scout = Scout(self._producer, self._produce, self._offers, found)
+        return []
+
+    def _scouted(self, scout: Scout) -> list[Refusal]:
+        if not scout.step():
+            return []
+        return [refused(offer.ticket, offer.message, error, ends=True) for offer, error in scout.found]
+
+    def _produce(self, message: Message, report: Callable[..., None]) -> None:
+        topic, key, value, headers, timestamp_ms = message
+        self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
 
     def _abort(self) -> None:
         """Best effort: what is not aborted now is when the next producer of this slot fences this one off."""

@@ -1,0 +1,29 @@
+-- What was refused or could not be read, whole, so that nothing is dropped without a trace. Written by the relay, by
+-- `walrelay dlq` and by `walrelay skip`. A letter is written once, however often a crash has its record read again.
+CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    slot_name  text NOT NULL,
+    commit_lsn pg_lsn NOT NULL,
+    ordinal    int NOT NULL,                -- of the record in its transaction; -1: the whole transaction
+    number     int NOT NULL DEFAULT 0,      -- of the message among those of its record
+    record_id  text NOT NULL DEFAULT '',
+    sink       text NOT NULL,
+    topic      text,                        -- NULL: it got none
+    key        bytea,
+    status     text NOT NULL CHECK (status IN ('waiting', 'blocked', 'replayed', 'discarded', 'skipped')),
+    error      text NOT NULL,
+    reason     text NOT NULL,
+    attempts   int NOT NULL,                -- how often it was offered to the broker or, without a topic, met
+    first_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    record     json,                        -- the outbox row; text that is not UTF-8 as {"base64": ...}
+    message    json,                        -- as it was offered; NULL: there was none
+    raw        bytea,                       -- the frame of a row that could not be read
+    closed_at  timestamptz,                 -- replayed, discarded or skipped: when, by whom and why
+    closed_by  text,
+    closed_why text,
+    UNIQUE (slot_name, commit_lsn, ordinal, number, record_id)
+);
+
+CREATE INDEX IF NOT EXISTS dead_letters_open ON walrelay.dead_letters (slot_name, topic, key)
+    WHERE status IN ('waiting', 'blocked');

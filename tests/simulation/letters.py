@@ -1,0 +1,50 @@
+"""A table of dead letters that keeps what it was given, whatever happens to those who gave it."""
+
+from tests.simulation.fuse import Fuse, boundary
+from walrelay.letter import Letter, Place
+
+
+class FakeLetters:
+    """Implements `walrelay.publish.Letters`; outlives runs and processes, and has no replay."""
+
+    def __init__(self, fuse: Fuse) -> None:
+        self.fuse = fuse
+        self.kept: dict[Place, Letter] = {}
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the records, in the order of their positions."""
+        return [place.record_id for place in sorted(self.kept)]
+
+    def statuses(self) -> dict[str, str]:
+        return {place.record_id: self.kept[place].status for place in sorted(self.kept)}
+
+    @boundary
+    def keep(self, letter: Letter) -> None:
+        self._write(letter)
+
+    @boundary
+    def block(self, letter: Letter) -> bool:
+        first = self.first_open(letter.topic or "", letter.key or b"")
+        if first is None or first >= letter.place:
+            return False
+        self._write(letter)
+        return True
+
+    def first_open(self, topic: str, key: bytes) -> Place | None:
+        return self.blocked_keys().get((topic, key))
+
+    def settled(self) -> dict[Place, Letter]:
+        return dict(self.kept)
+
+    def blocked_keys(self) -> dict[tuple[str, bytes], Place]:
+        first: dict[tuple[str, bytes], Place] = {}
+        for place in sorted(self.kept):
+            letter = self.kept[place]
+            first.setdefault((letter.topic or "", letter.key or b""), place)
+        return first
+
+    def _write(self, letter: Letter) -> None:
+        if before := self.kept.get(letter.place):
+            letter = before._replace(attempts=before.attempts + letter.attempts)
+        self.kept[letter.place] = letter

@@ -1,0 +1,114 @@
+"""Refused messages become dead letters, whatever breaks and wherever: nothing else is lost, no key is reordered."""
+
+from random import Random
+
+import pytest
+
+from tests.simulation.clock import Clock
+from tests.simulation.test_crashes import KINDS, random_wal, small_wal
+from tests.simulation.wal import Event, Wal, numbered
+from tests.simulation.world import World
+from walrelay.publish import Policy
+
+ASIDE = Policy("dead_letter")
+POLICIES = {
+    "follow": ASIDE,
+    "block": ASIDE._replace(block_key=True),
+    "tried three times": ASIDE._replace(attempts=3),
+    "both": ASIDE._replace(topic="dead letters"),
+    "topic": ASIDE._replace(table=False, topic="dead letters"),
+    "skip": Policy("skip"),
+}
+POISON = {"a2", "c2", "c3"}
+
+
+def world_of(wal: Wal, clock: Clock, policy: Policy, *, survives: bool, seed: int = 0, **room: int) -> World:
+    world = World(wal, clock, seed, **room)
+    world.policy = policy
+    world.broker.survives = survives
+    world.broker.refused = {Event(event.id).payload for event in wal.events if event.id in POISON}
+    return world
+
+
+def verify(world: World) -> None:
+    """Every event is at its topic, or a letter, and the letters are those that have to be."""
+    letters = world.letters.statuses()
+    poison = [event.id for event in world.wal.events if event.payload in world.broker.refused]
+    dead = {message.value for message in world.broker.messages if message.topic == world.broker.dead_letters}
+    if world.policy.table and not world.policy.block_key:
+        assert list(letters) == poison
+        assert "blocked" not in letters.values()
+    if world.policy.topic:
+        assert dead == world.broker.refused
+    assert world.slot.confirmed == world.wal.end
+    for key in {event.key for event in world.wal.events}:
+        committed = [event for event in world.wal.events if event.key == key]
+        if world.policy.block_key:
+            first = next((n for n, event in enumerate(committed) if event.id in poison), len(committed))
+            waiting = [event.id for event in committed[first:]]
+            assert [each for each in letters if Event(each).key == key] == waiting
+            assert [letters[event] for event in waiting] == ["waiting", *["blocked"] * len(waiting)][: len(waiting)]
+            committed = committed[:first]
+        expected = [event.payload for event in committed if event.id not in poison]
+        delivered = [m.value for m in world.of_key(key) if m.topic != world.broker.dead_letters]
+        assert list(dict.fromkeys(delivered)) == expected
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_refused_messages_are_set_aside_and_everything_else_arrives_in_order(
+    clock: Clock, policy: str, survives: bool
+) -> None:
+    world = world_of(small_wal(), clock, POLICIES[policy], survives=survives)
+    world.live()
+    verify(world)
+    assert [letter.attempts for letter in world.letters.kept.values() if letter.status == "waiting"] == [
+        world.policy.attempts
+    ] * (3 if policy in ("follow", "tried three times", "both") else 2 if policy == "block" else 0)
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_crash_at_any_step_leaves_each_letter_there_once_and_loses_nothing(
+    clock: Clock, policy: str, kind: str, survives: bool
+) -> None:
+    def world() -> World:
+        return world_of(small_wal(), clock, POLICIES[policy], survives=survives)
+
+    without = world()
+    without.live()
+    for step in range(1, without.fuse.burnt + 1, 3):
+        crashing = world()
+        crashing.fuse.crashes[step] = getattr(crashing, kind)
+        crashing.live()
+        verify(crashing)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_histories_with_many_crashes_and_many_refusals(clock: Clock, seed: int) -> None:
+    random = Random(seed)
+    policy = random.choice(list(POLICIES.values()))
+    world = world_of(
+        *(random_wal(random), clock, policy),
+        survives=random.random() < 0.5,
+        seed=seed,
+        room=random.randint(1, 20),
+        batch=random.randint(1, 15),
+    )
+    events = sorted({event.payload for event in world.wal.events})
+    world.broker.refused = set(random.sample(events, k=random.randint(0, len(events) // 2)))
+    for step in random.sample(range(1, 600), k=random.randint(0, 12)):
+        world.fuse.crashes[step] = getattr(world, random.choice(KINDS))
+    world.live()
+    verify(world)
+
+
+def test_a_burst_of_refusals_does_not_cost_a_run_each_where_the_sink_survives_them(clock: Clock) -> None:
+    wal = Wal()
+    wal.commit(numbered("a", 200))
+    world = world_of(wal, clock, ASIDE, survives=True)
+    world.broker.refused = {event.payload for event in wal.events if int(event.id[1:]) % 2}
+    world.live()
+    verify(world)
+    assert len(world.slot.starts) == 1

@@ -1,0 +1,24 @@
+"""`walrelay dlq`: the dead letters, one command a module."""
+
+import click
+
+from walrelay.cli.dlq.discard import discard
+from walrelay.cli.dlq.export import export
+from walrelay.cli.dlq.listing import listing
+from walrelay.cli.dlq.replay import replay
+from walrelay.cli.dlq.show import show
+
+
+@click.group()
+def dlq() -> None:
+    """The dead letters: what was refused or could not be routed, kept whole. docs/dead-letters.md says when.
+
+    \b
+    Example:
+      walrelay dlq list
+      walrelay dlq replay --topic 'outbox.event.order*'
+    """
+
+
+for command in (listing, show, replay, discard, export):
+    dlq.add_command(command)

@@ -1,0 +1,36 @@
+"""`walrelay dlq export`: letters whole, as JSON lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay import compose
+from walrelay.cli.dlq.filters import filters, wanted
+from walrelay.cli.dlq.forms import progress, whole
+from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.source.catalog import Catalog
+
+
+@click.command()
+@config_option
+@filters
+@click.option("-o", "--output", type=click.File("w", atomic=True), default="-", help="A file instead of stdout.")
+def export(config_path: Path, output: Any, **given: Any) -> None:
+    """Write dead letters as JSON lines, with their record and message. They stay where they are.
+
+    What is not UTF-8 is {"base64": ...}. message has the form in which the sink stdout prints messages.
+
+    \b
+    Example:
+      walrelay dlq export --status waiting > waiting.jsonl
+    """
+    settings = load(config_path)
+    with Catalog(compose.dsn(settings)) as catalog:
+        box = compose.letterbox(settings, catalog)
+        ids = box.find(wanted(**given))
+        for kept in progress(box.letters(ids), len(ids), "exporting"):
+            output.write(json.dumps(whole(kept), ensure_ascii=False) + "\n")
+    click.echo(f"{len(ids)} dead letters", err=True)

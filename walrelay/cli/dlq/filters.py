@@ -1,0 +1,51 @@
+"""The filters that the commands of `walrelay dlq` share."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from walrelay.source.dead_letters import Wanted
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STATUSES = ("waiting", "blocked", "replayed", "discarded", "skipped")
+
+_TIMES = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+
+_FILTERS = (
+    click.option("--topic", help="The topic that refused it; * stands for any characters."),
+    click.option("--status", "statuses", type=click.Choice(STATUSES), multiple=True, help="May be given repeatedly."),
+    click.option("--error", help="The kind of error, as `dlq list` shows it."),
+    click.option("--since", type=_TIMES, help="Last met at or after this time, the machine's clock."),
+    click.option("--until", type=_TIMES, help="Last met before this time."),
+    click.option("--id", "id_", help="The number of the letter, or the id of the record."),
+    click.option("--key", help="The message's key."),
+    click.option("--limit", type=click.IntRange(min=1), help="So many, the oldest positions first."),
+)
+
+
+def filters(command: F) -> F:
+    """Gives the command the options, to be passed on to `wanted`."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def wanted(
+    topic: str | None,
+    statuses: tuple[str, ...],
+    error: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    id_: str | None,
+    key: str | None,
+    limit: int | None,
+    *,
+    otherwise: tuple[str, ...] | None = None,
+) -> Wanted:
+    """The filters as they were given; `otherwise`: the statuses where none was."""
+    since, until = since and since.astimezone(), until and until.astimezone()
+    raw = None if key is None else key.encode("utf-8", "surrogateescape")
+    return Wanted(statuses or otherwise, topic, error, since, until, id_, raw, limit)

@@ -1,0 +1,57 @@
+"""A dead letter as JSON and as lines, and progress on a terminal."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from walrelay.letter import message_json, record_json, shown
+from walrelay.source.dead_letters import Kept
+
+T = TypeVar("T")
+
+
+def summary(kept: Kept) -> dict[str, Any]:
+    """All but its content."""
+    letter = kept.letter
+    return {
+        "letter": kept.id,
+        "position": letter.place.position,
+        "number": letter.place.number,
+        "status": letter.status,
+        "error": letter.error,
+        "reason": letter.reason,
+        "topic": letter.topic,
+        "key": shown(letter.key),
+        "id": letter.place.record_id,
+        "attempts": letter.attempts,
+        "first_at": kept.first_at.isoformat(),
+        "last_at": kept.last_at.isoformat(),
+        "slot": kept.slot,
+        "sink": kept.sink,
+        "closed_at": kept.closed_at and kept.closed_at.isoformat(),
+        "closed_by": kept.closed_by,
+        "closed_why": kept.closed_why,
+    }
+
+
+def whole(kept: Kept) -> dict[str, Any]:
+    """With record and message; text that is not UTF-8 is {"base64": ...}."""
+    letter = kept.letter
+    return {
+        **summary(kept),
+        "record": letter.record and json.loads(record_json(letter.record)),
+        "message": letter.message and json.loads(message_json(letter.message)),
+        "raw": shown(letter.raw),
+    }
+
+
+def progress(items: Iterable[T], length: int, label: str) -> Iterator[T]:
+    """The items, with a bar on stderr if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
+        yield from bar

@@ -1,0 +1,74 @@
+"""`walrelay dlq replay`: letters on their way again, by the settings of today."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay import compose
+from walrelay.cli.dlq.filters import filters, wanted
+from walrelay.cli.dlq.forms import progress
+from walrelay.cli.options import config_option
+from walrelay.cli.person import operator
+from walrelay.config import load
+from walrelay.errors import Fatal
+from walrelay.replay import Replayed
+from walrelay.source.catalog import Catalog
+from walrelay.source.dead_letters import Kept
+from walrelay.telemetry import logs
+
+_OPEN = ("waiting", "blocked")
+_TOLD = 20  # letters that are named one by one
+
+
+@click.command()
+@config_option
+@filters
+@click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
+def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
+    """Publish dead letters: those that wait, unless --status says otherwise, and what is blocked behind them.
+
+    The record is routed by the settings of today, so corrected ones apply; id, position and key are those it had, and
+    a header `replayed` is added. A letter is closed when the broker has acknowledged it; what is refused again waits
+    on, with everything behind it of the same key. The relay may be running.
+
+    \b
+    Example:
+      walrelay dlq replay --topic outbox.event.order --dry-run
+      walrelay dlq replay --error not_authorized
+    """
+    settings = load(config_path)
+    logs.configure(settings.log.format, settings.log.level)
+    with Catalog(compose.dsn(settings)) as catalog:
+        box = compose.letterbox(settings, catalog)
+        found = wanted(**given, otherwise=_OPEN)
+        ids = box.find(found)
+        ids += box.behind(ids)
+        if dry_run:
+            for kept in box.letters(ids):
+                click.echo(_line(kept))
+            click.echo(f"{len(ids)} would be replayed", err=True)
+            return
+        statuses = {*(found.statuses or ()), "blocked"}
+        replaying = compose.replay(settings, box, operator()).letters(ids, sorted(statuses))
+        outcomes = list(progress(replaying, len(ids), "replaying"))
+    _tell(outcomes)
+
+
+def _tell(outcomes: list[Replayed]) -> None:
+    counts = Counter(each.outcome for each in outcomes)
+    click.echo(f"{counts['replayed']} replayed, {counts['refused']} refused again, {counts['left']} left as they are")
+    kept = [each for each in outcomes if each.outcome != "replayed"]
+    for each in kept[:_TOLD]:
+        click.echo(f"letter {each.id} {each.outcome}: {each.why}", err=True)
+    if counts["refused"]:
+        raise Fatal(
+            f"{counts['refused']} dead letters were refused again and wait on",
+            hint="`walrelay dlq list --status waiting` has the reasons.",
+        )
+
+
+def _line(kept: Kept) -> str:
+    letter, place = kept.letter, kept.letter.place
+    return f"{kept.id:>7}  {place.position:<20} {letter.status:<9}  {letter.topic or '':<28} {place.record_id}"

@@ -1,0 +1,78 @@
+"""`walrelay skip`: names a row that cannot be read, so that the relay passes over it."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay import compose
+from walrelay.cli.options import config_option
+from walrelay.cli.person import operator
+from walrelay.config import load
+from walrelay.errors import Fatal
+from walrelay.letter import shown
+from walrelay.lsn import LSN
+from walrelay.source.catalog import Catalog
+
+_SHOWN = 2000  # characters of a value
+
+
+class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    name = "LSN[:ORDINAL]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[LSN, int | None]:
+        lsn, colon, ordinal = str(value).partition(":")
+        try:
+            return LSN.parse(lsn), int(ordinal) if colon else None
+        except ValueError:
+            self.fail(f"{value!r} is no position: write 16/B374D848:0, as the relay does", param, ctx)
+
+
+@click.command()
+@config_option
+@click.option("--position", type=_Position(), required=True, help="Of the row; without :ORDINAL of its transaction.")
+@click.option("--reason", default="", help="Kept with what is skipped.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def skip(config_path: Path, position: tuple[LSN, int | None], reason: str, yes: bool) -> None:
+    """Let the relay pass over a row that cannot be read. The relay has to be stopped, as it is after such a row.
+
+    Prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is passed over,
+    and only at the position that is named; of a whole transaction, its readable rows are published. What can be read
+    but not published is for the settings under refusals, and for `walrelay dlq`.
+
+    \b
+    Example:
+      walrelay skip --position 16/B374D848:0
+      walrelay skip --position 16/B374D848 --reason 'column dropped by migration 42' --yes
+    """
+    settings = load(config_path)
+    lsn, ordinal = position
+    with Catalog(compose.dsn(settings)) as catalog:
+        letters = compose.dead_letters(settings, catalog)
+        found = list(compose.unreadable(settings, catalog, lsn, ordinal, _note))
+        if not found:
+            where = lsn if ordinal is None else f"{lsn}:{ordinal}"
+            raise Fatal(
+                f"nothing at {where} is unreadable: there is no such row in the slot, or it can be read",
+                hint="`walrelay run` names the position it stops at; `walrelay tail` shows what waits.",
+            )
+        for row in found:
+            click.echo(row.letter.reason)
+            click.echo("".join(f"  {name:16}  {_value(value)}\n" for name, value in row.columns), nl=False)
+        if not yes:
+            rows = "this row" if len(found) == 1 else f"these {len(found)} rows"
+            click.confirm(f"Pass over {rows}? It will not be published.", abort=True, err=True)
+        for row in found:
+            why = f"{row.letter.reason} Skipped because: {reason}" if reason else row.letter.reason
+            letters.keep(row.letter._replace(reason=why), operator())
+    click.echo(f"{len(found)} to be passed over: start the relay again with `walrelay run`")
+
+
+def _value(value: bytes | None) -> str:
+    text = shown(value) if isinstance(value, bytes) else None
+    whole = "NULL" if text is None else text if isinstance(text, str) else f"base64 {text['base64']}"
+    return whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]}... ({len(whole)} characters)"
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)

@@ -1,0 +1,62 @@
+"""Settings to what `walrelay skip` shows: rows in the slot that the relay of these settings cannot read."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_options, publication
+from walrelay.config import Settings
+from walrelay.decode.raw import Column, RawRows
+from walrelay.errors import Fatal, Undecodable
+from walrelay.letter import WHOLE_TRANSACTION, Letter, Place
+from walrelay.lsn import LSN
+from walrelay.model import Committed, Idle, Skipped
+from walrelay.source.catalog import Catalog
+from walrelay.source.dead_letters.writing import UNDECODABLE, skips
+from walrelay.source.peek import Peek
+
+_AT_A_TIME = 1000  # records
+
+
+class Unreadable(NamedTuple):
+    """A row that cannot be read: the letter to keep of it, and what it holds."""
+
+    letter: Letter
+    columns: list[Column]
+
+
+def unreadable(
+    settings: Settings, catalog: Catalog, lsn: LSN, ordinal: int | None, notice: Callable[[str], None]
+) -> Iterator[Unreadable]:
+    """The rows at that position of the slot, which no relay may be reading now; ordinal None: of that transaction.
+
+    Read as the relay would. Fatal where a row before it cannot be read either: that one has to be looked at first.
+    """
+    slot, binary = settings.source.slot, binary_suits(settings, catalog)
+    named = skips(catalog, slot) | {(lsn, ordinal)}
+    decode = decoder(settings, needed(settings), binary=binary, skips=named).decode
+    raw = RawRows(settings.source.plugin)
+    peek = Peek(dsn(settings), slot, publication(settings), plugin_options(settings, binary=binary), notice)
+    with closing(peek.frames(_AT_A_TIME)) as frames:
+        for frame in frames:
+            raw.learn(frame)
+            try:
+                events = list(decode(frame))
+            except Undecodable as error:
+                raise Fatal(
+                    f"a row before that position cannot be read either: {error}",
+                    hint=f"Look at that one first. {error.hint}",
+                ) from error
+            for event in events:
+                if isinstance(event, Skipped) and event.lsn == lsn and ordinal in (None, event.ordinal):
+                    yield Unreadable(_letter(event, frame), raw.columns(frame))
+                    if ordinal is not None:
+                        return
+            if any(isinstance(event, Committed | Idle) and event[0] > lsn for event in events):
+                return
+
+
+def _letter(skipped: Skipped, frame: bytes) -> Letter:
+    ordinal = WHOLE_TRANSACTION if skipped.ordinal is None else skipped.ordinal
+    place = Place(skipped.lsn, ordinal, 0, "")
+    return Letter(place, "skipped", UNDECODABLE, skipped.why, raw=frame, attempts=0)

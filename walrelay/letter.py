@@ -1,0 +1,104 @@
+"""A dead letter: what is kept of a message that was refused or a row that could not be read, and its forms in JSON.
+
+Text stands in JSON as it is; what is not UTF-8 is {"base64": "..."}. Both forms can be read back, to the byte.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from typing import Any, NamedTuple
+
+from walrelay.lsn import LSN
+from walrelay.model import Message, OutboxRecord
+
+WHOLE_TRANSACTION = -1
+"""The ordinal that stands for all records of a transaction."""
+
+_BYTES = frozenset({"payload", "headers"})
+_NUMBERS = frozenset({"commit_lsn", "ordinal", "committed_at"})
+
+
+class Place(NamedTuple):
+    """Which message: the record's position and id, and the message's number among those of its record.
+
+    The id is part of it because positions repeat in another history of WAL, after a restore for instance.
+    """
+
+    commit_lsn: LSN
+    ordinal: int
+    number: int
+    record_id: str
+
+    @property
+    def position(self) -> str:
+        """As in the message's header; without an ordinal for a whole transaction."""
+        return str(self.commit_lsn) if self.ordinal == WHOLE_TRANSACTION else f"{self.commit_lsn}:{self.ordinal}"
+
+
+class Letter(NamedTuple):
+    """`topic` is None where it got none. `attempts`: how often it was offered; 0: it was not, see `reason`."""
+
+    place: Place
+    status: str  # waiting, blocked, replayed, discarded or skipped
+    error: str
+    reason: str
+    topic: str | None = None
+    key: bytes | None = None
+    record: OutboxRecord | None = None
+    message: Message | None = None
+    raw: bytes | None = None
+    attempts: int = 1
+
+
+def record_json(record: OutboxRecord) -> str:
+    """All fields by name; commit_lsn as PostgreSQL writes it."""
+    members = {name: value if name in _NUMBERS else shown(value) for name, value in record._asdict().items()}
+    return json.dumps(members | {"commit_lsn": str(record.commit_lsn)})
+
+
+def record_from(members: dict[str, Any]) -> OutboxRecord:
+    """The record of `record_json`, once parsed."""
+    values = {name: members[name] for name in OutboxRecord._fields}
+    for name in values.keys() - _NUMBERS:
+        values[name] = _bytes(values[name]) if name in _BYTES else _text(_bytes(values[name]))
+    return OutboxRecord(**{**values, "commit_lsn": LSN.parse(members["commit_lsn"])})
+
+
+def message_json(message: Message) -> str:
+    """As the stdout sink prints it: topic, key, value, headers, timestamp_ms."""
+    topic, key, value, headers, timestamp_ms = message
+    members = {
+        "topic": shown(topic),
+        "key": shown(key),
+        "value": shown(value),
+        "headers": [[name, shown(content)] for name, content in headers],
+        "timestamp_ms": timestamp_ms,
+    }
+    return json.dumps(members)
+
+
+def message_from(members: dict[str, Any]) -> Message:
+    """The message of `message_json`, once parsed."""
+    headers = [(name, _bytes(content)) for name, content in members["headers"]]
+    topic = _text(_bytes(members["topic"])) or ""
+    return Message(topic, _bytes(members["key"]), _bytes(members["value"]), headers, members["timestamp_ms"])
+
+
+def shown(value: str | bytes | None) -> str | dict[str, str] | None:
+    """Text where it is UTF-8, else {"base64": "..."}; None for None."""
+    if value is None:
+        return None
+    raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(raw).decode()}
+
+
+def _bytes(value: str | dict[str, str] | None) -> bytes | None:
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else b64decode(value["base64"])
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,45 @@
+"""What both sides of the table share: errors by consequence, the lock of a key, text that any database takes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.source.failures import first_line
+
+TABLE = "walrelay.dead_letters"
+
+# The relay and a replay of the same key wait for each other. hashtextextended is there since PostgreSQL 11.
+LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
+
+# A letter has to survive a crash of the server also where the database does not ask for that.
+DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+
+
+@contextmanager
+def meaning() -> Iterator[None]:
+    """Errors of the statements inside by consequence."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+        raise Retryable(f"the dead letters in PostgreSQL cannot be reached: {first_line(cause)}") from cause
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as cause:
+        raise missing() from cause
+    except psycopg.errors.InsufficientPrivilege as cause:
+        raise Fatal(
+            f"the dead letters may not be read or written: {first_line(cause)}",
+            hint=f"GRANT USAGE ON SCHEMA walrelay TO ...; GRANT SELECT, INSERT, UPDATE ON {TABLE} TO ...;",
+        ) from cause
+    except psycopg.Error as cause:
+        raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause
+
+
+def missing() -> Fatal:
+    """The table is not there."""
+    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; what is there already stays as it is.")
+
+
+def text(value: str) -> str:
+    """As PostgreSQL takes it: no NUL, and what is not UTF-8 as an escape."""
+    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
