@@ -28,9 +28,7 @@ class Limits(NamedTuple):
 
 
 class Relay:
-    """One run. Any error ends it; what was not confirmed is read again by the next run. After Disconnected alone it may
-    `resume` over another connection.
-    """
+    """One run: any error ends it, and what was not confirmed is read again. Only after Disconnected it may `resume`."""
 
     def __init__(
         self, source: Source, decoder: Decoder, routing: Routing, sink: Sink, observer: Observer, limits: Limits
