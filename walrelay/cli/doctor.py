@@ -48,6 +48,7 @@ def _findings(settings: Settings, config: str) -> Iterator[Finding]:
     yield from source_doctor.examine(compose.expected(settings, config))
     try:
         yield from load_sink(settings.sink.kind).examine(settings.sink.settings, compose.topics(settings))
+        yield from compose.position_findings(settings)
     except Fatal as error:
         yield Finding("sink", "problem", str(error), error.hint)
 

@@ -2,7 +2,7 @@
 
 from walrelay.compose.backfill import backfill_until
 from walrelay.compose.commands import expected, lines, remarks, topics, wanted
-from walrelay.compose.positions import begin_at, kept_positions
+from walrelay.compose.positions import begin_at, kept_positions, position_findings
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
 from walrelay.compose.recovery import Recovery, Wish, recovery_plan
 from walrelay.compose.refusals import dead_letters, letterbox, replay
@@ -24,6 +24,7 @@ __all__ = [
     "letterbox",
     "lines",
     "plugin_options",
+    "position_findings",
     "publication",
     "recovery_plan",
     "relay_until",

@@ -1,12 +1,13 @@
 """Settings to where the relay keeps its own position: for the relay, a recovery, and a slot that was just made."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 
 from walrelay.compose.reading import dsn
 from walrelay.config import Settings
 from walrelay.errors import Retryable
-from walrelay.model import Position, System
+from walrelay.model import Finding, Position, System
 from walrelay.publish import load_exactly_once
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
@@ -32,6 +33,13 @@ def positions(settings: Settings, catalog: Catalog, system: System) -> Positions
 def place(settings: Settings) -> str:
     """Which: a relay that publishes exactly once keeps its position in the topic."""
     return "topic" if settings.delivery == "exactly_once" else settings.position.keep
+
+
+def position_findings(settings: Settings) -> Iterable[Finding]:
+    """What the doctor finds where the relay keeps its own position; nothing to find where that is no topic."""
+    if place(settings) != "topic":
+        return ()
+    return load_exactly_once(settings.sink.kind).examine_positions(settings.sink.settings)
 
 
 def kept_positions(settings: Settings) -> list[KeptPosition]:

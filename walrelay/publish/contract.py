@@ -112,6 +112,10 @@ class ExactlyOncePlugin(SinkPlugin, Protocol):
         """Where a relay that publishes at least once can keep its position."""
         ...
 
+    def examine_positions(self, settings: Any) -> Iterable[Finding]:
+        """The doctor's question about the place of positions; it changes nothing there."""
+        ...
+
     def open_exactly_once(self, settings: Any, system: System, slot: str) -> ExactlyOnceSink:
         """As `open`; `system` and `slot` say whose messages these are."""
         ...

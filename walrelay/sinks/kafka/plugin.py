@@ -36,6 +36,13 @@ class KafkaPlugin:
         self._experience = self._experience or Experience()
         return KafkaTransactions(settings, system, slot, self._experience)
 
+    def examine_positions(self, settings: KafkaSettings) -> Iterable[Finding]:
+        try:
+            from walrelay.sinks.kafka.examine_positions import examine_positions
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return examine_positions(settings)
+
     def open_positions(self, settings: KafkaSettings, system: System, slot: str) -> PositionKeeper:
         try:
             from walrelay.sinks.kafka.topic_positions import TopicPositions
