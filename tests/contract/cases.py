@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 from tests.servers.kafka import KafkaServer
 from walrelay.model import Message
-from walrelay.publish import Sink, load
+from walrelay.publish import Sink
+from walrelay.sinks.kafka.plugin import KafkaPlugin
+from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
 from walrelay.sinks.stdout import StdoutSink
 
@@ -115,12 +117,11 @@ class KafkaCase:
     def __init__(self, broker: KafkaServer) -> None:
         self.broker = broker
         self.topic = broker.create_topic(partitions=3)
+        self.plugin = KafkaPlugin()  # of this case's own: it remembers refused batches
 
     def open(self, *, room: int = 10_000, **options: Any) -> Sink:
-        plugin = load("kafka")
-        return plugin.open(
-            plugin.settings(bootstrap_servers=self.broker.bootstrap_servers, max_queued_messages=room, options=options)
-        )
+        servers = self.broker.bootstrap_servers
+        return self.plugin.open(KafkaSettings(bootstrap_servers=servers, max_queued_messages=room, options=options))
 
     def hold(self) -> None:
         os.kill(self.broker.pid, signal.SIGSTOP)

@@ -25,7 +25,7 @@ class SmallTopic(KafkaCase):
     def __init__(self, case: KafkaCase) -> None:
         self.broker = case.broker
         self.topic = case.broker.create_topic(config={"max.message.bytes": str(LIMIT)})
-        self.plugin = KafkaPlugin()  # of this test's own: it remembers refused batches
+        self.plugin = KafkaPlugin()
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": self.broker.bootstrap_servers})
 
     def open_next(self) -> Sink:
