@@ -120,8 +120,8 @@ class KafkaCase:
         self.plugin = KafkaPlugin()  # of this case's own: it remembers refused batches
 
     def open(self, *, room: int = 10_000, **options: Any) -> Sink:
-        servers = self.broker.bootstrap_servers
-        return self.plugin.open(KafkaSettings(bootstrap_servers=servers, max_queued_messages=room, options=options))
+        settings = {"bootstrap_servers": self.broker.bootstrap_servers, "max_queued_messages": room, "options": options}
+        return self.plugin.open(KafkaSettings.model_validate(settings))
 
     def hold(self) -> None:
         os.kill(self.broker.pid, signal.SIGSTOP)
