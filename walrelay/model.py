@@ -86,7 +86,7 @@ class Offered(Message):
     """A message that knows the record it was made from, as its `number`th: for whoever keeps it when it is refused."""
 
     record: OutboxRecord
-    number: int
+    number: int = 0
 
 
 class Refusal(NamedTuple):

@@ -30,7 +30,7 @@ def unreadable(
 ) -> Iterator[Unreadable]:
     """The rows at that position of the slot, which no relay may be reading now; ordinal None: of that transaction.
 
-    Read as the relay would. Fatal where a row before it cannot be read either: that one has to be looked at first.
+    Read as the relay would. Fatal where that stops at another row, which has to be looked at first.
     """
     slot, binary = settings.source.slot, binary_suits(settings, catalog)
     named = skips(catalog, slot) | {(lsn, ordinal)}
@@ -44,7 +44,7 @@ def unreadable(
                 events = list(decode(frame))
             except Undecodable as error:
                 raise Fatal(
-                    f"a row before that position cannot be read either: {error}",
+                    f"the relay stops at another row than the one that was named: {error}",
                     hint=f"Look at that one first. {error.hint}",
                 ) from error
             for event in events:

@@ -19,7 +19,7 @@ class CarefulRouter:
 
     def route(self, record: OutboxRecord) -> Sequence[Message]:
         try:
-            messages = self._route(record)
+            messages = tuple(self._route(record))
         except Unroutable as why:
             return self._aside.unroutable(record, why)
         return self._aside.offered(record, messages)
@@ -38,16 +38,17 @@ class CarefulSink:
         self._settled: list[Receipt] = []  # of what was set aside
         self._owed: deque[tuple[Message, int]] = deque()  # dead letters for their topic, still to be offered
         self._replaced: Message | None = None  # what the relay has in its hand although it is replaced by those
+        self._alert = aside.alert
         self._end: StartAnew | None = None
         self.mark, self.flush, self.close, self.trouble = sink.mark, sink.flush, sink.close, sink.trouble
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if self._end or not self._paid():
+        if self._end or (self._owed and not self._paid()):
             return False
         if message is self._replaced:
             self._replaced = None
             return True
-        if self._aside.alert and (instead := self._aside.instead(message)) is not None:
+        if self._alert() and (instead := self._aside.instead(message)) is not None:
             self._replace(instead, ticket)
             paid = self._paid()  # before the transaction's end is marked
             self._replaced = None if paid else message
