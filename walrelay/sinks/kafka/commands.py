@@ -19,6 +19,12 @@ class Commands(NamedTuple):
             "kafka-topics.sh", f"--create --topic {topic} --partitions 12 --replication-factor {replicas}"
         )
 
+    def create_positions_topic(self, topic: str, replicas: int) -> str:
+        options = f"--partitions 1 --replication-factor {replicas} --config cleanup.policy=compact"
+        return self._tool(
+            "kafka-topics.sh", f"--create --topic {topic} {options}   # in a cluster of {replicas} brokers"
+        )
+
     def configure_topic(self, topic: str, setting: str) -> str:
         return self._tool(
             "kafka-configs.sh", f"--alter --entity-type topics --entity-name {topic} --add-config {setting}"

@@ -36,5 +36,5 @@ def _finding(topic: Topic, tools: Commands) -> Finding:
         return Finding(subject, "problem", f"has cleanup.policy={policy}: it would forget positions", fix)
     if replicas < 2:
         detail = "one replica only: with that broker's disk the position is lost, and events are repeated"
-        return Finding(subject, "warning", detail, tools.create_topic(topic.name, 3))
+        return Finding(subject, "warning", detail, tools.create_positions_topic(topic.name, 3))
     return Finding(subject, "ok", f"holds positions, {replicas} replicas")
