@@ -140,6 +140,7 @@ class Runs:
         own = positions.last() if positions else self.bookmark
         start = source.where(None if self._from_slot else own)
         self._from_slot = False
+        sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.noticed(start.notice)
         source.begin(start.lsn, self._keeper(positions, catalog))
