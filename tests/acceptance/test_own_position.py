@@ -12,6 +12,7 @@ from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
+from walrelay.model import Position
 
 Sections = dict[str, Any]
 
@@ -111,3 +112,18 @@ def test_a_position_of_another_server_is_refused(
     (fatal,) = relay.events("fatal")
     assert "is of the system" in fatal["error"]
     assert "Correct source.dsn" in fatal["hint"]
+
+
+def test_a_position_that_cannot_be_read_is_passed_over_on_request(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    position = tmp_path / "position"
+    position.write_text("what is this?")
+    deployment = deploy(server.create_database(), kafka, topic, position={"keep": "file", "path": str(position)})
+    relay = deployment.launch()
+    assert relay.wait() == 1
+    assert "cannot be read" in relay.events("fatal")[0]["error"]
+    deployment.launch("--from-slot").wait_for("streaming")
+    deployment.write("1")
+    deployment.catch_up()
+    assert Position.of_json(position.read_bytes()).lsn == deployment.slot.confirmed

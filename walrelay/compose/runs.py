@@ -137,8 +137,7 @@ class Runs:
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, positions = self._open_sink(source.system, catalog, stop)
-        own = positions.last() if positions else self.bookmark
-        start = source.where(None if self._from_slot else own)
+        start = source.where(None if self._from_slot else self._own(positions))
         self._from_slot = False
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
@@ -146,6 +145,9 @@ class Runs:
         source.begin(start.lsn, self._keeper(positions, catalog))
         limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
         return Relay(source, decodes, self._routing(start), sink, self._observer, limits)
+
+    def _own(self, positions: Positions | None) -> Position | None:
+        return positions.last() if positions else self.bookmark
 
     def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
