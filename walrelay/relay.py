@@ -74,7 +74,7 @@ class Relay:
                             self._publish_when_there_is_room(message, event)
                         ledger.enter()
                         messages += 1
-                    self._last = event
+                        self._last = event  # not one that was passed over: another resumption would begin behind it
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
                     sink.mark(event.end_lsn)

@@ -12,6 +12,7 @@ from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
+from walrelay.model import Position
 
 Sections = dict[str, Any]
 
@@ -131,3 +132,18 @@ def test_a_lost_slot_is_recovered_from_the_position_that_the_relay_keeps(
         writers.wait_for_more(300)
     deployment.catch_up()
     assert_delivered(deployment, writers)
+
+
+def test_a_position_that_cannot_be_read_is_passed_over_on_request(
+    deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    position = tmp_path / "position"
+    deployment = deploy(server.create_database(), kafka, topic, position={"keep": "file", "path": str(position)})
+    position.write_text("what is this?")
+    relay = deployment.launch()
+    assert relay.wait() == 1
+    assert "cannot be read" in relay.events("fatal")[0]["error"]
+    deployment.launch("--from-slot").wait_for("streaming")
+    deployment.write("1")
+    deployment.catch_up()
+    assert Position.of_json(position.read_bytes()).lsn == deployment.slot.confirmed

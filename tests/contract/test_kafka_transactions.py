@@ -30,9 +30,9 @@ class Relaying:
         self.plugin = KafkaPlugin()
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap_servers, **settings})
 
-    def open(self) -> KafkaTransactions:
+    def open(self, system: System = SYSTEM) -> KafkaTransactions:
         """A sink that has fenced off the ones before it."""
-        sink = self.plugin.open_exactly_once(self.settings, SYSTEM, self.slot)
+        sink = self.plugin.open_exactly_once(self.settings, system, self.slot)
         assert isinstance(sink, KafkaTransactions)
         wait_until(sink.fence, 20, "a transactional session")
         return sink
@@ -114,6 +114,45 @@ def test_idle_progress_does_not_pass_what_is_under_way(relaying: Relaying) -> No
         settle(sink)
         relaying.publish(sink, 2)
         assert sink.keep(relaying.position(500)) == 100
+
+
+def test_idle_progress_before_a_transaction_that_was_cut_leaves_it_cut(relaying: Relaying) -> None:
+    """Other transactions end before the cut one comes again: its first part is published all the same."""
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, 2)
+        sink.mark(LSN(100), LSN(300), 2)
+        sink.flush(1)
+        settle(sink)
+    for lsn in (200, 300):  # commits stand back to back: the one before the cut one may end where that begins
+        with closing(relaying.open()) as successor:
+            start = successor.last()
+            assert start is not None
+            assert (start.commit_lsn, start.ordinal) == (300, 2)
+            successor.mark(start.lsn, start.commit_lsn, start.ordinal)
+            wait_until(lambda: successor.keep(relaying.position(lsn)) == lsn, 10, "the position to be kept")  # noqa: B023
+    with closing(relaying.open()) as last:
+        assert last.last() == relaying.position(300)._replace(commit_lsn=LSN(300), ordinal=2)
+        last.mark(LSN(300), LSN(300), 2)
+        relaying.publish(last, 3, end=400)
+        settle(last)
+        assert last.last() == relaying.position(400)
+
+
+def test_after_a_promotion_positions_are_of_the_new_timeline(relaying: Relaying) -> None:
+    """Those of the old one count only up to where it ended: what came later would be published again."""
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+    promoted = System(SYSTEM.identifier, SYSTEM.timeline + 1)
+    with closing(relaying.open(promoted)) as sink:
+        assert sink.last() == relaying.position(100)
+        relaying.publish(sink, 2, end=90)  # the new timeline branched off before the end of the old one
+        settle(sink)
+        assert sink.last() == relaying.position(90)._replace(system=promoted)
+    with closing(relaying.open(promoted)) as sink:
+        sink.last()
+        wait_until(lambda: sink.keep(relaying.position(95)) == 95, 10, "the position to be kept")
+        assert sink.last() == relaying.position(95)._replace(system=promoted)
 
 
 def test_a_full_group_ends_with_its_transaction(kafka_case: KafkaCase) -> None:

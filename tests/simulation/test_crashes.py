@@ -111,6 +111,18 @@ def test_after_a_server_crash_the_process_goes_on_from_what_it_confirmed_itself(
         assert world.slot.starts[1:] in ([], confirmed)
 
 
+def test_a_connection_that_breaks_again_before_the_stream_got_to_where_it_was_repeats_nothing(clock: Clock) -> None:
+    """PITFALLS A17. The second connection sends a large transaction from its first record on, and breaks as well."""
+    for gap in range(1, 60):
+        wal = Wal()
+        wal.commit(numbered("a", 60))
+        world = World(wal, clock, room=100)
+        world.fuse.crashes = dict.fromkeys([300, 300 + gap, 300 + 2 * gap], world.connection_breaks_alone)
+        world.live()
+        world.verify()
+        assert world.repetitions() == 0, f"it broke every {gap} steps"
+
+
 @pytest.mark.parametrize("room", [1, 7])
 def test_memory_is_bounded_by_the_room_of_the_sink_however_large_the_transaction(clock: Clock, room: int) -> None:
     """The source refuses to be read while the relay has a message that found no room."""

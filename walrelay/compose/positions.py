@@ -55,7 +55,8 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
     system, slot = catalog.system(), catalog.slot(settings.source.slot)
     kept = positions(settings, catalog, system)
     if kept is not None and slot is not None and slot.confirmed_flush_lsn is not None:
-        kept.last()  # finds out whether the place can be reached, and makes it if it is not there
+        if place(settings) == "topic":
+            kept.last()  # finds out whether it can be reached, and makes it if it is not there
         wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
         deadline = monotonic() + _PATIENCE
         while kept.keep(wanted) < wanted.lsn:

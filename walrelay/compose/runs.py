@@ -143,15 +143,18 @@ class Runs:
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, kept = self._open_sink(source.system, catalog, stop)
-        own = kept.last() if kept else self.bookmark
-        start = source.where(None if self._from_slot else own)
+        start = source.where(None if self._from_slot else self._own(kept))
         self._from_slot = False
+        sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.noticed(start.notice)
         source.begin(start.lsn, self._keeper(kept, catalog))
         limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
         routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
         return Relay(source, decodes, routing, careful_sink, self._observer, limits)
+
+    def _own(self, positions: Positions | None) -> Position | None:
+        return positions.last() if positions else self.bookmark
 
     def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""

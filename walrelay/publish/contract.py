@@ -26,8 +26,8 @@ class Sink(Protocol):
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
         """All that was taken so far is of transactions that end at or before `end_lsn`, and of the records before
-        `ordinal` of the one at `commit_lsn`. Called after each transaction, and when a message found no room. A sink
-        that publishes in groups ends them here; the others have nothing to do.
+        `ordinal` of the one at `commit_lsn`. Called where the stream begins, after each transaction, and when a message
+        found no room. A sink that publishes in groups ends them here; the others have nothing to do.
         """
         ...
 

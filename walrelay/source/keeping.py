@@ -5,7 +5,7 @@ what is confirmed, the same value in that order. With it goes an xid: every tran
 position. If the slot is ever lost, rows of those transactions are known to be published.
 """
 
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from walrelay.lsn import LSN, ZERO
@@ -16,7 +16,7 @@ from walrelay.source.contract import Positions
 _IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would then have to be kept again
 _IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
 _HORIZON_INTERVAL = 5.0  # seconds
-_LAST_PATIENCE = 2.0  # seconds
+_LAST_PATIENCE, _LAST_PAUSE = 2.0, 0.01  # seconds
 
 
 class Horizon(NamedTuple):
@@ -59,7 +59,7 @@ class Keeper:
         """As `keep_now`, with some patience: what is not kept when the relay leaves is published again."""
         deadline = monotonic() + _LAST_PATIENCE
         while (kept := self.keep_now(lsn)) < lsn and monotonic() < deadline:
-            pass  # the place waits by itself
+            sleep(_LAST_PAUSE)  # a place that cannot take it now says so at once
         return kept
 
     def _due(self, lsn: LSN, *, idle: bool) -> bool:

@@ -75,6 +75,18 @@ def test_a_place_that_has_kept_nothing_yet_does_not_take_the_start_back(timed: T
     assert timed.keep(200) == 100
 
 
+def test_on_leaving_a_place_that_cannot_take_it_is_asked_for_two_seconds_with_pauses(
+    timed: Timed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(seconds: float) -> None:
+        timed.now += seconds
+
+    monkeypatch.setattr("walrelay.source.keeping.sleep", sleep)
+    timed.place.limit = LSN(0)
+    assert timed.keeper.keep_at_last(LSN(200)) == 100
+    assert len(timed.place.kept) < 500
+
+
 def test_idle_progress_is_kept_less_and_less_often(timed: Timed) -> None:
     """Keeping a position in a table moves the WAL, and that is idle progress again."""
     for step in range(1000):

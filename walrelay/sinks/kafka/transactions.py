@@ -96,8 +96,8 @@ class KafkaTransactions:
 
     def last(self) -> Position | None:
         position = self._positions.last()
-        if position is not None:
-            self._durable = self._mark = position
+        if position is not None and position.system == self._mark.system:  # of another timeline it is no floor here
+            self._durable = position
         return position
 
     def publish(self, message: Message, ticket: int) -> bool:
@@ -168,11 +168,16 @@ class KafkaTransactions:
         self._mark = self._mark._replace(xmin=position.xmin)
         if position.lsn > self._durable.lsn:
             if self._state is _State.IDLE and self._begin():
-                self.mark(position.lsn)
+                self._mark_idle(position.lsn)
                 self._end_group()
             if self._state is _State.COMMITTING:
                 self._commit(_SLICE)
         return self._durable.lsn
+
+    def _mark_idle(self, lsn: LSN) -> None:
+        """A transaction that was cut and is still to come stays cut where it was: else its first part came again."""
+        _, _, _, commit_lsn, ordinal, _ = self._mark
+        self.mark(lsn, *((commit_lsn, ordinal) if commit_lsn >= lsn else (ZERO, 0)))
 
     def close(self) -> None:
         with suppress(KafkaException, SystemError):
