@@ -140,7 +140,7 @@ class KafkaSink:
             self._failed.append((ticket, error_of(cause), message, True))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
