@@ -89,6 +89,7 @@ class Relay:
             self._observer.read(records, messages)
         else:  # nothing came, or nothing of ours: a busy database's keepalives must not hold a message back
             self._push.drained()
+        settling.mark(self._last)
         settling.settle(0)
 
     def _publish_when_there_is_room(self, message: Message, record: OutboxRecord) -> None:
@@ -96,8 +97,8 @@ class Relay:
         the whole cluster (PITFALLS A8), so after a while the connection is let go.
         """
         paused = monotonic()
-        self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
         while not self._sink.publish(message, self.ledger.ticket):
+            self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
             if self._stop():
                 self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self._deadline):
@@ -109,8 +110,8 @@ class Relay:
         ledger = self.ledger
         self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
         self._observer.stopping(ledger.unsettled)
-        if not to_commit and ledger.in_transaction and self._last is not None:
-            self._sink.mark(ledger.latest, self._last.commit_lsn, self._last.ordinal + 1)
+        if not to_commit:
+            self._settling.mark(self._last, over=True)
         while to_commit and ledger.in_transaction and monotonic() < self._deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
         while ledger.unsettled and monotonic() < self._deadline:

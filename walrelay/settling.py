@@ -2,7 +2,7 @@
 
 from walrelay.confirm import Ledger
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Receipt
+from walrelay.model import OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
@@ -20,6 +20,11 @@ class Settling:
         """From now on over `source`; what the server said of its progress it says again."""
         self.source = source
         self.idle = ZERO  # how far the server got without anything for the outbox
+
+    def mark(self, last: OutboxRecord | None, *, over: bool = False) -> None:
+        """Says how far a transaction got whose end is still to come: it may take longer than a group can stay open."""
+        if self._ledger.in_transaction and last is not None:
+            self._sink.mark(self._ledger.latest, last.commit_lsn, last.ordinal + 1, over=over)
 
     def settle(self, timeout: float) -> None:
         """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused if one is a refusal."""

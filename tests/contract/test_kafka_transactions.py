@@ -120,8 +120,7 @@ def test_idle_progress_before_a_transaction_that_was_cut_leaves_it_cut(relaying:
     """Other transactions end before the cut one comes again: its first part is published all the same."""
     with closing(relaying.open()) as sink:
         relaying.publish(sink, 1, 2)
-        sink.mark(LSN(100), LSN(300), 2)
-        sink.flush(1)
+        sink.mark(LSN(100), LSN(300), 2, over=True)
         settle(sink)
     for lsn in (200, 300):  # commits stand back to back: the one before the cut one may end where that begins
         with closing(relaying.open()) as successor:

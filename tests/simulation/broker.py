@@ -76,7 +76,7 @@ class FakeSink:
         self._queues[message.topic, crc32(message.key or b"") % _PARTITIONS].append((message, ticket))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     @boundary

@@ -56,8 +56,8 @@ class Script:
     def publish(self, message: Message, ticket: int) -> bool:
         return self._note("publish", message.topic, ticket)
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
-        self._note("mark", int(end_lsn))
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        self._note("mark", int(end_lsn), ordinal)
 
     def receipts(self, timeout: float) -> list[Receipt | Refusal]:
         published = any(call[0] == "publish" for call in self.calls)
@@ -84,8 +84,9 @@ def test_a_record_is_published_before_its_commit_is_read_and_confirmed_after_its
     assert script.calls == [
         ("confirm", 100),
         ("publish", "order", 0),
+        ("mark", 100, 1),
         ("confirm", 100),
-        ("mark", 300),
+        ("mark", 300, 0),
         ("confirm", 300),
         ("leave", 300),
     ]
@@ -96,8 +97,9 @@ def test_without_a_receipt_the_start_is_confirmed_again_on_leaving() -> None:
     assert script.calls == [
         ("confirm", 100),
         ("publish", "order", 0),
+        ("mark", 100, 1),
         ("confirm", 100),
-        ("mark", 300),
+        ("mark", 300, 0),
         ("confirm", 100),
         ("leave", 100),
     ]

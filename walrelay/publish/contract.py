@@ -24,10 +24,11 @@ class Sink(Protocol):
         """
         ...
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         """All that was taken so far is of transactions that end at or before `end_lsn`, and of the records before
-        `ordinal` of the one at `commit_lsn`. Called where the stream begins, after each transaction, and when a message
-        found no room. A sink that publishes in groups ends them here; the others have nothing to do.
+        `ordinal` of the one at `commit_lsn`. Called where the stream begins, after each transaction, now and then
+        inside one, and when a message found no room; `over`: nothing follows. A sink that publishes in groups ends them
+        here, inside a transaction only if it must; the others have nothing to do.
         """
         ...
 

@@ -49,7 +49,7 @@ class StdoutSink:
         self._lines.append((self._written + len(self._waiting), ticket))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:

@@ -85,7 +85,7 @@ class _Sink:
         self._waiting.append((ticket, message))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:

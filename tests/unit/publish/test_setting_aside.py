@@ -63,7 +63,7 @@ class Broker:
             self.heard.append(Receipt(ticket, 1))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:

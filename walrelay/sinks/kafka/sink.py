@@ -155,7 +155,7 @@ class KafkaSink:
             self._failed.append((ticket, KafkaError(KafkaError._INVALID_ARG, str(cause)), message, True))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:

@@ -63,7 +63,6 @@ class KafkaTransactions:
         self._mark = self._durable = self._closing = Position(system, slot, ZERO)
         self._state = _State.IDLE
         self._covered = True  # whether the mark is behind every message that was taken
-        self._cut = False  # whether the transaction being read has to be cut here
         self._ticket = self._pending = 0  # messages of the ticket since the last mark
         self._receipts: list[Receipt] = []  # of the group, up to the mark
         self._settled: list[Receipt] = []
@@ -105,8 +104,7 @@ class KafkaTransactions:
             return self._scout.take(ticket, message)
         if self._state is not _State.OPEN and (self._experience.reassured or not self._begin()):
             return False
-        if self._pending & _LOOK == _LOOK and monotonic() - self._begun > self._settings.transaction_timeout / 3:
-            self._cut = True
+        if self._pending & _LOOK == _LOOK and self._overdue():
             return False
         try:
             self._produce(message, self._reporter(ticket, message))
@@ -128,14 +126,14 @@ class KafkaTransactions:
             self._offers.append(Offer(ticket, message))
         return True
 
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0) -> None:
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         self._mark = self._mark._replace(lsn=end_lsn, commit_lsn=commit_lsn if ordinal else ZERO, ordinal=ordinal)
         if self._pending:
             self._receipts.append(Receipt(self._ticket, self._pending))
             self._messages += self._pending
             self._pending = 0
         self._covered, self._marked = True, monotonic()
-        if self._state is _State.OPEN and (self._cut or (ordinal == 0 and self._full())):
+        if self._state is _State.OPEN and (over or (self._overdue() if ordinal else self._full())):
             self._end_group()
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
@@ -145,8 +143,7 @@ class KafkaTransactions:
             return self._give_up()
         if self._state is _State.IDLE and self._experience.reassured and not self._settled:
             raise self._experience.start_anew()
-        whole = self._state is _State.OPEN and self._covered and self._mark.ordinal == 0
-        if whole and monotonic() - self._marked > _QUIET:
+        if self._whole and monotonic() - self._marked > _QUIET:
             self._end_group()
         if self._state is _State.COMMITTING:
             self._commit(max(timeout, _SLICE))
@@ -159,7 +156,7 @@ class KafkaTransactions:
 
     def flush(self, timeout: float) -> None:
         """Ends the group, if it can end here."""
-        if self._state is _State.OPEN and self._covered:
+        if self._whole:
             self._end_group()
         if self._state is _State.COMMITTING:
             self._commit(max(timeout, _SLICE))
@@ -200,6 +197,15 @@ class KafkaTransactions:
         self._state, self._begun = _State.OPEN, monotonic()
         return True
 
+    @property
+    def _whole(self) -> bool:
+        """Whether the group that is open holds whole transactions."""
+        return self._state is _State.OPEN and self._covered and self._mark.ordinal == 0
+
+    def _overdue(self) -> bool:
+        """Whether it has to end even inside a transaction, before the broker takes it back."""
+        return monotonic() - self._begun > self._settings.transaction_timeout / 3
+
     def _full(self) -> bool:
         settings = self._settings
         return (
@@ -210,7 +216,7 @@ class KafkaTransactions:
 
     def _end_group(self) -> None:
         """From here on nothing is taken until the commit is over. The group's position is the mark of now."""
-        self._state, self._closing, self._cut = _State.COMMITTING, self._mark, False
+        self._state, self._closing = _State.COMMITTING, self._mark
 
     def _commit(self, timeout: float) -> None:
         """Goes on with the commit, for `timeout` seconds at most. Not past a message that was refused before it was

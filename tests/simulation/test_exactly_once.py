@@ -1,0 +1,290 @@
+"""Whatever breaks, and wherever: every event is committed exactly once, in order, and the position never lies."""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.simulation.clock import Clock
+from tests.simulation.fuse import Fuse
+from tests.simulation.groups import FakePositions, FakeProducer, TransactionalBroker
+from tests.simulation.slot import SYSTEM, FakeSlot, FakeSource
+from tests.simulation.test_crashes import KINDS, random_wal, small_wal
+from tests.simulation.wal import Wal, numbered
+from tests.simulation.world import FusedDecoder, World
+from walrelay.errors import Disconnected, Refused, Retryable, Undecodable
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Position
+from walrelay.relay import Relay
+from walrelay.route import Resumed, Router
+from walrelay.sinks.kafka import transactions
+from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.sink import Experience
+from walrelay.sinks.kafka.transactions import KafkaTransactions
+from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.keeping import Keeper
+from walrelay.source.start import Server, Start, start_of
+
+ALL_KINDS = [*KINDS, "another_one_leads"]
+
+
+class QuietCatalog(Catalog):
+    """Nobody has a transaction open."""
+
+    def __init__(self, wal: Wal) -> None:
+        self._wal = wal
+
+    def horizon(self) -> tuple[int, LSN]:
+        return 1, self._wal.end
+
+
+class KeptSource(FakeSource):
+    """As `SlotSource` does it: a position is kept before the server is told. A server that gave it up is `gone`."""
+
+    def __init__(self, slot: FakeSlot, start: LSN, fuse: Fuse, clock: Clock, keeper: Keeper) -> None:
+        super().__init__(slot, start, start, fuse, clock)
+        self._keeper = keeper
+        self._idle = ZERO
+        self.gone = False
+        keeper.begin(Position(SYSTEM, "slot", start))
+
+    def read(self, timeout: float) -> list[bytes]:
+        self._breaks()
+        return super().read(timeout)
+
+    def confirm(self, lsn: LSN) -> bool:
+        kept = self._keeper.keep(lsn, idle=lsn == self._idle)
+        self._breaks()
+        return super().confirm(kept)
+
+    def vouch(self, lsn: LSN) -> LSN:
+        self._idle = super().vouch(lsn)
+        return self._idle
+
+    def leave(self, lsn: LSN) -> None:
+        kept = self._keeper.keep_at_last(lsn)
+        self._breaks()
+        super().leave(kept)
+
+    def _breaks(self) -> None:
+        if self.gone:
+            raise Disconnected("the server gave the connection up")
+
+
+class ExactlyOnceWorld(World):
+    """As `compose.Runs` makes it: the fence, the position, the stream; nothing is kept over a broken connection."""
+
+    def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
+        super().__init__(wal, clock, seed, room=room, batch=batch)
+        self.broker = self.groups = TransactionalBroker(self.random, self.witness_commit, room=room)
+        self.settings = KafkaSettings.model_validate({"bootstrap_servers": "nowhere"})
+        self.slot.patience = 60.0
+        self._experience = Experience()
+        self._source: KeptSource | None = None
+
+    def verify(self) -> None:
+        super().verify()
+        assert set(Counter(message.value for message in self.groups.committed).values()) <= {1}
+        self.witness_commit()
+
+    def witness_commit(self) -> None:
+        """What is there is what the position says, event by event, in the order of the commits."""
+        position = self.groups.position
+        assert position is not None
+        expected = [
+            event.payload
+            for transaction in self.wal.transactions
+            for ordinal, event in enumerate(transaction.events)
+            if transaction.end_lsn <= position.lsn
+            or (transaction.commit_lsn == position.commit_lsn and ordinal < position.ordinal)
+        ]
+        assert [message.value for message in self.groups.committed] == expected, f"not what {position} says"
+
+    def another_one_leads(self) -> None:
+        """This one is frozen, the server gives it up, and it wakes up when another one has led for a while."""
+        frozen = self._source
+        if frozen is not None:
+            frozen.gone = True
+        try:
+            self.stopped_after(self.random.randint(0, 20))
+        finally:
+            self.stop = self.done
+
+    def _run(self) -> None:
+        sink = KafkaTransactions(self.settings, SYSTEM, "slot", self._experience)
+        try:
+            while not sink.fence():
+                if self._stop():
+                    raise Retryable("the broker has not begun a transactional session")
+            start = self._where(sink.last())
+            sink.mark(start.lsn, start.commit_lsn, start.ordinal)
+            source = KeptSource(self.slot, start.lsn, self.fuse, self.clock, Keeper(sink, QuietCatalog(self.wal), 0.1))
+            self.slot.starts.append(start.lsn)
+            self._source = source
+            router = Router("{aggregate_type}")
+            routing = Resumed(router, start.commit_lsn, start.ordinal) if start.ordinal else router
+            self.prepare(source)
+            decoder = FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload)
+            Relay(source, decoder, routing, sink, self.journal, self.limits).run(self._stop)
+        except Exception:
+            sink.close()
+            raise
+        sink.close()
+
+    def _where(self, own: Position | None) -> Start:
+        row = Slot("slot", "pgoutput", "db", None, None, self.slot.confirmed, "reserved", None, None, False, False)
+        return start_of(row, own, Server(SYSTEM, self.wal.end, {}))
+
+
+MakeWorld = Callable[..., ExactlyOnceWorld]
+
+
+@pytest.fixture
+def make_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> MakeWorld:
+    monkeypatch.setattr("walrelay.source.keeping.monotonic", clock)
+    monkeypatch.setattr("walrelay.source.keeping.sleep", clock.wait)
+    monkeypatch.setattr(transactions, "monotonic", clock)
+
+    def make(wal: Wal, seed: int = 0, **sizes: int) -> ExactlyOnceWorld:
+        world = ExactlyOnceWorld(wal, clock, seed, **sizes)
+        monkeypatch.setattr(
+            transactions, "_producer", lambda *_, **__: FakeProducer(world.groups, world.fuse, world.clock)
+        )
+        monkeypatch.setattr(transactions, "PositionTopic", lambda *_: FakePositions(world.groups))
+        return world
+
+    return make
+
+
+def large_wal(random: Random) -> Wal:
+    """Large transactions, between others that do not concern the outbox."""
+    wal = Wal()
+    for key in "abcd":
+        for _ in range(random.randint(0, 3)):
+            if random.random() < 0.5:
+                wal.commit()
+            else:
+                wal.elsewhere()
+        wal.commit(numbered(key, random.randint(1, 60)), opened=wal.start)
+    return wal
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked after a few messages already whether a transaction has to be cut."""
+    monkeypatch.setattr(transactions, "_LOOK", 1)
+
+
+def steps_without_a_crash(make_world: MakeWorld, seed: int) -> int:
+    world = make_world(small_wal(), seed)
+    world.live()
+    world.verify()
+    return world.fuse.burnt
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_a_crash_at_any_step_commits_each_event_once(make_world: MakeWorld, kind: str, seed: int) -> None:
+    for step in range(1, steps_without_a_crash(make_world, seed) + 1):
+        world = make_world(small_wal(), seed)
+        world.fuse.crashes[step] = getattr(world, kind)
+        world.live()
+        world.verify()
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_histories_with_many_crashes_commit_each_event_once(make_world: MakeWorld, seed: int) -> None:
+    break_at_random(make_world, seed)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize("seed", range(150))
+def test_transactions_that_are_cut_are_gone_on_with_where_they_were(make_world: MakeWorld, seed: int) -> None:
+    break_at_random(make_world, seed, large=True, transaction_timeout=0.03, group_interval=0.01)
+
+
+def break_at_random(make_world: MakeWorld, seed: int, *, large: bool = False, **settings: float) -> None:
+    random = Random(seed)
+    wal = large_wal(random) if large else random_wal(random)
+    world = make_world(wal, seed, room=random.randint(1, 20), batch=random.randint(1, 15))
+    world.settings = world.settings.model_copy(update=settings)
+    world.groups.deaf = random.choice([0.0, 0.3, 0.6])
+    world.groups.takes_back = random.choice([0.0, 0.1])
+    world.slot.chatty = random.choice([0.0, 0.3, 0.9])
+    for step in random.sample(range(1, 600), k=random.randint(0, 12)):
+        world.fuse.crashes[step] = getattr(world, random.choice(ALL_KINDS))
+    world.live()
+    world.verify()
+
+
+def test_a_server_that_forgets_everything_gets_no_event_published_twice(make_world: MakeWorld) -> None:
+    for step in range(1, steps_without_a_crash(make_world, 0) + 1):
+        world = make_world(small_wal())
+
+        def crash(world: ExactlyOnceWorld = world) -> None:
+            world.slot.checkpointed = world.wal.start
+            world.everything_dies()
+
+        world.fuse.crashes[step] = crash
+        world.live()
+        world.verify()
+
+
+def test_a_transaction_that_comes_slowly_is_cut_before_the_broker_takes_it_back(make_world: MakeWorld) -> None:
+    """As one does with few events and millions of other rows: it would be taken back again and again."""
+    wal = Wal()
+    wal.commit("a1 a2")
+    wal.commit(numbered("b", 100))
+    world = make_world(wal, batch=2)
+    world.groups.deaf = 0
+
+    def slow(source: FakeSource) -> None:
+        read = source.read
+
+        def read_slowly(timeout: float) -> list[bytes]:
+            world.clock.wait(2)
+            return read(timeout)
+
+        source.read = read_slowly  # type: ignore[method-assign]
+
+    world.prepare = slow
+    world.live()
+    world.verify()
+    assert "retrying" not in dict(world.journal.said)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stop_after_any_turn_and_a_restart_commit_each_event_once(make_world: MakeWorld, seed: int) -> None:
+    for turns in range(60):
+        world = make_world(small_wal(), seed)
+        world.stopped_after(turns)
+        world.live()
+        world.verify()
+
+
+def test_what_comes_before_an_unreadable_record_is_committed_and_the_rest_when_it_can_be_read(
+    make_world: MakeWorld,
+) -> None:
+    for number in (0, 1, 3, 4, 5, 6, 7, 8, 9, 10):  # the third is a logical message
+        world = make_world(small_wal(), number)
+        world.unreadable = world.wal.events[number]
+        with pytest.raises(Undecodable):
+            world.live()
+        assert len(world.groups.committed) == number
+        world.unreadable = None
+        world.live()
+        world.verify()
+
+
+def test_nothing_of_the_group_with_a_refused_message_is_seen_and_all_of_it_when_it_is_taken(
+    make_world: MakeWorld,
+) -> None:
+    for number, event in enumerate(small_wal().events):
+        world = make_world(small_wal(), number)
+        world.groups.refused = {event.payload}
+        with pytest.raises(Refused):
+            world.live()
+        world.groups.refused.clear()
+        world.live()
+        world.verify()
