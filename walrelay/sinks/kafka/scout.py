@@ -90,14 +90,21 @@ class Scout:
             if error is not None:
                 failed[index] = error
 
+        topic = batch[0].message.topic
         self._producer.begin_transaction()
         for index, offer in enumerate(batch):
             try:
                 self._produce(offer.message, partial(report, index))
+            except BufferError:
+                del batch[index:]  # as many as there is room for
+                break
             except KafkaException as cause:
                 failed[index] = cause.args[0]
             except (ValueError, TypeError) as cause:
                 failed[index] = KafkaError(KafkaError._INVALID_ARG, str(cause))
+        if not batch:
+            self._abort(topic)
+            raise KafkaException(KafkaError(KafkaError._QUEUE_FULL, "no room"))
         deadline = monotonic() + _VERDICT
         while not failed and len(self._producer) and monotonic() < deadline:
             self._producer.poll(_OTHERS)
@@ -105,7 +112,7 @@ class Scout:
             pass
         refused = {index: error for index, error in failed.items() if is_refusal(error)}
         through = not failed and not len(self._producer)
-        self._abort(batch[0].message.topic)
+        self._abort(topic)
         if not refused and not through:
             raise KafkaException(next(iter(failed.values()), KafkaError(KafkaError._TIMED_OUT, "no answer")))
         return refused
