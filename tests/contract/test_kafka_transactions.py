@@ -12,7 +12,7 @@ from tests.contract.cases import KafkaCase, message, numbers
 from tests.contract.test_kafka import LIMIT, SmallTopic, failure, refusal
 from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, Receipt, System
 from walrelay.sinks.kafka.plugin import KafkaPlugin
@@ -270,3 +270,19 @@ def test_the_last_of_many_positions_is_found(relaying: Relaying) -> None:
             wait_until(lambda lsn=lsn: other.keep(talkative.position(lsn)) == lsn, 10, "a position")  # type: ignore[misc]
         assert sink.last() == relaying.position(100)
         assert other.last() == talkative.position(300)
+
+
+def test_a_position_that_was_held_up_does_not_land_behind_a_later_one(private_kafka: KafkaMaker) -> None:
+    """An earlier run's, or a frozen relay's: the slot would seem to have been moved by somebody else."""
+    relaying = Relaying(private_kafka())
+    first, second = (relaying.plugin.open_positions(relaying.settings, SYSTEM, relaying.slot) for _ in range(2))
+    first.last()
+    wait_until(lambda: first.keep(relaying.position(100)) == 100, 10, "the position to be kept")
+    relaying.case.hold()
+    assert first.keep(relaying.position(200)) == 100
+    relaying.case.release()
+    second.last()
+    wait_until(lambda: second.keep(relaying.position(300)) == 300, 20, "the position to be kept")
+    with pytest.raises(Retryable, match="another instance publishes"):
+        wait_until(lambda: first.keep(relaying.position(400)) > 200, 10, "the fence")
+    assert second.last() == relaying.position(300)

@@ -11,7 +11,7 @@ from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publica
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Retryable
-from walrelay.model import Position, System
+from walrelay.model import Position
 from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import Limits, Relay
@@ -130,13 +130,13 @@ class Runs:
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
-        keeper = self._keeper(self._positions(catalog, source.system), catalog)
+        keeper = self._keeper(self._positions(catalog, source), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, positions = self._open_sink(source.system, catalog, stop)
+        sink, positions = self._open_sink(source, catalog, stop)
         start = source.where(None if self._from_slot else self._own(positions))
         self._from_slot = False
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
@@ -149,13 +149,15 @@ class Runs:
     def _own(self, positions: Positions | None) -> Position | None:
         return positions.last() if positions else self.bookmark
 
-    def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
+    def _open_sink(
+        self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
+    ) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
         settings, slot = self._settings, self._settings.source.slot
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            return self._sink, self._positions(catalog, system)
-        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, system, slot)
+            return self._sink, self._positions(catalog, source)
+        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, source.system, slot)
         self._sink = sink
         self._fence(sink, stop)
         return sink, sink
@@ -166,15 +168,15 @@ class Runs:
             if stop() or monotonic() > begun + _FENCING:
                 raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
 
-    def _positions(self, catalog: Catalog, system: System) -> Positions | None:
+    def _positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
         position, sink, slot = self._settings.position, self._settings.sink, self._settings.source.slot
         match position.keep:
             case "file":
                 return FilePositions(Path(position.path), slot)
             case "table":
-                return TablePositions(catalog, slot)
+                return TablePositions(catalog, slot, source.pid)
             case "topic":
-                return load_exactly_once(sink.kind).open_positions(sink.settings, system, slot)
+                return load_exactly_once(sink.kind).open_positions(sink.settings, source.system, slot)
         return None
 
     def _keeper(self, positions: Positions | None, catalog: Catalog) -> Keeper | None:
