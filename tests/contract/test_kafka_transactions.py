@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from threading import Thread
+from time import monotonic
 from uuid import uuid4
 
 import pytest
@@ -286,3 +287,20 @@ def test_a_position_that_was_held_up_does_not_land_behind_a_later_one(private_ka
     with pytest.raises(Retryable, match="another instance publishes"):
         wait_until(lambda: first.keep(relaying.position(400)) > 200, 10, "the fence")
     assert second.last() == relaying.position(300)
+
+
+def test_a_broker_that_is_away_holds_nobody_up_who_wants_to_stop() -> None:
+    settings = KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:1"})
+    with closing(KafkaPlugin().open_exactly_once(settings, SYSTEM, "slot")) as sink:
+        for _ in range(2):
+            asked = monotonic()
+            assert not sink.fence()
+            assert monotonic() - asked < 3
+
+
+def test_a_transaction_timeout_that_the_broker_does_not_allow_is_told_and_not_tried_again(
+    kafka_case: KafkaCase,
+) -> None:
+    with pytest.raises(Fatal, match="no transaction as long as 3600 s") as caught:
+        Relaying(kafka_case.broker, transaction_timeout=3600).open()
+    assert "sink.transaction_timeout" in caught.value.hint

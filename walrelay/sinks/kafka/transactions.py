@@ -27,7 +27,7 @@ from confluent_kafka import Message as Delivered
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
-from walrelay.sinks.kafka.position_topic import PositionTopic
+from walrelay.sinks.kafka.position_topic import AWAY, PositionTopic
 from walrelay.sinks.kafka.refusals import hint_for, is_refusal
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
@@ -78,6 +78,13 @@ class KafkaTransactions:
             self._producer.init_transactions(_FENCE_WAIT)
         except KafkaException as cause:
             error = error_of(cause)
+            if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                raise Fatal(
+                    f"Kafka allows no transaction as long as {self._settings.transaction_timeout:g} s",
+                    hint="Lower sink.transaction_timeout, or raise transaction.max.timeout.ms of the brokers.",
+                ) from cause
+            if error.code() in AWAY:
+                return False
             if error.code() in _FORBIDDEN:
                 raise Fatal(
                     f"Kafka refuses the transactional id {transactional_id(self._mark.system, self._mark.slot)!r}:"
