@@ -54,13 +54,13 @@ class Relay:
         try:
             while not stop():
                 self._turn()
+            self._leave()
         except (Undecodable, Unroutable):  # what came before must not come again: it may need the settings of then
             self._leave(to_commit=False)
             raise
         except StartAnew:
             self._settling.leave()
             raise
-        self._leave()
 
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self._settling

@@ -1,5 +1,6 @@
 """A position of the relay's own: what a crash of PostgreSQL forgets is not published again."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,26 @@ def test_a_position_that_cannot_be_read_is_passed_over_on_request(
     deployment.write("1")
     deployment.catch_up()
     assert Position.of_json(position.read_bytes()).lsn == deployment.slot.confirmed
+
+
+@pytest.mark.parametrize("keep", ["table", "topic"])
+def test_a_frozen_relay_that_wakes_up_does_not_take_the_position_back(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, keep: str
+) -> None:
+    """What it was about to keep is older than what its successor kept: the slot would seem to have been moved."""
+    server = private_postgres(wal_sender_timeout="2s")
+    deployment = deploy(server.create_database(), kafka, topic, position={"keep": keep})
+    for seed in range(3):
+        leader, standby = deployment.start(), deployment.launch()
+        standby.wait_for("standing by")
+        with Writers(deployment.database, seed=70 + seed) as writers:
+            writers.wait_for_more(300)
+            leader.send(signal.SIGSTOP)
+            standby.wait_for("streaming")
+            writers.wait_for_more(100)
+        deployment.catch_up()
+        leader.send(signal.SIGCONT)
+        leader.wait_for("standing by")
+        standby.kill()
+        leader.wait_for("streaming", more_than=1)
+        leader.stop()

@@ -1,11 +1,14 @@
 """A graceful stop settles what is in flight, confirms it, and ends where a transaction ends."""
 
+from contextlib import suppress
+
 import pytest
 
 from tests.simulation.clock import Clock
 from tests.simulation.test_crashes import small_wal
 from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
+from walrelay.errors import Undecodable
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -33,6 +36,21 @@ def test_a_stop_in_the_middle_of_a_large_transaction_publishes_it_to_its_end_and
     assert world.first_deliveries("a") == [event.payload for event in large.events]
     assert world.of_key("b") == []
     assert world.journal.said == [("stopped", "0")]
+
+
+def test_a_stop_in_a_transaction_with_an_unreadable_record_confirms_what_came_before_it(clock: Clock) -> None:
+    """What came before may need the settings of then, so it must not come again."""
+    for turns in range(60):
+        wal = Wal()
+        before = wal.commit("b1")
+        wal.commit(numbered("a", 20))
+        world = World(wal, clock, turns, batch=3)
+        world.unreadable = wal.events[-1]
+        world.slot.due = 0
+        with suppress(Undecodable):
+            world.stopped_after(turns)
+            continue  # it left before it got there
+        assert world.slot.confirmed == before.end_lsn, f"stopped after {turns} turns"
 
 
 def test_frames_that_were_read_past_the_end_are_left_for_the_next_run(clock: Clock) -> None:

@@ -17,14 +17,16 @@ from walrelay.source.recovery import KeptPosition
 _PATIENCE = 10.0  # seconds
 
 
-def positions(settings: Settings, catalog: Catalog, system: System) -> Positions | None:
-    """The place that the settings name; None where the slot's own position is all there is."""
+def positions(settings: Settings, catalog: Catalog, system: System, reader: int | None = None) -> Positions | None:
+    """The place that the settings name; None where the slot's own position is all there is. `reader`: the walsender of
+    the relay that keeps it there, which nobody else may do while it does.
+    """
     sink, slot = settings.sink, settings.source.slot
     match place(settings):
         case "file":
             return FilePositions(Path(settings.position.path), slot)
         case "table":
-            return TablePositions(catalog, slot)
+            return TablePositions(catalog, slot, reader)
         case "topic":
             return load_exactly_once(sink.kind).open_positions(sink.settings, system, slot)
     return None
@@ -65,6 +67,7 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
 
 
 def _last(settings: Settings) -> Position | None:
+    """Only looks: a relay that works is not fenced off by it."""
     with Catalog(dsn(settings)) as catalog:
         kept = positions(settings, catalog, catalog.system())
-        return kept.last() if kept else None
+        return kept.look() if kept else None

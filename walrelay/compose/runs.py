@@ -12,7 +12,7 @@ from walrelay.compose.refusals import Refusals
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Retryable
-from walrelay.model import Position, System
+from walrelay.model import Position
 from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import Limits, Relay
@@ -135,14 +135,14 @@ class Runs:
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
-        keeper = self._keeper(positions(self._settings, catalog, source.system), catalog)
+        keeper = self._keeper(positions(self._settings, catalog, source.system, source.pid), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
         self._refusals.resume(catalog)
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, kept = self._open_sink(source.system, catalog, stop)
+        sink, kept = self._open_sink(source, catalog, stop)
         start = source.where(None if self._from_slot else self._own(kept))
         self._from_slot = False
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
@@ -156,13 +156,15 @@ class Runs:
     def _own(self, positions: Positions | None) -> Position | None:
         return positions.last() if positions else self.bookmark
 
-    def _open_sink(self, system: System, catalog: Catalog, stop: Callable[[], bool]) -> tuple[Sink, Positions | None]:
+    def _open_sink(
+        self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
+    ) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
         settings, slot = self._settings, self._settings.source.slot
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            return self._sink, positions(settings, catalog, system)
-        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, system, slot)
+            return self._sink, positions(settings, catalog, source.system, source.pid)
+        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, source.system, slot)
         self._sink = sink
         self._fence(sink, stop)
         return sink, sink

@@ -14,6 +14,8 @@ from walrelay.source import setup
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
 
+_BOOKKEEPING = ("walrelay.slots", "walrelay.positions", "walrelay.dead_letters")
+
 
 def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:
     """`what`: the demo, the benchmark."""
@@ -50,7 +52,7 @@ def remove(settings: Settings, schema: str, *, with_bookkeeping: bool) -> None:
         if catalog.value("SELECT to_regnamespace(%s)::text", schema):
             catalog.connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
         if with_bookkeeping and _bookkeeping_is_empty(catalog):
-            catalog.connection.execute("DROP TABLE walrelay.slots; DROP SCHEMA walrelay")
+            catalog.connection.execute(f"DROP TABLE IF EXISTS {', '.join(_BOOKKEEPING)}; DROP SCHEMA walrelay".encode())
 
 
 def has_bookkeeping(catalog: Catalog) -> bool:
@@ -83,8 +85,8 @@ def until_let_go(catalog: Catalog, slot: str, patience: float = 5.0) -> None:
 
 
 def _bookkeeping_is_empty(catalog: Catalog) -> bool:
-    there = catalog.value("SELECT to_regclass('walrelay.slots') IS NOT NULL")
-    return bool(there) and not catalog.rows("SELECT slot_name FROM walrelay.slots")
+    there = [table for table in _BOOKKEEPING if catalog.value("SELECT to_regclass(%s) IS NOT NULL", table)]
+    return bool(there) and not any(catalog.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in there)
 
 
 def _is_taken(catalog: Catalog, name: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from walrelay.errors import Fatal
+from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog
@@ -32,6 +32,9 @@ class FilePositions:
             )
         return position
 
+    def look(self) -> Position | None:
+        return self.last()
+
     def keep(self, position: Position) -> LSN:
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
@@ -50,10 +53,13 @@ class FilePositions:
 
 
 class TablePositions:
-    """One row of walrelay.positions, updated ten times a second at most. It is there for every instance."""
+    """One row of walrelay.positions, updated ten times a second at most. It is there for every instance; only the one
+    whose walsender, `reader`, has the slot may write (None: whoever made the slot just now): one that was frozen would
+    take its successor's position back.
+    """
 
-    def __init__(self, catalog: Catalog, slot: str) -> None:
-        self._catalog, self._slot = catalog, slot
+    def __init__(self, catalog: Catalog, slot: str, reader: int | None) -> None:
+        self._catalog, self._slot, self._reader = catalog, slot, reader
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
             raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
 
@@ -68,20 +74,26 @@ class TablePositions:
         identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]
         return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
 
+    def look(self) -> Position | None:
+        return self.last()
+
     def keep(self, position: Position) -> LSN:
-        self._catalog.rows(
+        written = self._catalog.rows(
             """
             INSERT INTO walrelay.positions AS p
                 (slot_name, system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid)
-            VALUES (%s, %s, %s, %s::pg_lsn, %s::pg_lsn, %s, %s::text::xid8)
+            SELECT slot_name, %s, %s, %s::pg_lsn, %s::pg_lsn, %s, %s::text::xid8
+            FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT DISTINCT FROM %s::int4
             ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid,
                 kept_at) = (excluded.system_identifier, excluded.timeline, excluded.lsn, excluded.commit_lsn,
                 excluded.ordinal, excluded.xmin_xid, now())
             RETURNING 1
             """,
-            *(position.slot, *position.system, str(position.lsn), str(position.commit_lsn)),
-            *(position.ordinal, position.xmin),
+            *(*position.system, str(position.lsn), str(position.commit_lsn), position.ordinal, position.xmin),
+            *(position.slot, self._reader),
         )
+        if not written:
+            raise Disconnected(f"slot {self._slot!r} is not read by this relay any more")
         return position.lsn
 
 

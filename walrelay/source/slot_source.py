@@ -46,7 +46,7 @@ class SlotSource:
     ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: Keeper | None = None
-        self.system = stream.system
+        self.system, self.pid = stream.system, stream.pid
         catalog.refuse_standby()
         if catalog.slot(reading.slot) is None:
             raise missing(catalog, reading.slot, last.system if last else None)

@@ -17,6 +17,13 @@ from walrelay.sinks.kafka.sink import error_of
 _PARTITION = 0  # the only one that is used: who reads a position must know where
 _FIRST_LOOK = 200  # records from the end; then ten times as many, and so on
 _REQUEST = 10.0  # seconds for an answer
+_MAKE = 1.0  # seconds: whoever makes the topic asks again, and looks whether to stop in between
+AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+_NOT_THERE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
 _PATIENCE = 30.0  # seconds: other relays' transactions that are open hide what is behind them
 _PRODUCERS_OWN = ("linger.ms", "partitioner", "allow.auto.create.topics", "queue.buffering.max.")
 
@@ -38,7 +45,7 @@ class PositionTopic:
         admin = AdminClient(self._options)
         topic = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
         try:
-            admin.create_topics([topic], operation_timeout=_REQUEST, request_timeout=_REQUEST)[self._topic].result()
+            admin.create_topics([topic], operation_timeout=_MAKE, request_timeout=_MAKE)[self._topic].result()
         except KafkaException as cause:
             code = error_of(cause).code()
             if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
@@ -64,6 +71,8 @@ class PositionTopic:
                     return found
                 span *= 10
         except KafkaException as cause:
+            if error_of(cause).code() in _NOT_THERE:
+                return None
             raise Retryable(
                 f"the position could not be read from topic {self._topic!r}: {error_of(cause).str()}"
             ) from cause
@@ -123,7 +132,7 @@ class PositionTopic:
 
     def _refuse_missing(self, admin: AdminClient, error: KafkaError) -> None:
         """It may be there already, made by somebody who is allowed to."""
-        if self._topic not in admin.list_topics(timeout=_REQUEST).topics:
+        if self._topic not in admin.list_topics(timeout=_MAKE).topics:
             raise Fatal(
                 f"the topic {self._topic!r} for positions could not be made: {error.str()}",
                 hint=f"Make it: kafka-topics.sh --create --topic {self._topic} --partitions 1 --config"
@@ -134,8 +143,10 @@ class PositionTopic:
         """A position that expires would be taken for one that never was."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         try:
-            told = admin.describe_configs([resource], request_timeout=_REQUEST)[resource].result()
-        except KafkaException:
+            told = admin.describe_configs([resource], request_timeout=_MAKE)[resource].result()
+        except KafkaException as cause:
+            if error_of(cause).code() in AWAY:
+                raise
             return  # not allowed to see it, which doctor says
         policy = told["cleanup.policy"].value
         if policy != "compact":

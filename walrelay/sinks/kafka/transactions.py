@@ -27,7 +27,7 @@ from confluent_kafka import Message as Delivered
 from walrelay.errors import Fatal, Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
-from walrelay.sinks.kafka.position_topic import PositionTopic
+from walrelay.sinks.kafka.position_topic import AWAY, PositionTopic
 from walrelay.sinks.kafka.refusals import is_refusal, refused
 from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -81,6 +81,13 @@ class KafkaTransactions:
             self._producer.init_transactions(_FENCE_WAIT)
         except KafkaException as cause:
             error = error_of(cause)
+            if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                raise Fatal(
+                    f"Kafka allows no transaction as long as {self._settings.transaction_timeout:g} s",
+                    hint="Lower sink.transaction_timeout, or raise transaction.max.timeout.ms of the brokers.",
+                ) from cause
+            if error.code() in AWAY:
+                return False
             if error.code() in _FORBIDDEN:
                 raise Fatal(
                     f"Kafka refuses the transactional id {transactional_id(self._mark.system, self._mark.slot)!r}:"
@@ -98,6 +105,9 @@ class KafkaTransactions:
         if position is not None and position.system == self._mark.system:  # of another timeline it is no floor here
             self._durable = position
         return position
+
+    def look(self) -> Position | None:
+        return self._positions.last()
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._scout is not None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from walrelay.letter import WHOLE_TRANSACTION, Letter, Place, message_json, record_json
 from walrelay.lsn import LSN
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.dead_letters.session import DURABLE, LOCK_KEY, TABLE, meaning, missing, text
 
 UNDECODABLE = "undecodable"
@@ -116,20 +116,25 @@ def present(catalog: Catalog) -> bool:
 
 
 def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
-    """The positions that `walrelay skip` named; ordinal None: of a non-transactional message."""
+    """The positions that `walrelay skip` named; ordinal None: of a non-transactional message. A role that may not read
+    the table is not told of any, and stops at them as it would without it.
+    """
     if not present(catalog):
         return frozenset()
-    rows = catalog.rows(
-        f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'",
-        slot,
-        UNDECODABLE,
-    )
+    query = f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'"
+    try:
+        rows = catalog.rows(query, slot, UNDECODABLE)
+    except Denied:
+        return frozenset()
     return frozenset((LSN.parse(lsn), None if ordinal == WHOLE_TRANSACTION else ordinal) for lsn, ordinal in rows)
 
 
 def waiting(catalog: Catalog, slot: str) -> int | None:
-    """How many letters are open; None where there is no table for them."""
+    """How many letters are open; None where there is no table for them, or none that the role may read."""
     if not present(catalog):
         return None
     query = f"SELECT count(*) FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
-    return int(catalog.value(query, slot))
+    try:
+        return int(catalog.value(query, slot))
+    except Denied:
+        return None
