@@ -6,7 +6,7 @@ from time import monotonic
 
 from walrelay.compose.reading import dsn
 from walrelay.config import Settings
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.model import Finding, Position, System
 from walrelay.publish import load_exactly_once
 from walrelay.source.catalog import Catalog
@@ -56,14 +56,24 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
     """
     system, slot = catalog.system(), catalog.slot(settings.source.slot)
     kept = positions(settings, catalog, system)
-    if kept is not None and slot is not None and slot.confirmed_flush_lsn is not None:
-        if place(settings) == "topic":
-            kept.last()  # finds out whether it can be reached, and makes it if it is not there
-        wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
-        deadline = monotonic() + _PATIENCE
-        while kept.keep(wanted) < wanted.lsn:
-            if monotonic() > deadline:
-                raise Retryable(f"the relay's own position was not taken by the {place(settings)} in {_PATIENCE:g} s")
+    if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
+        return
+    if place(settings) == "topic":
+        kept.last()  # finds out whether it can be reached, and makes it if it is not there
+    wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+    deadline = monotonic() + _PATIENCE
+    while kept.keep(wanted) < wanted.lsn:
+        if monotonic() > deadline:
+            raise Retryable(f"the relay's own position was not taken by the {place(settings)} in {_PATIENCE:g} s")
+
+
+def _is_ours(kept: Positions, system: System) -> bool:
+    """What is of another server, or cannot be read, is somebody's loss; the relay refuses it, and says what to do."""
+    try:
+        before = kept.look()
+    except Fatal:
+        return False
+    return before is None or before.system.identifier == system.identifier
 
 
 def _last(settings: Settings) -> Position | None:

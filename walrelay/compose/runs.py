@@ -125,6 +125,7 @@ class Runs:
             raise
         finally:
             self.bookmark = source.bookmark
+            self._from_slot &= self.bookmark.lsn == source.start  # until a position was kept behind it
 
     def _may_resume(self, source: SlotSource) -> bool:
         """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
@@ -144,7 +145,6 @@ class Runs:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, kept = self._open_sink(source, catalog, stop)
         start = source.where(None if self._from_slot else self._own(kept))
-        self._from_slot = False
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.noticed(start.notice)

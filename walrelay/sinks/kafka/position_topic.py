@@ -125,6 +125,7 @@ class PositionTopic:
                 "group.id": f"walrelay-position-{uuid4().hex[:12]}",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",  # where the log's start has moved past where the look begins
                 "isolation.level": isolation,
                 "fetch.wait.max.ms": 50,
             }
