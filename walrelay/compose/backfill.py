@@ -9,6 +9,7 @@ from walrelay.compose.positions import begin_at
 from walrelay.compose.reading import dsn, needed, publication, table
 from walrelay.config import Settings
 from walrelay.decode.rows import RowDecoder
+from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.publish import load
 from walrelay.route import Router
@@ -83,8 +84,15 @@ class Attempts:
                 at_the_end = self._publish(rows, decoder, journal, stop)
             if at_the_end:
                 journal.finish()
-                begin_at(settings, catalog, xmin=view.xmin)
+                self._begin_at(catalog, view.xmin)
                 self.finished = True
+
+    def _begin_at(self, catalog: Catalog, xmin: int) -> None:
+        """The rows are published: that the position cannot be kept now is no reason to publish them again."""
+        try:
+            begin_at(self._settings, catalog, xmin=xmin)
+        except Retryable as error:
+            self._observer.noticed(f"{error}; if the relay had a slot before, start it with --from-slot")
 
     def _publish(self, rows: OutboxRows, decoder: RowDecoder, journal: Journal, stop: Callable[[], bool]) -> bool:
         """Whether it got to the end. What comes before a batch is durable: noted, and only then is the batch begun."""

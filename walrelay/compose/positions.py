@@ -58,8 +58,6 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
     kept = positions(settings, catalog, system)
     if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
         return
-    if place(settings) == "topic":
-        kept.last()  # finds out whether it can be reached, and makes it if it is not there
     wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
     deadline = monotonic() + _PATIENCE
     while kept.keep(wanted) < wanted.lsn:
@@ -70,14 +68,14 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
 def _is_ours(kept: Positions, system: System) -> bool:
     """What is of another server, or cannot be read, is somebody's loss; the relay refuses it, and says what to do."""
     try:
-        before = kept.look()
+        before = kept.last()
     except Fatal:
         return False
     return before is None or before.system.identifier == system.identifier
 
 
 def _last(settings: Settings) -> Position | None:
-    """Only looks: a relay that works is not fenced off by it."""
+    """A relay that died in the middle of a commit would hide it, and is fenced off; one that works has the slot."""
     with Catalog(dsn(settings)) as catalog:
         kept = positions(settings, catalog, catalog.system())
-        return kept.look() if kept else None
+        return kept.last() if kept else None

@@ -73,10 +73,6 @@ class ExactlyOnceSink(Sink, Protocol):
         """The position of the last group; None if there never was one. Retryable where that cannot be found out."""
         ...
 
-    def look(self) -> Position | None:
-        """As `last`, for somebody who has not fenced off anybody."""
-        ...
-
     def keep(self, position: Position) -> LSN:
         """Makes `position` durable, in a group of its own where nothing waits, if that can be done within a second;
         returns the LSN up to which a position is durable by now.
@@ -105,8 +101,6 @@ class PositionKeeper(Protocol):
     """`source.contract.Positions`, at a broker."""
 
     def last(self) -> Position | None: ...
-
-    def look(self) -> Position | None: ...
 
     def keep(self, position: Position) -> LSN: ...
 

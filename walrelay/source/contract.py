@@ -40,10 +40,6 @@ class Positions(Protocol):
         """The position that was kept last; None if there never was one. Retryable where that cannot be found out."""
         ...
 
-    def look(self) -> Position | None:
-        """As `last`, without a claim to the place: whoever keeps positions there goes on."""
-        ...
-
     def keep(self, position: Position) -> LSN:
         """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now."""
         ...

@@ -32,9 +32,6 @@ class FilePositions:
             )
         return position
 
-    def look(self) -> Position | None:
-        return self.last()
-
     def keep(self, position: Position) -> LSN:
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
@@ -73,9 +70,6 @@ class TablePositions:
             return None
         identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]
         return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
-
-    def look(self) -> Position | None:
-        return self.last()
 
     def keep(self, position: Position) -> LSN:
         written = self._catalog.rows(

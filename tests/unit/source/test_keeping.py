@@ -23,9 +23,6 @@ class Place:
     def last(self) -> Position | None:
         return self.kept[-1] if self.kept else None
 
-    def look(self) -> Position | None:
-        return self.last()
-
     def keep(self, position: Position) -> LSN:
         self.kept.append(position)
         return min(position.lsn, self.limit)

@@ -29,9 +29,6 @@ class TopicPositions:
                 raise Retryable(f"the topic for positions could not be reached: {self._transactions.trouble()}")
         return self._transactions.last()
 
-    def look(self) -> Position | None:
-        return self._transactions.look()
-
     def keep(self, position: Position) -> LSN:
         if not self._fence():
             return ZERO

@@ -106,9 +106,6 @@ class KafkaTransactions:
             self._durable = position
         return position
 
-    def look(self) -> Position | None:
-        return self._positions.last()
-
     def publish(self, message: Message, ticket: int) -> bool:
         if self._scout is not None:
             return self._scout.take(ticket, message)
