@@ -35,6 +35,9 @@ from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experien
 
 _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile PostgreSQL hears nothing
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
+# The broker says that a commit is done before its markers are written everywhere. Until they are, it sends the next
+# transaction's first request away, and librdkafka (2.16) tries that again only after 20 ms.
+_REST, _TICK = 0.003, 0.001  # seconds
 _FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
 _BLAME_WAIT = 0.1  # seconds
@@ -67,7 +70,7 @@ class KafkaTransactions:
         self._receipts: list[Receipt] = []  # of the group, up to the mark
         self._settled: list[Receipt] = []
         self._messages = self._bytes = 0  # of the group
-        self._begun = self._marked = 0.0
+        self._begun = self._marked = self._committed = 0.0
         self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
         self._offers: list[Offer] = []  # of the group, where each message is sent alone
         self._scout: Scout | None = None  # once one of them was refused
@@ -154,6 +157,8 @@ class KafkaTransactions:
             self._end_group()
         if self._state is _State.COMMITTING:
             self._commit(max(timeout, _SLICE))
+        elif self._state is _State.IDLE:  # there is nothing else to wait for
+            self._poll(min(timeout, _TICK) if self._rest() > 0 else 0)
         else:
             self._poll(0 if self._settled else timeout)
         if self._broken or self._failed:
@@ -194,7 +199,7 @@ class KafkaTransactions:
         return self._complaints.text
 
     def _begin(self) -> bool:
-        if self._state is _State.COMMITTING or self._broken or self._failed:
+        if self._state is _State.COMMITTING or self._broken or self._failed or self._rest() > 0:
             return False
         try:
             self._producer.begin_transaction()
@@ -212,6 +217,10 @@ class KafkaTransactions:
     def _overdue(self) -> bool:
         """Whether it has to end even inside a transaction, before the broker takes it back."""
         return monotonic() - self._begun > self._settings.transaction_timeout / 3
+
+    def _rest(self) -> float:
+        """Seconds until the next transaction had better begin."""
+        return self._committed + _REST - monotonic()
 
     def _full(self) -> bool:
         settings = self._settings
@@ -245,7 +254,7 @@ class KafkaTransactions:
         except SystemError as cause:
             self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
             return
-        self._durable, self._state = self._closing, _State.IDLE
+        self._durable, self._state, self._committed = self._closing, _State.IDLE, monotonic()
         self._settled += self._receipts
         self._experience.quiet += self._messages if self._alone else 0
         self._receipts.clear()
