@@ -149,7 +149,7 @@ def make_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> MakeWorld:
     def make(wal: Wal, seed: int = 0, **sizes: int) -> ExactlyOnceWorld:
         world = ExactlyOnceWorld(wal, clock, seed, **sizes)
         monkeypatch.setattr(
-            transactions, "_producer", lambda *_, **__: FakeProducer(world.groups, world.fuse, world.clock)
+            transactions, "producer", lambda *_, **__: FakeProducer(world.groups, world.fuse, world.clock)
         )
         monkeypatch.setattr(transactions, "PositionTopic", lambda *_: FakePositions(world.groups))
         return world

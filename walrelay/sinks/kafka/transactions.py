@@ -14,38 +14,34 @@ Receipts are for groups. Any error but a timeout ends the run: an abort takes ba
 run begins at the position.
 """
 
-import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
 from time import monotonic
-from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable, StartAnew
+from walrelay.errors import Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, Refusal, System
-from walrelay.sinks.kafka.position_topic import AWAY, PositionTopic
+from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.refusals import is_refusal, refused
 from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import ALONE, ANY_PARTITION, Complaints, Experience, error_of, text_of
+from walrelay.sinks.kafka.sink import ANY_PARTITION, Complaints, Experience, error_of, text_of
+from walrelay.sinks.kafka.transactional_producer import away, fenced, producer, transactional_id
 
 _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile PostgreSQL hears nothing
 _QUIET = 0.005  # seconds without another message after which a group is over, even if nobody says so
 # The broker says that a commit is done before its markers are written everywhere. Until they are, it sends the next
 # transaction's first request away, and librdkafka (2.16) tries that again only after 20 ms.
 _REST, _TICK = 0.003, 0.001  # seconds
-_FENCE_WAIT = 1.0  # seconds
 _ABORT_WAIT = 1.0  # seconds
 _BLAME_WAIT = 0.1  # seconds
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
 
-_LOG = logging.getLogger("walrelay.kafka")
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-_FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 class _State(Enum):
@@ -76,32 +72,15 @@ class KafkaTransactions:
         self._scout: Scout | None = None  # once one of them was refused
         self._broken: KafkaError | None = None
         self._complaints = Complaints()
-        self._producer = _producer(settings, system, slot, alone=self._alone, complaints=self._complaints)
+        self._id = transactional_id(system, slot)
+        self._producer = producer(settings, self._id, alone=self._alone, complaints=self._complaints)
 
     def fence(self) -> bool:
         try:
             self._positions.make()
-            self._producer.init_transactions(_FENCE_WAIT)
         except KafkaException as cause:
-            error = error_of(cause)
-            if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-                raise Fatal(
-                    f"Kafka allows no transaction as long as {self._settings.transaction_timeout:g} s",
-                    hint="Lower sink.transaction_timeout, or raise transaction.max.timeout.ms of the brokers.",
-                ) from cause
-            if error.code() in AWAY:
-                return False
-            if error.code() in _FORBIDDEN:
-                raise Fatal(
-                    f"Kafka refuses the transactional id {transactional_id(self._mark.system, self._mark.slot)!r}:"
-                    f" {error.str()}",
-                    hint="Allow walrelay's principal Write and Describe on it: kafka-acls.sh --add --allow-principal"
-                    " User:... --operation Write --operation Describe --transactional-id ...",
-                ) from cause
-            if error.fatal() or not error.retriable():
-                raise Retryable(f"the transactional producer could not begin: {error.str()}") from cause
-            return False
-        return True
+            return away(error_of(cause))
+        return fenced(self._producer, self._settings, self._id)
 
     def last(self) -> Position | None:
         position = self._positions.last()
@@ -331,29 +310,3 @@ class KafkaTransactions:
             self._broken = error_of(cause)
         except SystemError as cause:
             self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
-
-
-def transactional_id(system: System, slot: str) -> str:
-    """What makes Kafka take one producer for the successor of another: the same for every instance."""
-    return f"walrelay-{system.identifier}-{slot}"
-
-
-def _producer(settings: KafkaSettings, system: System, slot: str, *, alone: bool, complaints: Complaints) -> Producer:
-    options: dict[str, Any] = {
-        **settings.client_options(),
-        **(ALONE if alone else {}),
-        "transactional.id": transactional_id(system, slot),
-        "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
-        "delivery.report.only.error": True,
-        "error_cb": complaints,
-    }
-    # A message that times out aborts the transaction, and so does any gap: neither can be seen by anybody.
-    for name in ("message.timeout.ms", "enable.gapless.guarantee"):
-        del options[name]
-    try:
-        return Producer(options, logger=_LOG)
-    except (KafkaException, ValueError, TypeError) as cause:
-        raise Fatal(
-            f"librdkafka does not accept the sink's settings: {text_of(cause)}",
-            hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
-        ) from cause

@@ -1,0 +1,72 @@
+"""The producer of Kafka transactions: its settings, its identity, and the fence that keeps its predecessors out."""
+
+import logging
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.model import System
+from walrelay.sinks.kafka.position_topic import AWAY
+from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.sink import ALONE, Complaints, error_of, text_of
+
+_FENCE_WAIT = 1.0  # seconds
+_FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+
+_LOG = logging.getLogger("walrelay.kafka")
+
+
+def transactional_id(system: System, slot: str) -> str:
+    """What makes Kafka take one producer for the successor of another: the same for every instance."""
+    return f"walrelay-{system.identifier}-{slot}"
+
+
+def producer(settings: KafkaSettings, identity: str, *, alone: bool, complaints: Complaints) -> Producer:
+    """Transactional; reports failures only. `alone`: each message in a request of its own."""
+    options: dict[str, Any] = {
+        **settings.client_options(),
+        **(ALONE if alone else {}),
+        "transactional.id": identity,
+        "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
+        "delivery.report.only.error": True,
+        "error_cb": complaints,
+    }
+    # A message that times out aborts the transaction, and so does any gap: neither can be seen by anybody.
+    for name in ("message.timeout.ms", "enable.gapless.guarantee"):
+        del options[name]
+    try:
+        return Producer(options, logger=_LOG)
+    except (KafkaException, ValueError, TypeError) as cause:
+        raise Fatal(
+            f"librdkafka does not accept the sink's settings: {text_of(cause)}",
+            hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
+        ) from cause
+
+
+def fenced(producer: Producer, settings: KafkaSettings, identity: str) -> bool:
+    """Whether no earlier producer of this identity can commit any more; False: not yet, ask again."""
+    try:
+        producer.init_transactions(_FENCE_WAIT)
+    except KafkaException as cause:
+        error = error_of(cause)
+        if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            raise Fatal(
+                f"Kafka allows no transaction as long as {settings.transaction_timeout:g} s",
+                hint="Lower sink.transaction_timeout, or raise transaction.max.timeout.ms of the brokers.",
+            ) from cause
+        if error.code() in _FORBIDDEN:
+            raise Fatal(
+                f"Kafka refuses the transactional id {identity!r}: {error.str()}",
+                hint="Allow walrelay's principal Write and Describe on it: kafka-acls.sh --add --allow-principal"
+                " User:... --operation Write --operation Describe --transactional-id ...",
+            ) from cause
+        return away(error)
+    return True
+
+
+def away(error: KafkaError) -> bool:
+    """False where it is worth asking again; Retryable where only a new producer may do better."""
+    if error.code() not in AWAY and (error.fatal() or not error.retriable()):
+        raise Retryable(f"the transactional producer could not begin: {error.str()}")
+    return False
