@@ -264,8 +264,8 @@ def test_a_slot_that_init_made_and_that_is_gone(healthy: Patient, database: Data
     database.execute("SELECT pg_drop_replication_slot(%s)", [database.name])
     complaint = healthy.complaint("slot")
     assert "is gone" in complaint.detail
-    assert complaint.fix == f"walrelay drop --yes -c {healthy.path} && walrelay init -c {healthy.path}"
-    healthy.paste(complaint.fix)
+    assert complaint.fix == f"walrelay recover -c {healthy.path}"
+    healthy.paste(f"walrelay drop --yes -c {healthy.path} && walrelay init -c {healthy.path}")  # nothing was lost here
     assert healthy.complaints() == []
 
 

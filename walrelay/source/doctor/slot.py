@@ -22,8 +22,8 @@ def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem(
             _SUBJECT,
             f"{expected.slot} was made at {record.at:%Y-%m-%d %H:%M} and is gone: events committed since were"
-            " not published, and are still in the table; look after them, then make a new slot",
-            _anew(expected),
+            " not published, and are still in the table; this publishes them and makes the slot anew, and asks before",
+            expected.walrelay("recover"),
         )
         return
     outbox = table.look(catalog, expected)
@@ -46,8 +46,8 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem(
             _SUBJECT,
             f"{slot.name} can no longer be read ({why}): events committed after {slot.confirmed_flush_lsn} were not"
-            " published, and are still in the table; look after them, then make a new slot",
-            _anew(expected),
+            " published, and are still in the table; this publishes them and makes the slot anew, and asks before",
+            expected.walrelay("recover"),
         )
     elif slot.plugin != expected.plugin:
         detail = f"{slot.name} was made for {slot.plugin}, the settings say {expected.plugin}"
@@ -94,7 +94,3 @@ def _near_its_limit(catalog: Catalog, slot: Slot) -> bool:
 
 def _other(expected: Expected) -> str:
     return f"source.slot: {expected.slot[:61]}_2   # in the settings; then {expected.walrelay('init')}"
-
-
-def _anew(expected: Expected) -> str:
-    return f"{expected.walrelay('drop --yes')} && {expected.walrelay('init')}"
