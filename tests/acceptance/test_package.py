@@ -37,7 +37,7 @@ def test_the_wheel_has_every_module_and_no_test(wheel: zipfile.ZipFile) -> None:
 
 def test_the_wheel_runs_from_a_directory_of_its_own(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     wheel.extractall(tmp_path)
-    code = "from walrelay.source.ddl import script; print(script('publication', publication='p', table='t'))"
+    code = "from walrelay.ddl import script; print(script('publication', publication='p', table='t'))"
     done = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"],
         capture_output=True,

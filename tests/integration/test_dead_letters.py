@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.cli import main
+from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.letter import Letter, Place
 from walrelay.lsn import LSN, ZERO
@@ -21,7 +22,6 @@ from walrelay.model import Message, OutboxRecord, Receipt, Refusal
 from walrelay.replay import Replay
 from walrelay.route import Router
 from walrelay.source.catalog import Catalog
-from walrelay.source.ddl import script
 from walrelay.source.dead_letters import DeadLetters, Letterbox, Wanted
 from walrelay.source.dead_letters.writing import skips, waiting
 

@@ -143,3 +143,19 @@ def test_a_column_of_bytes_has_no_second_role_as_text() -> None:
     with pytest.raises(ValidationError, match="'body' cannot be the payload and the type both"):
         ColumnsSettings(payload="body", type="body")
     assert ColumnsSettings(aggregate_id="id").aggregate_id == "id"
+
+
+def test_a_duration_is_a_number_and_a_unit() -> None:
+    assert [values.duration(text) for text in ("7d", "1.5 h", "90min", "30S", "2w")] == [
+        604_800,
+        5400,
+        5400,
+        30,
+        1_209_600,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "0d", "-1d", "7 fortnights", "1h30m", "infd"])
+def test_a_duration_without_a_unit_or_without_length_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration: write a number and s, m, h, d or w"):
+        values.duration(text)

@@ -11,6 +11,8 @@ from walrelay.route import FIELDS
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _IDENTIFIER = r'"(?:[^"]|"")+"|[^\W\d][\w$]*'
 _QUALIFIED = re.compile(rf"(?:({_IDENTIFIER})\.)?({_IDENTIFIER})")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]+)")
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NAME_BYTES = 63  # PostgreSQL cuts a longer name off (NAMEDATALEN - 1), and then it is another name
 
 
@@ -56,6 +58,14 @@ def _identified(identifier: str) -> str:
             f" or '\"{identifier}\"' if it was created in double quotes"
         )
     return name(identifier)
+
+
+def duration(text: str) -> float:
+    """Seconds of `7d`, `12h`, `90 min`, `1.5h`, `30s`, `2w`."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None or match[2] not in _UNITS or not float(match[1]):
+        raise ValueError(f"{text!r} is no duration: write a number and s, m, h, d or w, as in 7d")
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def topic_template(text: str) -> str:

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import psycopg
 
+from walrelay.ddl import script
 from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
-from walrelay.source.ddl import script
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing

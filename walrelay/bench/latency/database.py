@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from walrelay import compose
 from walrelay.bench.names import BUSINESS, CHANNEL, ROLE, SCHEMA, TABLE
 from walrelay.config import Settings
+from walrelay.ddl import script
 from walrelay.embedded import guest
 from walrelay.errors import Fatal
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
-from walrelay.source.ddl import script
 
 _PATIENCE = 60.0  # seconds; a slow disk takes some for a checkpoint
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import psycopg
 
 from walrelay.bench.throughput.wish import LEAST_ROW_BYTES, Wish
+from walrelay.ddl import script
 from walrelay.embedded import guest
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
-from walrelay.source.ddl import script
 from walrelay.source.failures import first_line
 
 SCHEMA = PUBLICATION = SLOT = "walrelay_bench_backlog"
