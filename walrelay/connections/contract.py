@@ -1,0 +1,61 @@
+"""What is asked of a connection, whichever library it is of."""
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Protocol
+
+from walrelay.connections.statement import Row, Statement
+
+
+class OutsideTransaction(RuntimeError):
+    """A statement that belongs into a transaction was about to be committed by itself."""
+
+    def __init__(self, what: str, how: str) -> None:
+        super().__init__(
+            f"{what} outside of a transaction: the connection commits each statement by itself, so the event or the"
+            f" receipt would stay where the business rows are rolled back. {how}"
+        )
+
+
+class SyncConnection(Protocol):
+    """A connection that is in a transaction of the application's, or begins one with the next statement.
+
+    Nothing here commits, rolls back the application's transaction or changes how the connection is set up.
+    """
+
+    def require_transaction(self, what: str) -> None:
+        """OutsideTransaction, with what to write instead, if the next statement would be committed by itself."""
+
+    def execute(self, statement: Statement) -> list[Row]:
+        """Its rows, if it answers."""
+
+    def savepoint(self) -> AbstractContextManager[object]:
+        """What is done inside is rolled back if an exception leaves it, and the transaction stays usable."""
+
+    def copies(self) -> bool:
+        """Whether `copy` may be called now; otherwise many rows go by one INSERT."""
+
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+        """COPY of lines in PostgreSQL's text format into `table` (schema and name, neither quoted)."""
+
+
+class AsyncConnection(Protocol):
+    """As SyncConnection."""
+
+    async def require_transaction(self, what: str) -> None:
+        """As in SyncConnection."""
+
+    async def execute(self, statement: Statement) -> list[Row]:
+        """As in SyncConnection."""
+
+    def savepoint(self) -> AbstractAsyncContextManager[object]:
+        """As in SyncConnection."""
+
+    def copies(self) -> bool:
+        """As in SyncConnection."""
+
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+        """As in SyncConnection."""
+
+
+AnyConnection = SyncConnection | AsyncConnection

@@ -1,0 +1,43 @@
+"""Which library a connection is of, and what speaks to it."""
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from walrelay.connections.contract import AnyConnection
+
+_LIBRARIES = ("psycopg", "asyncpg", "sqlalchemy", "django")
+
+
+class UnknownConnection(TypeError):
+    """Something else was given where a connection was asked for."""
+
+
+class _Adapter(Protocol):
+    """A module of this package."""
+
+    def adapted(self, connection: object) -> AnyConnection | None:
+        """None: it is of the library, and no connection."""
+
+
+def joined(connection: object) -> AnyConnection:
+    """The connection, as outbox and inbox use it: a SyncConnection, or an AsyncConnection if its own methods are."""
+    for library in _libraries(connection):
+        adapter = cast(_Adapter, import_module(f"walrelay.connections.of_{library}"))
+        if (found := adapter.adapted(connection)) is not None:
+            return found
+    raise UnknownConnection(
+        f"{type(connection).__module__}.{type(connection).__qualname__} is no connection that walrelay knows. Pass a"
+        " connection of psycopg 3 or asyncpg, a Connection or Session of SQLAlchemy 2 (sync or async), or Django's"
+        " django.db.connection; not a cursor, a pool or an engine."
+    )
+
+
+def is_async(connection: AnyConnection) -> bool:
+    """Whether it is an AsyncConnection."""
+    return type(connection).__name__.startswith("Async")
+
+
+def _libraries(connection: object) -> list[str]:
+    """By the classes it inherits from: a subclass of the application's is of the library as well."""
+    modules = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
+    return [library for library in _LIBRARIES if library in modules]

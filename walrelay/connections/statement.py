@@ -1,0 +1,45 @@
+"""SQL with named parameters, as it is written here and as each library wants it."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+Parameter = str | bytes | int | float | datetime | list[str | None] | None
+Row = tuple[object, ...]
+
+_NAMED = re.compile(r"(?<!:):([a-z_]+)\b")
+
+
+class Statement(NamedTuple):
+    """`text` names its parameters `:so`, and casts with CAST: libraries take `::` and a name for the same.
+
+    A driver that prepares statements asks the server for the types of parameters, so text that becomes something else
+    is cast twice: `CAST(CAST(:id AS text) AS uuid)`. `answers`: it gives rows; of one that does not nothing is waited
+    for in a pipeline.
+    """
+
+    text: str
+    parameters: Mapping[str, Parameter] = {}
+    answers: bool = False
+
+    def pyformat(self) -> str:
+        """With `%(name)s`: psycopg, Django."""
+        return _pyformat(self.text)
+
+    def numbered(self) -> tuple[str, list[Parameter]]:
+        """With `$1`, and the values in that order: asyncpg."""
+        text, names = _numbered(self.text)
+        return text, [self.parameters[name] for name in names]
+
+
+@lru_cache(256)
+def _pyformat(text: str) -> str:
+    return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
+
+
+@lru_cache(256)
+def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
+    names = tuple(dict.fromkeys(_NAMED.findall(text)))
+    return _NAMED.sub(lambda match: f"${names.index(match[1]) + 1}", text), names

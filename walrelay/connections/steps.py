@@ -1,0 +1,31 @@
+"""What is done on a connection, written once for both kinds: a generator that yields statements and is given rows."""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from walrelay.connections.contract import AsyncConnection, SyncConnection
+from walrelay.connections.statement import Row, Statement
+
+T = TypeVar("T")
+
+Steps = Generator[Statement, list[Row], T]
+
+
+def run(connection: SyncConnection, steps: Steps[T]) -> T:
+    """Executes what the steps ask for, one after the other; returns what they come to."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(connection.execute(statement))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def run_async(connection: AsyncConnection, steps: Steps[T]) -> T:
+    """As `run`."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await connection.execute(statement))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
