@@ -13,9 +13,9 @@ import psycopg
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
+from walrelay.identifiers import identifier
 from walrelay.source.connect import SESSION
 from walrelay.wire import wal2json_lines
-from walrelay.wire.commands import identifier
 
 PATIENCE = 20
 

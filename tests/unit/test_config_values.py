@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from walrelay.config import values
 from walrelay.config.models import ColumnsSettings, MessagesSettings, OutboxSettings, RetrySettings, SourceSettings
 from walrelay.decode import contract
+from walrelay.identifiers import qualified_name
 from walrelay.route import TopicTemplate
 
 
@@ -48,25 +49,25 @@ def test_a_slot_name_follows_postgresqls_rule(slot: str) -> None:
     ],
 )
 def test_a_table_is_named_as_in_sql(text: str, schema: str, table: str) -> None:
-    assert values.qualified_name(text) == (schema, table)
+    assert qualified_name(text) == (schema, table)
 
 
 @pytest.mark.parametrize("text", ["", "a.b.c", ".a", "a.", "a b", "a-b", "1a", '"a', '""', "a; drop table b", "a\n"])
 def test_what_is_no_table_in_sql_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no table"):
-        values.qualified_name(text)
+        qualified_name(text)
 
 
 def test_capitals_without_quotes_are_refused_because_sql_and_orms_disagree_about_them() -> None:
     with pytest.raises(ValueError, match="""'Outbox' has capitals: write outbox, or '"Outbox"' if"""):
-        values.qualified_name("public.Outbox")
-    assert values.qualified_name('public."Outbox"') == ("public", "Outbox")
+        qualified_name("public.Outbox")
+    assert qualified_name('public."Outbox"') == ("public", "Outbox")
 
 
 def test_a_name_that_postgresql_would_cut_off_is_refused() -> None:
-    assert values.qualified_name("a" * 63)
+    assert qualified_name("a" * 63)
     with pytest.raises(ValueError, match="is no name"):
-        values.qualified_name("ä" * 32)
+        qualified_name("ä" * 32)
     with pytest.raises(ValidationError, match="is no name"):
         ColumnsSettings(id="")
 

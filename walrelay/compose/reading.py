@@ -5,11 +5,12 @@ from walrelay.decode.binary import PRINTERS
 from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
+from walrelay.identifiers import identifier
 from walrelay.route import TopicTemplate
 from walrelay.source.catalog import Catalog
 from walrelay.source.slot_source import Reading
 from walrelay.wire import wal2json
-from walrelay.wire.commands import Options, identifier, pgoutput_options
+from walrelay.wire.commands import Options, pgoutput_options
 
 
 def reading(settings: Settings, *, binary: bool) -> Reading:

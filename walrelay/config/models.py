@@ -8,6 +8,7 @@ from walrelay.config import values
 from walrelay.config.section import Section
 from walrelay.config.sink import SinkSettings
 from walrelay.decode import contract
+from walrelay.identifiers import name, qualified_name
 from walrelay.publish import ExactlyOncePlugin, load
 
 
@@ -17,7 +18,7 @@ def _connection_string(secret: SecretStr) -> SecretStr:
 
 
 def _table(text: str) -> str:
-    values.qualified_name(text)
+    qualified_name(text)
     return text
 
 
@@ -27,7 +28,7 @@ def _number(value: Any) -> Any:
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
-Name = Annotated[str, AfterValidator(values.name)]
+Name = Annotated[str, AfterValidator(name)]
 
 
 class SourceSettings(Section):
@@ -135,7 +136,7 @@ class OutboxSettings(Section):
     @property
     def decoding(self) -> contract.Outbox:
         """The section as the decoders take it."""
-        schema, table = values.qualified_name(self.table)
+        schema, table = qualified_name(self.table)
         return contract.Outbox(
             schema=schema,
             table=table,

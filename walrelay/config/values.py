@@ -9,11 +9,8 @@ from string import Formatter
 from walrelay.route import FIELDS
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_IDENTIFIER = r'"(?:[^"]|"")+"|[^\W\d][\w$]*'
-_QUALIFIED = re.compile(rf"(?:({_IDENTIFIER})\.)?({_IDENTIFIER})")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]+)")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_NAME_BYTES = 63  # PostgreSQL cuts a longer name off (NAMEDATALEN - 1), and then it is another name
 
 
 def connection_string(text: str) -> str:
@@ -32,32 +29,6 @@ def slot_name(text: str) -> str:
     if not _SLOT.fullmatch(text):
         raise ValueError(f"{text!r} is no slot name: 1 to 63 of the characters a-z, 0-9 and _")
     return text
-
-
-def name(text: str) -> str:
-    """A name of PostgreSQL's as the catalog holds it, without quotes."""
-    if not text or len(text.encode()) > _NAME_BYTES:
-        raise ValueError(f"{text!r} is no name: 1 to {_NAME_BYTES} bytes")
-    return text
-
-
-def qualified_name(text: str) -> tuple[str, str]:
-    """Schema and table of `table`, `schema.table` or `"My Schema"."Out box"`; the schema is public if left out."""
-    match = _QUALIFIED.fullmatch(text)
-    if match is None:
-        raise ValueError(f"""{text!r} is no table: write schema.table, or '"My Schema"."My Table"'""")
-    return _identified(match[1] or "public"), _identified(match[2])
-
-
-def _identified(identifier: str) -> str:
-    if identifier.startswith('"'):
-        return name(identifier[1:-1].replace('""', '"'))
-    if re.search("[A-Z]", identifier):  # SQL would fold it, an ORM would not: two tables, one spelling
-        raise ValueError(
-            f"{identifier!r} has capitals: write {identifier.lower()},"
-            f" or '\"{identifier}\"' if it was created in double quotes"
-        )
-    return name(identifier)
 
 
 def duration(text: str) -> float:

@@ -9,9 +9,9 @@ list of a snapshot's running transactions leaves out their subtransactions.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.source.catalog import Catalog
 from walrelay.source.snapshot import View
-from walrelay.wire.commands import identifier
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 * 2**20

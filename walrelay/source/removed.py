@@ -7,9 +7,9 @@ published rows before it takes others, so that a published row that is still the
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.source.outbox_rows import OutboxTable, xid8
 from walrelay.source.snapshot import View
-from walrelay.wire.commands import identifier
 
 _INTEGERS = {20, 21, 23}
 _LISTED = 5  # ranges

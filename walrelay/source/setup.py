@@ -11,13 +11,14 @@ import psycopg
 
 from walrelay.ddl import script
 from walrelay.errors import Fatal, Retryable
+from walrelay.identifiers import identifier
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
-from walrelay.wire.commands import create_slot, identifier, literal
+from walrelay.wire.commands import create_slot, literal
 
 
 class Wanted(NamedTuple):

@@ -2,16 +2,10 @@
 
 from collections.abc import Collection
 
+from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
 
 Options = Collection[tuple[str, str]]
-
-
-def identifier(name: str) -> str:
-    """`name` as a quoted identifier."""
-    if "\0" in name:
-        raise ValueError("a name cannot contain the zero byte")
-    return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:

@@ -2,15 +2,9 @@
 
 import pytest
 
+from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
-from walrelay.wire.commands import (
-    create_slot,
-    create_temporary_slot,
-    identifier,
-    literal,
-    pgoutput_options,
-    start_replication,
-)
+from walrelay.wire.commands import create_slot, create_temporary_slot, literal, pgoutput_options, start_replication
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from walrelay.bench.names import ROLE
 from walrelay.embedded.backstage import Child
+from walrelay.identifiers import identifier
 from walrelay.source.catalog import Catalog
-from walrelay.wire.commands import identifier
 
 
 class Counter(NamedTuple):

@@ -5,11 +5,11 @@ import re
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem
 from walrelay.source.failures import first_line
-from walrelay.wire.commands import identifier
 
 
 def made(catalog: Catalog) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
 from walrelay.errors import Fatal, Retryable
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.doctor import (
@@ -21,7 +22,6 @@ from walrelay.source.doctor import (
 )
 from walrelay.source.doctor.expected import Expected, problem, warning
 from walrelay.source.failures import first_line
-from walrelay.wire.commands import identifier
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
 

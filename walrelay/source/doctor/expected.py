@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.wire.commands import identifier
 
 
 class Expected(NamedTuple):

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Retryable
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.standbys import required
-from walrelay.wire.commands import identifier, literal
+from walrelay.wire.commands import literal
 
 _SUBJECT = "failover"
 _RELOAD = "SELECT pg_reload_conf();"

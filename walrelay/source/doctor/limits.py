@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, size, warning
-from walrelay.wire.commands import identifier
 
 _MORE = 10  # how many senders or slots a fix adds
 _SHORT_TIMEOUT = 10_000  # milliseconds: below it a short pause of the network ends the stream

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Denied
 from walrelay.source.doctor import table
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.wire.commands import identifier
 
 _SUBJECT = "output plugin"
 

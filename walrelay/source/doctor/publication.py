@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.doctor.rights import init_command
 from walrelay.source.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
-from walrelay.wire.commands import identifier
 
 _SUBJECT = "publication"
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from psycopg import pq
 
 from walrelay.errors import Retryable
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
 from walrelay.source.doctor.connection import cure, refusal, without_password
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.wire.commands import identifier
 
 _SUBJECT = "replication connection"
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.doctor.rights import init_command
-from walrelay.wire.commands import identifier
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
 _TYPES = {"id": "uuid DEFAULT gen_random_uuid()", "payload": "jsonb", "headers": "jsonb NOT NULL DEFAULT '{}'"}
