@@ -10,7 +10,9 @@ CREATE OR REPLACE FUNCTION walrelay.emit(
     topic          text DEFAULT NULL,
     tenant_id      text DEFAULT NULL,
     id             uuid DEFAULT gen_random_uuid()
-) RETURNS uuid LANGUAGE sql VOLATILE AS $emit$
+) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
+BEGIN
+    PERFORM walrelay.check_event_size(aggregate_id, type, payload, headers);
     INSERT INTO :table (:columns) VALUES (:values);
-    SELECT emit.id;
-$emit$;
+    RETURN id;
+END $emit$;

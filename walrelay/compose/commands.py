@@ -78,4 +78,6 @@ def wanted(settings: Settings) -> Wanted:
         publication=publication(settings),
         plugin=settings.source.plugin,
         failover=settings.source.failover,
+        prefix=settings.outbox.messages.prefix,
+        max_message_bytes=settings.outbox.max_message_bytes,
     )

@@ -133,6 +133,10 @@ class OutboxSettings(Section):
     columns: ColumnsSettings = ColumnsSettings()
     messages: MessagesSettings = MessagesSettings()
 
+    max_message_bytes: Annotated[int, Field(ge=1024, json_schema_extra={"unit": "bytes"})] = 1_000_000
+    """The largest event that walrelay.emit writes, headers included: what the broker takes. `init` puts it into the
+    function."""
+
     @property
     def decoding(self) -> contract.Outbox:
         """The section as the decoders take it."""

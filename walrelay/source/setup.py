@@ -30,6 +30,8 @@ class Wanted(NamedTuple):
     publication: str | None  # None for wal2json
     plugin: str
     failover: bool
+    prefix: str | None = None  # of logical messages that are events
+    max_message_bytes: int = 1_000_000
 
 
 class Step(NamedTuple):
@@ -74,7 +76,7 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
         Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
         Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
-        Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
+        *_functions(catalog, wanted),
     ]
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
@@ -159,15 +161,24 @@ def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
     return catalog.value("SELECT to_regclass(%s)", wanted.table) is not None
 
 
-def _emit_exists(catalog: Catalog) -> bool:
-    query = "SELECT 1 FROM pg_proc WHERE proname = 'emit' AND pronamespace = to_regnamespace('walrelay')"
-    return bool(catalog.value(query))
-
-
-def _emit(wanted: Wanted) -> str:
+def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """walrelay.emit and its variants: writers may do without, and with other columns than ours some cannot be made."""
     columns = ", ".join(identifier(column) for column in wanted.columns.values())
-    values = ", ".join(f"emit.{argument}" for argument in wanted.columns)
-    return script("emit", table=wanted.table, columns=columns, values=values)
+    functions = {"check_event_size": script("event_size", limit=str(wanted.max_message_bytes))}
+    for name in ("emit", "emit_and_delete"):
+        values = ", ".join(f"{name}.{argument}" for argument in wanted.columns)
+        functions[name] = script(name, table=wanted.table, columns=columns, values=values)
+    if wanted.prefix is not None:
+        functions["emit_message"] = script("emit_message", prefix=literal(wanted.prefix))
+    return [
+        Step(f"function walrelay.{name}", _function_exists(catalog, name), sql, optional=True)
+        for name, sql in functions.items()
+    ]
+
+
+def _function_exists(catalog: Catalog, name: str) -> bool:
+    query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"
+    return bool(catalog.value(query, name))
 
 
 def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:

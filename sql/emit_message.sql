@@ -1,0 +1,23 @@
+-- As walrelay.emit, without a table: the event is a logical message in the WAL, of the prefix that the relay knows.
+-- :prefix stands for outbox.messages.prefix of the settings.
+CREATE OR REPLACE FUNCTION walrelay.emit_message(
+    aggregate_type text,
+    aggregate_id   text,
+    type           text,
+    payload        jsonb DEFAULT NULL,
+    headers        jsonb DEFAULT '{}',
+    topic          text DEFAULT NULL,
+    tenant_id      text DEFAULT NULL,
+    id             uuid DEFAULT gen_random_uuid()
+) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
+BEGIN
+    IF aggregate_type = '' OR type IS NULL OR topic = '' OR jsonb_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'event % of %: aggregate_type, type and topic are not empty, and headers is an object',
+            type, aggregate_type USING ERRCODE = 'check_violation';
+    END IF;
+    PERFORM walrelay.check_event_size(aggregate_id, type, payload, headers);
+    PERFORM pg_logical_emit_message(true, :prefix, jsonb_build_object(
+        'id', id, 'aggregate_type', aggregate_type, 'aggregate_id', aggregate_id, 'type', type, 'payload', payload,
+        'headers', headers, 'topic', topic, 'tenant_id', tenant_id)::text);
+    RETURN id;
+END $emit$;

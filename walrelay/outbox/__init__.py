@@ -1,0 +1,27 @@
+"""What applications write events with: `Outbox().emit(connection, Event(...))` in the transaction of the business rows.
+
+`walrelay.outbox.sqlalchemy` and `walrelay.outbox.django` write what aggregates record, by themselves.
+"""
+
+from walrelay.connections import OutsideTransaction, UnknownConnection
+from walrelay.outbox.context import consuming, context
+from walrelay.outbox.event import Event, Json
+from walrelay.outbox.ids import uuid7
+from walrelay.outbox.outbox import EventTooLarge, Outbox
+from walrelay.outbox.registry import Registry, UnknownEvent, event, registry
+
+__all__ = [
+    "Event",
+    "EventTooLarge",
+    "Json",
+    "Outbox",
+    "OutsideTransaction",
+    "Registry",
+    "UnknownConnection",
+    "UnknownEvent",
+    "consuming",
+    "context",
+    "event",
+    "registry",
+    "uuid7",
+]

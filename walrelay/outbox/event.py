@@ -1,0 +1,55 @@
+"""An event, as an application writes it to the outbox."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from uuid import UUID
+
+from walrelay.outbox.ids import uuid7
+
+RESERVED = frozenset({"id", "type", "position", "replayed"})
+"""Headers that walrelay gives each message itself."""
+
+_NONE: Mapping[str, str | None] = MappingProxyType({})
+
+
+class Json(str):
+    """JSON that is text already; a plain str is a JSON string."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One row of the outbox.
+
+    `aggregate_type` and `aggregate_id`: the thing that it is about; by default the first makes the topic, and the
+    second is the message's key, so that the events of one thing stay in order. `type`: what happened. `payload`: the
+    message's value: whatever JSON can say, a pydantic model or a dataclass; `Json` is passed on as it is, `bytes` are
+    for an outbox whose payload is bytea, and None is no value, which compacted topics take for a deletion. `headers`:
+    in addition to those of the context. `topic`: for this event alone. `tenant_id`: that of the context if None.
+
+    ValueError for what no outbox would take, or what the relay could not publish.
+    """
+
+    aggregate_type: str
+    aggregate_id: str | int | UUID
+    type: str
+    payload: object = None
+    headers: Mapping[str, str | None] = field(default=_NONE)
+    topic: str | None = None
+    tenant_id: str | None = None
+    id: UUID = field(default_factory=uuid7)
+
+    def __post_init__(self) -> None:
+        for name in ("aggregate_type", "type", "topic"):
+            if getattr(self, name) == "":
+                raise ValueError(f"{name} is empty")
+        for name in ("aggregate_type", "aggregate_id", "type", "topic", "tenant_id"):
+            if "\0" in str(getattr(self, name)):
+                raise ValueError(f"{name} contains the zero byte, which PostgreSQL has no text for")
+        if reserved := sorted(RESERVED & self.headers.keys()):
+            raise ValueError(f"header {', '.join(reserved)}: walrelay sets it itself")
+        for name, value in self.headers.items():
+            if not isinstance(name, str) or not isinstance(value, str | None):
+                raise ValueError(f"header {name!r}: {value!r}: names and values are text (a value may be None)")

@@ -1,0 +1,159 @@
+"""Emitting: an event becomes a row of the outbox (or a logical message) in the transaction of a connection."""
+
+import json
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, cast, overload
+from uuid import UUID
+
+from walrelay.connections import AnyConnection, AsyncConnection, SyncConnection, is_async, joined, run, run_async
+from walrelay.outbox.context import captured, tenant
+from walrelay.outbox.event import Event
+from walrelay.outbox.payload import json_text, most_bytes
+from walrelay.outbox.registry import Registry, registry
+from walrelay.outbox.rows import ROLES, TYPES, LogicalMessages, OutboxTable, Written
+
+_RELAYS_OWN = 256  # bytes of the headers id and position, and of a record's frame
+
+
+class EventTooLarge(ValueError):
+    """An event that the broker would refuse: it was not written."""
+
+
+class Awaiting(Protocol):
+    """An async connection, for type checkers: of psycopg, asyncpg or SQLAlchemy."""
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Outbox:
+    """Where events are written to. Has no state of a transaction: one for the whole application is enough."""
+
+    def __init__(
+        self,
+        table: str = "public.outbox",
+        *,
+        columns: Mapping[str, str | None] | None = None,
+        types: Mapping[str, str] | None = None,
+        storage: Literal["row", "deleted_row", "message"] = "row",
+        prefix: str = "walrelay",
+        max_message_bytes: int = 1_000_000,
+        registry: Registry = registry,
+    ) -> None:
+        """`table`, `columns` and `prefix` as in the relay's settings (outbox.table, outbox.columns,
+        outbox.messages.prefix); `types`: of columns that are not as `walrelay init` makes them, by role
+        (`{"id": "text", "payload": "bytea"}`).
+
+        `storage`: "row": it stays until `walrelay cleanup`, and can be replayed. "deleted_row": it is deleted in the
+        same transaction. "message": there is no row, and no table is needed. `max_message_bytes`: what the broker takes
+        (Kafka's topics and librdkafka: 1,000,000 unless set otherwise).
+        """
+        if unknown := sorted({*(columns or {}), *(types or {})} - set(ROLES)):
+            raise ValueError(f"{', '.join(unknown)}: the roles of columns are {', '.join(ROLES)}")
+        named = {**{role: role for role in ROLES}, **(columns or {})}
+        if lacking := [role for role in ("id", "payload") if named[role] is None]:
+            raise ValueError(f"an outbox has a column for {' and '.join(lacking)}")
+        self._storage, self._limit, self._registry = storage, max_message_bytes, registry
+        kinds = TYPES if storage == "message" else {**TYPES, **(types or {})}
+        self._table = OutboxTable(table, named, kinds, delete=storage == "deleted_row")
+        self._writing = LogicalMessages(prefix) if storage == "message" else self._table
+
+    @overload
+    def emit(self, connection: Awaiting, event: object) -> Awaitable[UUID]: ...  # type: ignore[overload-overlap]
+    @overload
+    def emit(self, connection: object, event: object) -> UUID: ...
+    def emit(self, connection: object, event: object) -> UUID | Awaitable[UUID]:
+        """Writes an Event, or an instance of a registered class, in the connection's transaction; returns its id.
+
+        With an async connection it is awaited. OutsideTransaction if the connection would commit the event by itself,
+        EventTooLarge if the broker would refuse it, UnknownEvent, UnknownConnection; otherwise errors are those of the
+        connection's library. Nothing is committed here.
+        """
+        written = self._written(event)
+        link = joined(connection)
+        if is_async(link):
+            return self._emit_async(cast(AsyncConnection, link), written)
+        cast(SyncConnection, link).require_transaction("an event was to be emitted")
+        run(cast(SyncConnection, link), self._writing.one(written))
+        return written.id
+
+    @overload
+    def emit_many(  # type: ignore[overload-overlap]
+        self, connection: Awaiting, events: Iterable[object]
+    ) -> Awaitable[list[UUID]]: ...
+    @overload
+    def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID]: ...
+    def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID] | Awaitable[list[UUID]]:
+        """As `emit`, for many, in their order: by COPY with psycopg and asyncpg, else by one INSERT a thousand."""
+        written = [self._written(event) for event in events]
+        link = joined(connection)
+        if is_async(link):
+            return self._emit_many_async(cast(AsyncConnection, link), written)
+        self._emit_many(cast(SyncConnection, link), written)
+        return [each.id for each in written]
+
+    def _emit_many(self, link: SyncConnection, written: Sequence[Written]) -> None:
+        link.require_transaction("events were to be emitted")
+        if columns := self._copied(link, written):
+            link.copy(self._table.name, columns, self._table.lines(written))
+        else:
+            run(link, self._writing.many(written))
+
+    async def _emit_async(self, link: AsyncConnection, written: Written) -> UUID:
+        await link.require_transaction("an event was to be emitted")
+        await run_async(link, self._writing.one(written))
+        return written.id
+
+    async def _emit_many_async(self, link: AsyncConnection, written: Sequence[Written]) -> list[UUID]:
+        await link.require_transaction("events were to be emitted")
+        if columns := self._copied(link, written):
+            await link.copy(self._table.name, columns, self._table.lines(written))
+        else:
+            await run_async(link, self._writing.many(written))
+        return [each.id for each in written]
+
+    def _copied(self, link: AnyConnection, written: Sequence[Written]) -> list[str]:
+        """The columns to COPY into; none where something else is the way."""
+        return self._table.columns if self._storage == "row" and written and link.copies() else []
+
+    def _written(self, event: object) -> Written:
+        given = event if isinstance(event, Event) else self._registry.envelope(event)
+        payload, size = self._payload(given)
+        headers = {**captured(), **given.headers} if "headers" in self._table.roles else given.headers
+        values = {
+            "id": str(given.id),
+            "aggregate_type": given.aggregate_type,
+            "aggregate_id": str(given.aggregate_id),
+            "type": given.type,
+            "payload": payload,
+            "headers": json.dumps(headers, ensure_ascii=False) if headers or "headers" in self._table.roles else None,
+            "topic": given.topic,
+            "tenant_id": tenant() if given.tenant_id is None else given.tenant_id,
+        }
+        self._check(given, values, size)
+        return Written(given.id, values)
+
+    def _payload(self, event: Event) -> tuple[str | None, int]:
+        """As the statements take it, and how many bytes the message's value has."""
+        kind, payload = self._table.types["payload"], event.payload
+        if kind == "bytea":
+            value = payload if isinstance(payload, bytes | None) else (json_text(payload) or "").encode()
+            return (None, 0) if value is None else (value.hex(), len(value))
+        if isinstance(payload, bytes):
+            raise ValueError(f"event {event.type}: the payload is bytes, and the outbox's is {kind}: pass Json(text)")
+        text = json_text(payload)
+        encoded = b"" if text is None else text.encode()
+        return text, most_bytes(encoded) if kind == "jsonb" else len(encoded)
+
+    def _check(self, event: Event, values: Mapping[str, str | None], size: int) -> None:
+        """Nothing that was said may get lost for want of a column, and nothing is committed that no broker takes."""
+        explicit = {"topic": event.topic, "tenant_id": event.tenant_id, "headers": values["headers"]}
+        if lost := [role for role, value in explicit.items() if value is not None and role not in self._table.roles]:
+            raise ValueError(f"event {event.type} has {', '.join(lost)}, and the outbox no column for it")
+        around = sum(len((values[role] or "").encode()) for role in ("aggregate_id", "type", "headers"))
+        if size + around + _RELAYS_OWN > self._limit:
+            raise EventTooLarge(
+                f"event {event.type} of {event.aggregate_type} {event.aggregate_id} is too large: {size:,} bytes of"
+                f" payload and {around:,} of headers and key, and a message may have {self._limit:,}. Nothing was"
+                " written. Put the content somewhere else and its address into the event; or raise the broker's limit"
+                " (Kafka: max.message.bytes of the topic, and sink.options message.max.bytes), then max_message_bytes."
+            )

@@ -1,0 +1,175 @@
+"""SQLAlchemy's ORM: aggregates record events, and each flush writes those of the objects that it writes.
+
+    class Order(RecordsEvents, Base): ...
+
+    Session = sessionmaker(engine)
+    write_recorded(Session, Outbox())
+
+    with Session.begin() as session:
+        order = Order(...)
+        order.record(OrderPlaced(...))
+        session.add(order)
+
+The invariant: an event is committed if and only if what it tells of its object is. So it goes the way of the object's
+attributes: it is forgotten when a rollback (to a savepoint too) takes them back, it stays with an object that was new
+and may be added again, and it is cleared by the commit of the outermost transaction and by nothing else.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self, cast
+
+from sqlalchemy import event as sqlalchemy_event
+from sqlalchemy import inspect
+from sqlalchemy.ext.asyncio import async_sessionmaker
+from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
+from sqlalchemy.orm.attributes import flag_dirty
+
+from walrelay.outbox.outbox import Outbox
+from walrelay.outbox.recording import Recorded, Recording
+
+_KEEPER = "walrelay.outbox"  # in Session.info
+
+
+class RecordsEvents(Recording):
+    """A mixin for mapped classes: `self.record(event)`."""
+
+    def record(self, event: object) -> None:
+        """As in Recording. RuntimeError for a detached object: `Session.merge` would leave its events behind."""
+        if inspect(self).detached:
+            raise RuntimeError(f"{self!r} is detached: add it to a session before it records an event")
+        super().record(event)
+        flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
+
+
+def write_recorded(
+    sessions: sessionmaker[Any] | async_sessionmaker[Any] | type[Session] | Session, outbox: Outbox
+) -> None:
+    """From now on these sessions write what their objects recorded, within the flush that writes the objects.
+
+    An `async_sessionmaker` gets a class of sessions of its own, so that no other's are changed.
+    """
+    target: Any = sessions
+    if isinstance(sessions, async_sessionmaker):
+        under = sessions.kw.get("sync_session_class") or sessions.class_.sync_session_class
+        target = under if isinstance(under, sessionmaker) else type(under.__name__, (under,), {})
+        sessions.configure(sync_session_class=target)
+
+    def after_flush(session: Session, _: object) -> None:
+        _keeper(session).write(outbox, {*session.new, *session.dirty, *session.deleted})
+
+    sqlalchemy_event.listen(target, "after_flush", after_flush)
+    sqlalchemy_event.listen(target, "after_commit", lambda session: _keeper(session).committed())
+    sqlalchemy_event.listen(target, "after_rollback", lambda session: _keeper(session).rolling_back())
+    sqlalchemy_event.listen(target, "after_soft_rollback", lambda session, _: _keeper(session).rolled_back())
+    sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: _keeper(session).ended(ended))
+
+
+class UnitOfWork:
+    """One session and one transaction: `with UnitOfWork(sessions, outbox) as work:` (or `async with`).
+
+    The end of the block commits, an exception rolls back. `work.session` is the session, `work.emit(event)` writes an
+    event that no aggregate recorded.
+    """
+
+    def __init__(self, sessions: sessionmaker[Any] | async_sessionmaker[Any], outbox: Outbox) -> None:
+        self._sessions, self._outbox = sessions, outbox
+        self._scope: Any = None
+        self.session: Any = None
+
+    def emit(self, event: object) -> Any:
+        """As Outbox.emit; awaited in an `async with`."""
+        return self._outbox.emit(self.session, event)
+
+    def __enter__(self) -> Self:
+        self._scope = cast(sessionmaker[Any], self._sessions).begin()
+        self.session = self._scope.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._scope.__exit__(*error)
+
+    async def __aenter__(self) -> Self:
+        self._scope = cast(async_sessionmaker[Any], self._sessions).begin()
+        self.session = await self._scope.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._scope.__aexit__(*error)
+
+
+class _Keeper:
+    """What became of a session's events. It holds their objects until the end: a session forgets clean ones."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._held: dict[int, RecordsEvents] = {}
+        self._going: list[tuple[RecordsEvents, Recorded]] = []
+
+    def write(self, outbox: Outbox, flushed: Iterable[object]) -> None:
+        """The events of the flushed objects that are not written yet, in the order in which they were recorded."""
+        due = [
+            (each, aggregate)
+            for aggregate in flushed
+            if isinstance(aggregate, RecordsEvents)
+            for each in aggregate.recordings
+            if each.transaction is None
+        ]
+        for each, aggregate in sorted(due, key=lambda pair: pair[0].number):
+            outbox.emit(self._session, each.resolved())
+            each.transaction = self._current
+            self._held[id(aggregate)] = aggregate
+
+    def committed(self) -> None:
+        """A savepoint's events are now its parent's; those of the outermost transaction are done."""
+        current = self._current
+        for aggregate in list(self._held.values()):
+            for each in list(aggregate.recordings):
+                if each.transaction is current:
+                    if current is not None and current.parent is not None:
+                        each.transaction = current.parent
+                    else:
+                        aggregate.recordings.remove(each)
+
+    def rolling_back(self) -> None:
+        """Notes what the rollback is about to take back: what was written inside, and what was not written at all."""
+        current = self._current
+        here = {id(each): each for each in self._session if isinstance(each, RecordsEvents)}
+        self._going = [
+            (aggregate, each)
+            for aggregate in {**here, **self._held}.values()
+            for each in aggregate.recordings
+            if each.transaction is None or current in _with_parents(each.transaction)
+        ]
+
+    def rolled_back(self) -> None:
+        """Where the object's attributes were taken back, the events are; where it is new again, they wait with it."""
+        for aggregate, each in self._going:
+            if inspect(aggregate).transient:
+                each.transaction = None
+            else:
+                aggregate.recordings.remove(each)
+        self._going = []
+
+    def ended(self, transaction: SessionTransaction) -> None:
+        """Of a session that was closed without a commit: what it had written is not there."""
+        for aggregate in self._held.values():
+            aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not transaction]
+        if transaction.parent is None:
+            self._held.clear()
+
+    @property
+    def _current(self) -> SessionTransaction | None:
+        """The innermost savepoint, or the transaction."""
+        return self._session.get_nested_transaction() or self._session.get_transaction()
+
+
+def _keeper(session: Session) -> _Keeper:
+    if (keeper := session.info.get(_KEEPER)) is None:
+        keeper = session.info[_KEEPER] = _Keeper(session)
+    return cast(_Keeper, keeper)
+
+
+def _with_parents(transaction: object) -> Iterator[object]:
+    while isinstance(transaction, SessionTransaction):
+        yield transaction
+        transaction = transaction.parent
