@@ -4,11 +4,11 @@
 """
 
 from walrelay.connections import OutsideTransaction, UnknownConnection
-from walrelay.outbox.context import consuming, context
-from walrelay.outbox.event import Event, Json
+from walrelay.outbox.emitting import EventTooLarge, Outbox
+from walrelay.outbox.events import Event, Json
 from walrelay.outbox.ids import uuid7
-from walrelay.outbox.outbox import EventTooLarge, Outbox
-from walrelay.outbox.registry import Registry, UnknownEvent, event, registry
+from walrelay.outbox.surroundings import consuming, context
+from walrelay.outbox.typed import Registry, UnknownEvent, event, registry
 
 __all__ = [
     "Event",

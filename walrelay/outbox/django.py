@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from django.db import connections, router, transaction
 
-from walrelay.outbox.outbox import Outbox
+from walrelay.outbox.emitting import Outbox
 from walrelay.outbox.recording import Recorded, Recording
 
 

@@ -9,9 +9,9 @@ from decimal import Decimal
 from enum import Enum
 from uuid import UUID
 
-from walrelay.outbox.event import Json
+from walrelay.outbox.events import Json
 
-_EXPONENT = re.compile(rb"\d[eE][+-]?\d\d")
+_EXPONENT = re.compile(rb"\d[eE][+-]?\d")
 
 
 def json_text(payload: object) -> str | None:

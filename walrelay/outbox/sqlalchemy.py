@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import async_sessionmaker
 from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
 from sqlalchemy.orm.attributes import flag_dirty
 
-from walrelay.outbox.outbox import Outbox
+from walrelay.outbox.emitting import Outbox
 from walrelay.outbox.recording import Recorded, Recording
 
 _KEEPER = "walrelay.outbox"  # in Session.info
@@ -60,7 +60,6 @@ def write_recorded(
     sqlalchemy_event.listen(target, "after_flush", after_flush)
     sqlalchemy_event.listen(target, "after_commit", lambda session: _keeper(session).committed())
     sqlalchemy_event.listen(target, "after_rollback", lambda session: _keeper(session).rolling_back())
-    sqlalchemy_event.listen(target, "after_soft_rollback", lambda session, _: _keeper(session).rolled_back())
     sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: _keeper(session).ended(ended))
 
 
@@ -141,17 +140,16 @@ class _Keeper:
             if each.transaction is None or current in _with_parents(each.transaction)
         ]
 
-    def rolled_back(self) -> None:
-        """Where the object's attributes were taken back, the events are; where it is new again, they wait with it."""
+    def ended(self, transaction: SessionTransaction) -> None:
+        """After a rollback: where the object's attributes were taken back, its events are; where it is new again, they
+        wait with it. What is still of this transaction was written by a session that was closed without a commit.
+        """
         for aggregate, each in self._going:
             if inspect(aggregate).transient:
                 each.transaction = None
             else:
                 aggregate.recordings.remove(each)
         self._going = []
-
-    def ended(self, transaction: SessionTransaction) -> None:
-        """Of a session that was closed without a commit: what it had written is not there."""
         for aggregate in self._held.values():
             aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not transaction]
         if transaction.parent is None:

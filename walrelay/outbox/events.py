@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from uuid import UUID
 
 from walrelay.outbox.ids import uuid7
 
 RESERVED = frozenset({"id", "type", "position", "replayed"})
 """Headers that walrelay gives each message itself."""
-
-_NONE: Mapping[str, str | None] = MappingProxyType({})
 
 
 class Json(str):
@@ -36,7 +33,7 @@ class Event:
     aggregate_id: str | int | UUID
     type: str
     payload: object = None
-    headers: Mapping[str, str | None] = field(default=_NONE)
+    headers: Mapping[str, str | None] = field(default_factory=dict)
     topic: str | None = None
     tenant_id: str | None = None
     id: UUID = field(default_factory=uuid7)

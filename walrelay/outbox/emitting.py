@@ -6,11 +6,11 @@ from typing import Any, Literal, Protocol, cast, overload
 from uuid import UUID
 
 from walrelay.connections import AnyConnection, AsyncConnection, SyncConnection, is_async, joined, run, run_async
-from walrelay.outbox.context import captured, tenant
-from walrelay.outbox.event import Event
+from walrelay.outbox.events import Event
 from walrelay.outbox.payload import json_text, most_bytes
-from walrelay.outbox.registry import Registry, registry
 from walrelay.outbox.rows import ROLES, TYPES, LogicalMessages, OutboxTable, Written
+from walrelay.outbox.surroundings import captured, tenant
+from walrelay.outbox.typed import Registry, registry
 
 _RELAYS_OWN = 256  # bytes of the headers id and position, and of a record's frame
 

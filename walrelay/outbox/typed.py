@@ -5,7 +5,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from walrelay.outbox.event import Event
+from walrelay.outbox.events import Event
 
 VERSION = "event-version"
 """The header with the version; there is none in version 1."""

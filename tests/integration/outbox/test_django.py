@@ -1,0 +1,139 @@
+"""Django's models: what they record is committed with their rows."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import models, transaction
+
+from tests.integration.libraries import django_on
+from tests.servers.database import Database
+from walrelay.outbox import Event
+from walrelay.outbox.django import RecordsEvents, write_recorded
+
+
+def _order_model() -> Any:
+    """Models can be declared when Django is set up, and once."""
+    if "shop" in apps.all_models and "order" in apps.all_models["shop"]:
+        return apps.all_models["shop"]["order"]
+
+    class Order(RecordsEvents, models.Model):  # type: ignore[misc]
+        state = models.TextField(default="new")
+
+        class Meta:
+            app_label = "shop"
+
+        def did(self, what: str) -> None:
+            self.state = what
+            self.record(lambda: Event(aggregate_type="order", aggregate_id=self.pk, type=what))
+
+    return Order
+
+
+@pytest.fixture
+def orders(database: Database) -> Iterator[Any]:
+    with django_on(database.dsn) as connection:
+        model = _order_model()
+        with connection.schema_editor() as editor:
+            editor.create_model(model)
+        yield model
+
+
+def written(database: Database) -> list[str]:
+    return [what for (what,) in database.execute("SELECT type FROM outbox ORDER BY ctid")]
+
+
+def test_save_writes_the_row_and_its_events_in_one_transaction(orders: Any, database: Database) -> None:
+    order = orders()
+    order.did("placed")
+    order.save()
+    assert database.execute("SELECT aggregate_id, type FROM outbox") == [(str(order.pk), "placed")]
+    assert order.recorded_events == ()
+    with transaction.atomic():
+        order.did("paid")
+        order.save()
+        transaction.set_rollback(True)
+    assert written(database) == ["placed"]
+    assert database.execute("SELECT state FROM shop_order") == [("placed",)]
+
+
+def test_events_are_written_once_in_a_transaction_and_cleared_by_its_commit(orders: Any, database: Database) -> None:
+    order = orders()
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        order.save()
+        assert len(order.recorded_events) == 1, "save is no commit"
+        with transaction.atomic():
+            order.did("paid")
+            order.save()
+    assert written(database) == ["placed", "paid"]
+    assert order.recorded_events == ()
+
+
+def test_after_a_rollback_the_next_save_writes_row_and_events_again(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    order.did("placed")
+    with transaction.atomic():
+        order.save()
+        transaction.set_rollback(True)
+    assert written(database) == []
+    order.save(force_insert=True)
+    assert (written(database), order.recorded_events) == (["placed"], ())
+
+
+def test_after_a_rollback_to_a_savepoint_the_next_save_writes_again_what_was_undone(
+    orders: Any, database: Database
+) -> None:
+    order = orders(pk=1)
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        with transaction.atomic():
+            order.did("paid")
+            order.save()
+            transaction.set_rollback(True)
+        order.save()
+    assert written(database) == ["placed", "paid"]
+    assert database.execute("SELECT state FROM shop_order") == [("paid",)]
+
+
+def test_without_another_save_what_a_savepoint_undid_is_not_written(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        with transaction.atomic():
+            order.did("paid")
+            order.save()
+            transaction.set_rollback(True)
+    assert written(database) == ["placed"]
+
+
+def test_delete_tells_of_it_with_the_key_it_had(orders: Any, database: Database) -> None:
+    order = orders()
+    order.save()
+    key = order.pk
+    order.did("cancelled")
+    order.delete()
+    assert database.execute("SELECT aggregate_id, type FROM outbox") == [(str(key), "cancelled")]
+    assert database.execute("SELECT * FROM shop_order") == []
+
+
+def test_what_calls_no_save_is_written_by_hand(orders: Any, database: Database) -> None:
+    made = [orders(pk=number) for number in (1, 2)]
+    for order in reversed(made):
+        order.did("placed")
+    with transaction.atomic():
+        orders.objects.bulk_create(made)
+        write_recorded(made)
+    assert database.execute("SELECT aggregate_id FROM outbox ORDER BY ctid") == [("2",), ("1",)]
+
+
+def test_events_by_hand_outside_of_a_transaction_are_refused(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    order.did("placed")
+    with pytest.raises(RuntimeError, match="outside of a transaction"):
+        write_recorded([order])
+    assert len(order.recorded_events) == 1

@@ -1,0 +1,225 @@
+"""`Outbox.emit` on real connections of every library: the event is there if the transaction is, and only then."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.integration.libraries import ASYNC, SYNC, AsyncTransaction, Transaction, asyncpg_place, django_on, url
+from tests.servers.database import Database
+from walrelay.outbox import Event, EventTooLarge, Json, Outbox, OutsideTransaction, UnknownConnection, context
+
+COLUMNS = "id, aggregate_type, aggregate_id, type, payload::text, headers, topic, tenant_id"
+AWKWARD = 'tab\t newline\n "quoted" \\back\\slash \\N $1 %s %(x)s :name :: ünï'
+
+
+class Undo(Exception):
+    """Rolls a test's transaction back."""
+
+
+def event(number: int = 1, **changes: Any) -> Event:
+    fields: dict[str, Any] = {
+        "aggregate_type": "order",
+        "aggregate_id": f"o-{number}",
+        "type": "OrderPlaced",
+        "payload": {"n": number, "text": AWKWARD},
+        "headers": {"own": AWKWARD, "none": None},
+        "topic": "elsewhere",
+        "tenant_id": "acme",
+    }
+    return Event(**{**fields, **changes})
+
+
+def rows(database: Database) -> list[tuple[Any, ...]]:
+    return database.execute(f"SELECT {COLUMNS} FROM outbox ORDER BY ctid")
+
+
+def expected(given: Event) -> tuple[Any, ...]:
+    number = int(str(given.aggregate_id)[2:])
+    payload = f'{{"n": {number}, "text": {_json(AWKWARD)}}}'
+    return (given.id, "order", given.aggregate_id, "OrderPlaced", payload, given.headers, "elsewhere", "acme")
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
+def test_an_event_is_committed_with_the_transaction(transaction: Transaction, database: Database) -> None:
+    given = event()
+    with transaction(database.dsn) as connection:
+        assert Outbox().emit(connection, given) == given.id
+        assert rows(database) == []
+    assert rows(database) == [expected(given)]
+
+
+@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
+def test_an_event_is_rolled_back_with_the_transaction(transaction: Transaction, database: Database) -> None:
+    def write() -> None:
+        with transaction(database.dsn) as connection:
+            Outbox().emit(connection, event())
+            Outbox().emit_many(connection, [event(2), event(3)])
+            raise Undo
+
+    with pytest.raises(Undo):
+        write()
+    assert rows(database) == []
+
+
+@pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
+@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
+def test_many_events_are_written_in_their_order(transaction: Transaction, storage: Any, database: Database) -> None:
+    given = [event(number) for number in range(2500)]
+    with transaction(database.dsn) as connection:
+        written: Any = Outbox(storage=storage).emit_many(connection, given)
+        assert written == [each.id for each in given]
+        Outbox(storage=storage).emit_many(connection, [])
+    assert rows(database) == ([expected(each) for each in given] if storage == "row" else [])
+
+
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+def test_an_event_is_committed_with_an_async_transaction(transaction: AsyncTransaction, database: Database) -> None:
+    given = event()
+
+    async def write() -> None:
+        async with transaction(database.dsn) as connection:
+            assert await Outbox().emit(connection, given) == given.id
+            assert rows(database) == []
+
+    asyncio.run(write())
+    assert rows(database) == [expected(given)]
+
+
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+def test_an_event_is_rolled_back_with_an_async_transaction(transaction: AsyncTransaction, database: Database) -> None:
+    async def write() -> None:
+        async with transaction(database.dsn) as connection:
+            await Outbox().emit(connection, event())
+            await Outbox().emit_many(connection, [event(2), event(3)])
+            raise Undo
+
+    with pytest.raises(Undo):
+        asyncio.run(write())
+    assert rows(database) == []
+
+
+@pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
+@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
+def test_many_events_are_written_in_their_order_by_async_connections(
+    transaction: AsyncTransaction, storage: Any, database: Database
+) -> None:
+    given = [event(number) for number in range(2500)]
+
+    async def write() -> None:
+        async with transaction(database.dsn) as connection:
+            assert await Outbox(storage=storage).emit_many(connection, given) == [each.id for each in given]
+
+    asyncio.run(write())
+    assert rows(database) == ([expected(each) for each in given] if storage == "row" else [])
+
+
+def test_a_pipeline_does_not_wait_for_each_event(database: Database) -> None:
+    with psycopg.connect(database.dsn) as connection, connection.pipeline():
+        for number in range(10):
+            Outbox().emit(connection, event(number))
+        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE, "nothing was waited for"
+    assert len(rows(database)) == 10
+
+
+def test_psycopg_in_autocommit_is_refused(database: Database) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        with pytest.raises(OutsideTransaction, match=r"commits each statement by itself.*connection\.transaction\(\)"):
+            Outbox().emit(connection, event())
+        with pytest.raises(OutsideTransaction), connection.pipeline():
+            Outbox().emit_many(connection, [event()])
+        with connection.transaction():
+            Outbox().emit(connection, event())
+    assert len(rows(database)) == 1
+
+
+def test_an_async_connection_in_autocommit_is_refused(database: Database) -> None:
+    async def write() -> None:
+        async with await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection:
+            with pytest.raises(OutsideTransaction, match="async with connection"):
+                await Outbox().emit(connection, event())
+        plain = await asyncpg.connect(**asyncpg_place(database.dsn))
+        with pytest.raises(OutsideTransaction, match="asyncpg begins none by itself"):
+            await Outbox().emit(plain, event())
+        await plain.close()
+        for driver in ("asyncpg", "psycopg"):
+            engine = create_async_engine(url(database.dsn, driver), isolation_level="AUTOCOMMIT")
+            async with engine.connect() as connection:
+                with pytest.raises(OutsideTransaction, match="AUTOCOMMIT"):
+                    await Outbox().emit(connection, event())
+            await engine.dispose()
+
+    asyncio.run(write())
+    assert rows(database) == []
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_sqlalchemy_in_autocommit_is_refused(driver: str, database: Database) -> None:
+    engine = create_engine(url(database.dsn, driver))
+    with (
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        pytest.raises(OutsideTransaction, match="AUTOCOMMIT"),
+    ):
+        Outbox().emit(connection, event())
+    engine.dispose()
+    assert rows(database) == []
+
+
+def test_django_outside_of_atomic_is_refused(database: Database) -> None:
+    with django_on(database.dsn) as connection, pytest.raises(OutsideTransaction, match=r"transaction\.atomic\(\)"):
+        Outbox().emit(connection, event())
+    assert rows(database) == []
+
+
+def test_what_is_no_connection_is_named(database: Database) -> None:
+    with psycopg.connect(database.dsn) as connection:
+        for wrong in (connection.cursor(), object(), None, create_engine(url(database.dsn, "psycopg"))):
+            with pytest.raises(UnknownConnection, match="is no connection that walrelay knows"):
+                Outbox().emit(wrong, event())
+
+
+def test_an_event_that_the_broker_would_refuse_is_not_written(database: Database) -> None:
+    outbox = Outbox(max_message_bytes=10_000)
+    with psycopg.connect(database.dsn) as connection:
+        with pytest.raises(EventTooLarge, match="OrderPlaced of order o-1 is too large"):
+            outbox.emit(connection, event(payload="x" * 10_000))
+        with pytest.raises(EventTooLarge):
+            outbox.emit_many(connection, [event(), event(headers={"h": "x" * 10_000})])
+        with pytest.raises(EventTooLarge):
+            outbox.emit(connection, event(payload=Json("[1e9999]")))
+        with pytest.raises(EventTooLarge):  # PostgreSQL prints a blank behind each comma
+            outbox.emit(connection, event(payload=Json("[" + ",".join("1" * 4_900) + "]"), headers={}))
+        outbox.emit(connection, event(payload="x" * 9_000))
+    assert len(rows(database)) == 1
+
+
+def test_an_outbox_with_other_columns_and_types(database: Database) -> None:
+    database.execute('CREATE TABLE "Out Box" ("Id" text, body bytea, kind text)')
+    none = dict.fromkeys(("aggregate_type", "aggregate_id", "headers", "topic", "tenant_id"))
+    columns = {"id": "Id", "payload": "body", "type": "kind", **none}
+    outbox = Outbox('public."Out Box"', columns=columns, types={"id": "text", "payload": "bytea"})
+    plain: dict[str, Any] = {"headers": {}, "topic": None, "tenant_id": None}
+    binary, many = (
+        event(payload=b"\x00\\\xff", **plain),
+        [event(payload={"a": 1}, **plain), event(payload=None, **plain)],
+    )
+    with psycopg.connect(database.dsn) as connection, context(tenant_id="not kept"):
+        with pytest.raises(ValueError, match="has topic, and the outbox no column for it"):
+            outbox.emit(connection, event(payload=b"", headers={}, tenant_id=None))
+        outbox.emit(connection, binary)
+        outbox.emit_many(connection, many)  # by COPY
+        with connection.pipeline():
+            outbox.emit_many(connection, [event(payload=b"\x00", **plain)])  # by INSERT
+    found = database.execute('SELECT "Id", body, kind FROM "Out Box" ORDER BY ctid')
+    assert [body for _, body, _ in found] == [b"\x00\\\xff", b'{"a": 1}', None, b"\x00"]
+    assert [UUID(id_) for id_, *_ in found][:3] == [binary.id, *(each.id for each in many)]

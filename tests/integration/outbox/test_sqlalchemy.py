@@ -1,0 +1,250 @@
+"""SQLAlchemy's automatic mode: an event is committed if and only if what it tells of its object is."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.pool import NullPool
+
+from tests.integration.libraries import url
+from tests.servers.database import Database
+from walrelay.outbox import Event, EventTooLarge, Outbox
+from walrelay.outbox.sqlalchemy import RecordsEvents, UnitOfWork, write_recorded
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Order(RecordsEvents, Base):
+    __tablename__ = "orders"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    state: Mapped[str] = mapped_column(default="new")
+
+    def did(self, what: str) -> None:
+        """Changes the order and records it, with the key that only the database knows at first."""
+        self.state = what
+        self.record(lambda: Event(aggregate_type="order", aggregate_id=self.id, type=what))
+
+
+@pytest.fixture
+def sessions(database: Database) -> Iterator[sessionmaker[Session]]:
+    engine = create_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+    Base.metadata.create_all(engine)
+    made = sessionmaker(engine)
+    write_recorded(made, Outbox())
+    yield made
+    engine.dispose()
+
+
+def written(database: Database) -> list[tuple[str, str]]:
+    return database.execute("SELECT aggregate_id, type FROM outbox ORDER BY ctid")
+
+
+def made_order(sessions: sessionmaker[Session]) -> int:
+    with sessions.begin() as session:
+        order = Order()
+        session.add(order)
+        session.flush()
+        return order.id
+
+
+def test_events_are_written_in_the_flush_and_cleared_by_the_commit_only(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    order = Order()
+    order.did("placed")
+    with sessions() as session:
+        session.add(order)
+        order.did("paid")
+        session.flush()
+        assert session.scalar(text("SELECT count(*) FROM outbox")) == 2
+        assert len(order.recorded_events) == 2, "a flush is no commit"
+        session.flush()
+        order.did("shipped")
+        session.commit()
+        assert not order.recorded_events
+        session.commit()
+    assert written(database) == [("1", "placed"), ("1", "paid"), ("1", "shipped")]
+    assert database.execute("SELECT state FROM orders") == [("shipped",)]
+
+
+def test_events_of_several_aggregates_keep_the_order_of_recording(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    with sessions.begin() as session:
+        first, second = Order(id=1), Order(id=2)
+        session.add_all([first, second])
+        second.did("a")
+        first.did("b")
+        second.did("c")
+    assert written(database) == [("2", "a"), ("1", "b"), ("2", "c")]
+
+
+def test_an_object_without_a_change_is_held_until_its_event_is_written(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    id_ = made_order(sessions)
+    with sessions.begin() as session:
+        session.get_one(Order, id_).record(Event(aggregate_type="order", aggregate_id=id_, type="looked at"))
+        gc.collect()  # an identity map holds weakly what has not changed
+    assert written(database) == [(str(id_), "looked at")]
+
+
+def test_a_rollback_takes_the_events_of_a_known_object_with_its_attributes(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    id_ = made_order(sessions)
+    with sessions() as session:
+        order = session.get_one(Order, id_)
+        order.did("flushed")
+        session.flush()
+        order.did("not flushed")
+        session.rollback()
+        assert (order.state, order.recorded_events) == ("new", ())
+        order.did("second try")
+        session.commit()
+    assert written(database) == [(str(id_), "second try")]
+
+
+def test_a_new_object_keeps_its_events_over_a_rollback_as_it_keeps_its_attributes(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    order = Order(id=7)
+    order.did("placed")
+    with sessions() as session:
+        session.add(order)
+        session.flush()
+        order.did("paid")
+        session.rollback()
+        assert (order.state, len(order.recorded_events)) == ("paid", 2)
+        session.commit()
+        assert written(database) == [], "it was not added again"
+        session.add(order)
+        session.commit()
+    assert written(database) == [("7", "placed"), ("7", "paid")]
+    assert order.recorded_events == ()
+
+
+def test_a_rollback_to_a_savepoint_takes_what_was_recorded_inside_and_nothing_else(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    id_ = made_order(sessions)
+    with sessions.begin() as session:
+        order = session.get_one(Order, id_)
+        order.did("before")
+        savepoint = session.begin_nested()
+        order.did("inside, flushed")
+        session.flush()
+        order.did("inside, not flushed")
+        savepoint.rollback()
+        assert order.state == "before"
+        with session.begin_nested():
+            order.did("kept")
+            with session.begin_nested():
+                order.did("kept too")
+        with pytest.raises(ZeroDivisionError), session.begin_nested():  # noqa: PT012
+            with session.begin_nested():
+                order.did("released into what is rolled back")
+            raise ZeroDivisionError
+        order.did("after")
+    assert [what for _, what in written(database)] == ["before", "kept", "kept too", "after"]
+    assert order.recorded_events == ()
+
+
+def test_a_session_closed_without_a_commit_leaves_no_event_for_another(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    id_ = made_order(sessions)
+    with sessions() as session:
+        order = session.get_one(Order, id_)
+        order.did("never")
+        session.flush()
+    with sessions.begin() as session:
+        session.add(order)
+        order.did("committed")
+    assert written(database) == [(str(id_), "committed")]
+
+
+def test_a_flush_that_fails_leaves_no_event(sessions: sessionmaker[Session], database: Database) -> None:
+    id_ = made_order(sessions)
+    with sessions() as session:
+        order = session.get_one(Order, id_)
+        order.did("fine")
+        session.flush()
+        order.record(Event(aggregate_type="order", aggregate_id=id_, type="huge", payload="x" * 2_000_000))
+        with pytest.raises(EventTooLarge):
+            session.flush()
+        session.rollback()
+        assert order.recorded_events == ()
+        order.did("then")
+        session.commit()
+    assert written(database) == [(str(id_), "then")]
+
+
+def test_a_deleted_object_tells_of_it(sessions: sessionmaker[Session], database: Database) -> None:
+    id_ = made_order(sessions)
+    with sessions.begin() as session:
+        order = session.get_one(Order, id_)
+        order.did("cancelled")
+        session.delete(order)
+    assert written(database) == [(str(id_), "cancelled")]
+
+
+def test_a_detached_object_records_nothing(sessions: sessionmaker[Session]) -> None:
+    id_ = made_order(sessions)
+    with sessions() as session:
+        order = session.get_one(Order, id_)
+    with pytest.raises(RuntimeError, match="is detached: add it to a session"):
+        order.did("lost by Session.merge")
+
+
+def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session], database: Database) -> None:
+    with UnitOfWork(sessions, Outbox()) as work:
+        order = Order(id=1)
+        order.did("placed")
+        work.session.add(order)
+        work.emit(Event(aggregate_type="shop", aggregate_id="s", type="busy"))
+    with pytest.raises(ZeroDivisionError), UnitOfWork(sessions, Outbox()) as work:  # noqa: PT012
+        work.session.get_one(Order, 1).did("paid")
+        work.session.flush()
+        raise ZeroDivisionError
+    assert sorted(written(database)) == [("1", "placed"), ("s", "busy")]
+    assert database.execute("SELECT state FROM orders") == [("placed",)]
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+def test_async_sessions_write_what_was_recorded(
+    driver: str, sessions: sessionmaker[Session], database: Database
+) -> None:
+    engine = create_async_engine(url(database.dsn, driver), poolclass=NullPool)
+    ours, others = async_sessionmaker(engine), async_sessionmaker(engine)
+    write_recorded(ours, Outbox())
+
+    async def work() -> None:
+        async with UnitOfWork(ours, Outbox()) as unit:
+            order = Order(id=1)
+            order.did("placed")
+            unit.session.add(order)
+            await unit.emit(Event(aggregate_type="shop", aggregate_id="s", type="busy"))
+        async with ours() as session:
+            order = await session.get_one(Order, 1)
+            order.did("undone")
+            await session.flush()
+            await session.rollback()
+            await session.refresh(order)
+            order.did("paid")
+            await session.commit()
+            assert order.recorded_events == ()
+        await nobody_elses(others)
+
+    async def nobody_elses(others: async_sessionmaker[AsyncSession]) -> None:
+        async with others.begin() as session:
+            (await session.get_one(Order, 1)).did("of another sessionmaker")
+
+    asyncio.run(work())
+    assert sorted(written(database)) == [("1", "paid"), ("1", "placed"), ("s", "busy")]
