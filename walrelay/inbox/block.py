@@ -1,0 +1,81 @@
+"""A block of the application's own statements with ours around them, on a connection of either kind."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from typing import Any, Generic, TypeVar, cast
+
+from walrelay.connections import AsyncConnection, Steps, SyncConnection, is_async, joined, run, run_async
+
+T = TypeVar("T")
+
+
+def _nothing(_: object) -> Steps[None]:
+    yield from ()
+
+
+class Block(Generic[T]):
+    """`with` for a connection of the sync kind, `async with` for one of the async kind. To be entered once.
+
+    All of it is in a savepoint: what an exception leaves is as if it had never been entered, also where the application
+    catches that exception outside and commits.
+    """
+
+    def __init__(
+        self,
+        connection: object,
+        what: str,
+        begin: Callable[[], Steps[T]],
+        end: Callable[[T], Steps[None]] = _nothing,
+    ) -> None:
+        """`begin` comes to what the block is given, `end` follows the block if no exception left it."""
+        self._connection, self._what, self._begin, self._end = connection, what, begin, end
+        self._sync: AbstractContextManager[T] | None = None
+        self._async: AbstractAsyncContextManager[T] | None = None
+
+    def __enter__(self) -> T:
+        self._sync = self._in_savepoint()
+        return self._sync.__enter__()
+
+    def __exit__(self, *why: Any) -> None:
+        assert self._sync is not None
+        self._sync.__exit__(*why)
+
+    async def __aenter__(self) -> T:
+        self._async = self._in_async_savepoint()
+        return await self._async.__aenter__()
+
+    async def __aexit__(self, *why: Any) -> None:
+        assert self._async is not None
+        await self._async.__aexit__(*why)
+
+    @contextmanager
+    def _in_savepoint(self) -> Iterator[T]:
+        connection = joined(self._connection)
+        if is_async(connection):
+            raise TypeError(f"the connection is async: write `async with` {self._what}")
+        connection = cast(SyncConnection, connection)
+        connection.require_transaction(self._what)
+        with connection.savepoint():
+            value = run(connection, self._begin())
+            yield value
+            run(connection, self._end(value))
+
+    @asynccontextmanager
+    async def _in_async_savepoint(self) -> AsyncIterator[T]:
+        connection = joined(self._connection)
+        if not is_async(connection):
+            raise TypeError(f"the connection is not async: write `with` {self._what}")
+        connection = cast(AsyncConnection, connection)
+        await connection.require_transaction(self._what)
+        async with connection.savepoint():
+            value = await run_async(connection, self._begin())
+            yield value
+            await run_async(connection, self._end(value))
+
+
+def done(connection: object, steps: Steps[T]) -> Any:
+    """What the steps come to; to be awaited if the connection is async."""
+    known = joined(connection)
+    if is_async(known):
+        return run_async(cast(AsyncConnection, known), steps)
+    return run(cast(SyncConnection, known), steps)

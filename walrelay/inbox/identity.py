@@ -1,0 +1,130 @@
+"""What a message of walrelay is known by, found in the message of each broker's library."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+_POSITION = re.compile(r"([0-9A-F]{1,8}/[0-9A-F]{1,8}):(\d{1,9})", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Unidentified(ValueError):
+    """The message carries no id: it is not walrelay's, or something on the way dropped its headers."""
+
+    def __init__(self, where: str, names: Iterable[str]) -> None:
+        super().__init__(
+            f"a message of {where} has no header 'id' (it has: {', '.join(sorted(names)) or 'none'}). walrelay sets one"
+            " for each event; for messages of others pass an id of your own to Inbox.receive."
+        )
+
+
+class Position(NamedTuple):
+    """Commit LSN and ordinal of an event, as the header `position` has them: `16/B374D848:0`."""
+
+    commit_lsn: str
+    ordinal: int
+
+    @classmethod
+    def parsed(cls, text: str | None) -> Self | None:
+        """None where it is none: then the id decides."""
+        found = _POSITION.fullmatch(text or "")
+        return None if found is None else cls(found[1], int(found[2]))
+
+    @property
+    def of_a_row(self) -> bool:
+        """Whether a backfill or a recovery made it up for a row of the table: two below a multiple of 8.
+
+        Commits begin at multiples of 8. See walrelay/decode/rows.py; a test holds the two together.
+        """
+        return int(self.commit_lsn.partition("/")[2], 16) % 8 == 6
+
+
+class Identity(NamedTuple):
+    """`source` is the partition ("orders[3]") of a broker that keeps order in it, so that positions can be compared;
+    `committed_at` the time of the commit, if the message's timestamp is that.
+    """
+
+    id: str
+    type: str | None = None
+    position: Position | None = None
+    source: str | None = None
+    committed_at: datetime | None = None
+    replayed: bool = False
+
+
+def identify(message: object) -> Identity:
+    """Of a message of confluent-kafka, aiokafka, aio-pika or nats-py, or an entry `(id, fields)` of a Redis stream.
+
+    Unidentified if there is no id. Where a header is there twice the last one counts, which is walrelay's.
+    """
+    modules = {kind.__module__.partition(".")[0] for kind in type(message).__mro__}
+    for library, found in _LIBRARIES.items():
+        if library in modules:
+            return found(message)
+    if isinstance(message, tuple | list) and len(message) == 2 and isinstance(message[1], Mapping):
+        return _of_redis(message)
+    raise TypeError(
+        f"{type(message).__module__}.{type(message).__qualname__} is no message that walrelay knows: pass one of"
+        " confluent-kafka, aiokafka, aio-pika or nats-py, or an entry (id, fields) of a Redis stream."
+    )
+
+
+def _of_confluent_kafka(message: Any) -> Identity:
+    kind, milliseconds = message.timestamp()
+    of_commit = kind == 1  # TIMESTAMP_CREATE_TIME
+    return _of_kafka(message.topic(), message.partition(), message.headers(), milliseconds if of_commit else None)
+
+
+def _of_aiokafka(message: Any) -> Identity:
+    of_commit = message.timestamp_type == 0
+    return _of_kafka(message.topic, message.partition, message.headers, message.timestamp if of_commit else None)
+
+
+def _of_kafka(topic: str, partition: int, headers: Any, milliseconds: int | None) -> Identity:
+    source = f"{topic}[{partition}]"
+    committed_at = None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
+    return _found(f"partition {source}", headers or ())._replace(source=source, committed_at=committed_at)
+
+
+def _of_aio_pika(message: Any) -> Identity:
+    where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
+    return _found(where, message.headers.items(), instead=message.message_id)
+
+
+def _of_nats(message: Any) -> Identity:
+    headers = message.headers or {}
+    return _found(f"subject {message.subject}", headers.items(), instead=headers.get("Nats-Msg-Id"))
+
+
+def _of_redis(entry: Any) -> Identity:
+    return _found(f"a Redis stream (entry {_text(entry[0])})", entry[1].items())
+
+
+_LIBRARIES: dict[str, Callable[[Any], Identity]] = {
+    "confluent_kafka": _of_confluent_kafka,
+    "cimpl": _of_confluent_kafka,  # what confluent-kafka calls its extension
+    "aiokafka": _of_aiokafka,
+    "aio_pika": _of_aio_pika,
+    "nats": _of_nats,
+}
+
+
+def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = None) -> Identity:
+    known = {str(_text(name)): value for name, value in headers}
+    id_ = _text(known.get("id")) or _text(instead)
+    if not id_:
+        raise Unidentified(where, known)
+    return Identity(
+        id=id_,
+        type=_text(known.get("type")),
+        position=Position.parsed(_text(known.get("position"))),
+        replayed="replayed" in known,
+    )
+
+
+def _text(value: object) -> str | None:
+    """Ids need not be UTF-8; what is not stays distinct."""
+    if value is None:
+        return None
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,164 @@
+"""Idempotency keys: a command is carried out once, and whoever sends it again gets the answer that it had.
+
+The key is claimed by a row that is inserted before the command's own statements and committed with them and with the
+answer. So a crash or a rollback leaves no key, and the next one may try; and of two requests with the same key the
+second waits at the primary key for the first, then gets its answer.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from walrelay.connections import Row, Statement, Steps
+from walrelay.ddl import script
+from walrelay.inbox.block import Block, done
+from walrelay.inbox.table import Table, executed, forgotten
+
+Headers = Iterable[tuple[str, str]] | Mapping[str, str]
+
+
+class IdempotencyConflict(Exception):
+    """The key came before with another request: the client uses one key for two commands."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the idempotency key {key!r} was used for another request before. A key belongs to one command:"
+            " send the same request again with it, or this one with a new key."
+        )
+        self.key = key
+
+
+class Unanswered(RuntimeError):
+    """A claimed key came to the end of its block without a response; nothing of the block is kept."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"the idempotency key {key!r} was claimed, and the block ended without command.respond(...): a repetition"
+            " would have got an empty answer."
+        )
+
+
+class Response(NamedTuple):
+    """What was answered. Headers are pairs, because names may come twice."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+class Command:
+    """`response` is None for whoever is first, and then has to `respond`; otherwise it is the stored one."""
+
+    def __init__(self, key: str, response: Response | None) -> None:
+        self.response = response
+        self._key = key
+        self._given: Response | None = None
+
+    def respond(self, status: int, headers: Headers = (), body: bytes | str = b"") -> Response:
+        """The answer, stored at the end of the block; the last one counts."""
+        if self.response is not None:
+            raise RuntimeError(f"the command with key {self._key!r} was answered before: give out command.response")
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        data = body.encode() if isinstance(body, str) else bytes(body)
+        self._given = Response(status, tuple((str(name), str(value)) for name, value in pairs), data)
+        return self._given
+
+    def given(self) -> Response | None:
+        """What is to be stored; Unanswered if it was left out."""
+        if self.response is None and self._given is None:
+            raise Unanswered(self._key)
+        return self._given
+
+
+class IdempotencyKeys:
+    """`table` must exist (`sql()`, or `create`). A key older than `expires` is as good as new."""
+
+    def __init__(self, table: str = "public.idempotency_keys", *, expires: timedelta = timedelta(days=1)) -> None:
+        self._table, self._expires = Table(table), expires
+
+    def claim(self, connection: object, *, key: str, request: object, scope: str = "") -> Block[Command]:
+        """`with keys.claim(...) as command:`, or `async with` for an async connection, around the command.
+
+        `request` is bytes, text, or anything that JSON can say (members in any order); what of it counts is yours to
+        choose. `scope`: whose key it is (tenant, user); keys of two scopes never meet, and neither do their answers.
+        IdempotencyConflict if the key came with another request. An exception that leaves the block takes the key
+        with it. Isolation levels and transactions as in `Inbox.receive`.
+        """
+        return Block(
+            connection,
+            "IdempotencyKeys.claim",
+            lambda: self._claimed(scope, key, fingerprint(request)),
+            lambda command: self._answered(scope, key, command),
+        )
+
+    def forget(self, connection: object, *, older_than: timedelta | None = None) -> Any:
+        """Deletes what has expired, or is older than said, as `Inbox.forget` does."""
+        age = self._expires if older_than is None else older_than
+        return done(connection, forgotten(self._table, "claimed_at", age))
+
+    def create(self, connection: object) -> Any:
+        """The table, if it is not there; to be awaited on an async connection. Commits nothing."""
+        return done(connection, executed(self.sql()))
+
+    def sql(self) -> str:
+        """What `create` executes, for a migration."""
+        return script("idempotency_keys", table=self._table.quoted, index=self._table.index("claimed_at"))
+
+    def _claimed(self, scope: str, key: str, request: str) -> Steps[Command]:
+        """A row without an answer is of somebody who committed in the middle of the block: as good as none."""
+        name = {"scope": scope, "key": key}
+        seconds = self._expires.total_seconds()
+        insert = Statement(
+            f"INSERT INTO {self._table.quoted} AS known (scope, key, fingerprint) VALUES (:scope, :key, :request)"
+            " ON CONFLICT (scope, key) DO UPDATE SET fingerprint = excluded.fingerprint, status = NULL, headers = NULL,"
+            " body = NULL, claimed_at = excluded.claimed_at WHERE known.status IS NULL OR known.claimed_at"
+            " < clock_timestamp() - CAST(:seconds AS double precision) * interval '1 second' RETURNING 1",
+            {**name, "request": request, "seconds": seconds},
+            answers=True,
+        )
+        select = Statement(
+            f"SELECT fingerprint, status, CAST(headers AS text), body FROM {self._table.quoted}"
+            " WHERE scope = :scope AND key = :key",
+            name,
+            answers=True,
+        )
+        if (yield insert):
+            return Command(key, None)
+        # The row is there until this transaction ends: the INSERT has locked it.
+        ((known, *stored),) = yield select
+        if known != request:
+            raise IdempotencyConflict(key)
+        return Command(key, _response(tuple(stored)))
+
+    def _answered(self, scope: str, key: str, command: Command) -> Steps[None]:
+        given = command.given()
+        if given is None:
+            return
+        yield Statement(
+            f"UPDATE {self._table.quoted} SET status = CAST(:status AS int), headers = CAST(CAST(:headers AS text) AS"
+            " json), body = CAST(:body AS bytea) WHERE scope = :scope AND key = :key",
+            {
+                "scope": scope,
+                "key": key,
+                "status": given.status,
+                "headers": json.dumps(given.headers),
+                "body": given.body,
+            },
+        )
+
+
+def fingerprint(request: object) -> str:
+    """The same for the same request. What JSON cannot say is a TypeError."""
+    if isinstance(request, bytes | bytearray | memoryview):
+        return sha256(b"bytes:" + request).hexdigest()
+    return sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _response(stored: Row) -> Response:
+    status, headers, body = stored
+    assert isinstance(status, int)
+    assert isinstance(headers, str)
+    assert isinstance(body, bytes | memoryview)
+    return Response(status, tuple((name, value) for name, value in json.loads(headers)), bytes(body))

@@ -1,0 +1,51 @@
+"""The names of a table and of what belongs to it, and the statements that are the same for all tables here."""
+
+import re
+from datetime import timedelta
+
+from walrelay.connections import Statement, Steps
+
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_BATCH = 1000  # rows; a statement of a few milliseconds
+
+
+class Table:
+    """`name` is written as in settings, "public.inbox": not quoted, and its case counts."""
+
+    def __init__(self, name: str) -> None:
+        parts = name.split(".")
+        if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+            raise ValueError(f"{name!r} is no name of a table. Write it as 'inbox' or 'public.inbox', without quotes.")
+        self._schema, self._name = parts[:-1], parts[-1]
+        self.quoted = self.beside("")
+
+    def beside(self, suffix: str) -> str:
+        """The quoted name of another table in its schema."""
+        return ".".join(f'"{part}"' for part in (*self._schema, self._name + suffix))
+
+    def index(self, column: str) -> str:
+        """The quoted name of an index, which has no schema."""
+        return f'"{self._name}_{column}"'
+
+
+def executed(sql: str) -> Steps[None]:
+    """Each statement of a script by itself: asyncpg takes one at a time. None of ours has a ; inside."""
+    for statement in sql.split(";\n"):
+        if statement.strip():
+            yield Statement(statement.strip())
+
+
+def forgotten(table: Table, column: str, older_than: timedelta) -> Steps[int]:
+    """Deletes in batches what is older, passing over rows that another transaction has; returns how many."""
+    text = (
+        f"WITH gone AS (DELETE FROM {table.quoted} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table.quoted}"
+        f" WHERE {column} < clock_timestamp() - CAST(:seconds AS double precision) * interval '1 second'"
+        f" ORDER BY {column} LIMIT {_BATCH} FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM gone"
+    )
+    total = 0
+    while True:
+        ((count,),) = yield Statement(text, {"seconds": older_than.total_seconds()}, answers=True)
+        assert isinstance(count, int)
+        total += count
+        if count < _BATCH:
+            return total
