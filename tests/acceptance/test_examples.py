@@ -1,0 +1,120 @@
+"""docs/examples/shop, from the HTTP command to the projection, with what it says may be killed."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from tests.acceptance.example_processes import SHOP, ExampleProcess, OrderService
+from tests.acceptance.relay_process import WALRELAY
+from tests.conftest import KafkaMaker
+from tests.servers.database import Database
+from tests.servers.waiting import wait_until
+
+ORDERS = 40
+
+
+class Shop(NamedTuple):
+    database: Database
+    orders: OrderService
+    relay: ExampleProcess
+    billing: ExampleProcess
+
+    @property
+    def processes(self) -> list[ExampleProcess]:
+        return [self.orders, self.relay, self.billing]
+
+
+@pytest.fixture
+def shop(database: Database, private_kafka: KafkaMaker, tmp_path: Path) -> Iterator[Shop]:
+    """As the README has it: database and broker are there, then its commands."""
+    broker = private_kafka(auto_create_topics=True)
+    broker.start()
+    environment = {
+        "DATABASE_URL": _url(database),
+        "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers,
+        "WALRELAY_SLOT": database.name,
+    }
+    made = Shop(
+        database,
+        OrderService(environment, tmp_path),
+        ExampleProcess([str(WALRELAY), "run"], environment, tmp_path / "relay.log"),
+        ExampleProcess([sys.executable, "billing.py"], environment, tmp_path / "billing.log"),
+    )
+    subprocess.run([WALRELAY, "init"], cwd=SHOP, env=environment, check=True, capture_output=True, timeout=60)
+    printed = subprocess.run([sys.executable, "-m", "walrelay.inbox"], check=True, capture_output=True, text=True)
+    for script in ((SHOP / "schema.sql").read_text(), printed.stdout):
+        database.execute(script)
+    with ExitStack() as stack:
+        for process in made.processes:
+            stack.callback(process.kill)
+            process.start()
+        yield made
+
+
+def _url(database: Database) -> str:
+    """As libpq and SQLAlchemy both read it."""
+    from tests.integration.libraries import url
+
+    return url(database.dsn, "psycopg").set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _until_answered(command: Callable[[], httpx.Response]) -> httpx.Response:
+    """As a client does it: again, with the same key, until there is an answer."""
+
+    def answered() -> httpx.Response | None:
+        answer = command()
+        return answer if answer.status_code < 500 else None
+
+    answer = wait_until(answered, 60, "an answer of the order service", ignoring=httpx.HTTPError)
+    assert answer is not None
+    return answer
+
+
+def _owes(shop: Shop) -> dict[str, str]:
+    return {customer: str(owes) for customer, owes in shop.database.execute("SELECT customer, owes FROM accounts")}
+
+
+def test_a_command_becomes_a_projection_once_whatever_is_killed_in_between(shop: Shop) -> None:
+    def place(number: int) -> httpx.Response:
+        return _until_answered(lambda: shop.orders.place(f"key-{number}", f"customer-{number % 4}", "12.50"))
+
+    with ThreadPoolExecutor(4) as clients:
+        answers = [clients.submit(place, number) for number in range(ORDERS)]
+        for turn, process in enumerate([*shop.processes, *shop.processes], 1):
+            wait_until(lambda: sum(a.done() for a in answers) >= 5 * turn, 60, f"turn {turn}")  # noqa: B023
+            process.kill()
+            process.start()
+        placed = [answer.result(60) for answer in answers]
+    assert {answer.status_code for answer in placed} == {201}
+    assert len({answer.json()["id"] for answer in placed}) == ORDERS
+    again = place(0)
+    assert (again.json(), again.headers["idempotency-replayed"]) == (placed[0].json(), "true")
+
+    each = f"{ORDERS // 4 * 12.5:.2f}"
+    expected = {f"customer-{number}": each for number in range(4)}
+    wait_until(lambda: _owes(shop) == expected, 60, f"the projection, of {shop.billing.log()[-2000:]}")
+    cancelled = _until_answered(lambda: shop.orders.cancel("cancel-0", "customer-0", placed[0].json()["id"]))
+    assert cancelled.json()["state"] == "cancelled"
+    expected["customer-0"] = f"{ORDERS // 4 * 12.5 - 12.5:.2f}"
+    wait_until(lambda: _owes(shop) == expected, 60, "the cancelled order in the projection")
+
+    counts = "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM invoices), (SELECT count(*) FROM inbox)"
+    assert shop.database.execute(counts) == [(ORDERS, ORDERS, ORDERS + 1)]
+    caused = "SELECT count(*) FROM outbox i JOIN outbox o ON i.headers->>'causation-id' = o.id::text WHERE i.type = %s"
+    assert shop.database.execute(caused, ["InvoiceIssued"]) == [(ORDERS,)]
+
+
+def test_a_command_that_cannot_be_carried_out_leaves_nothing(shop: Shop) -> None:
+    assert shop.orders.place("key", "ann", "-1").status_code == 422
+    assert shop.orders.cancel("key", "ann", "00000000-0000-0000-0000-000000000000").status_code == 404
+    assert shop.database.execute("SELECT (SELECT count(*) FROM outbox), (SELECT count(*) FROM idempotency_keys)") == [
+        (0, 0)
+    ]
+    assert shop.orders.place("key", "ann", "1").status_code == 201
