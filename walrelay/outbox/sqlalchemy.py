@@ -119,15 +119,13 @@ class _Keeper:
             self._held[id(aggregate)] = aggregate
 
     def committed(self) -> None:
-        """A savepoint's events are now its parent's; those of the outermost transaction are done."""
+        """A savepoint's events are now its parent's. Those of the outermost transaction are done: see `ended`."""
         current = self._current
-        for aggregate in list(self._held.values()):
-            for each in list(aggregate.recordings):
-                if each.transaction is current:
-                    if current is not None and current.parent is not None:
+        if current is not None and current.parent is not None:
+            for aggregate in self._held.values():
+                for each in aggregate.recordings:
+                    if each.transaction is current:
                         each.transaction = current.parent
-                    else:
-                        aggregate.recordings.remove(each)
 
     def rolling_back(self) -> None:
         """Notes what the rollback is about to take back: what was written inside, and what was not written at all."""
@@ -142,7 +140,7 @@ class _Keeper:
 
     def ended(self, transaction: SessionTransaction) -> None:
         """After a rollback: where the object's attributes were taken back, its events are; where it is new again, they
-        wait with it. What is still of this transaction was written by a session that was closed without a commit.
+        wait with it. After a commit, and when a session is closed without one: what was written is done with.
         """
         for aggregate, each in self._going:
             if inspect(aggregate).transient:

@@ -136,7 +136,8 @@ def test_psycopg_in_autocommit_is_refused(database: Database) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         with pytest.raises(OutsideTransaction, match=r"commits each statement by itself.*connection\.transaction\(\)"):
             Outbox().emit(connection, event())
-        with pytest.raises(OutsideTransaction), connection.pipeline():
+        with pytest.raises(OutsideTransaction), connection.pipeline():  # noqa: PT012
+            connection.execute("SELECT 1")  # under way: it might have been BEGIN
             Outbox().emit_many(connection, [event()])
         with connection.transaction():
             Outbox().emit(connection, event())
@@ -148,6 +149,10 @@ def test_an_async_connection_in_autocommit_is_refused(database: Database) -> Non
         async with await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection:
             with pytest.raises(OutsideTransaction, match="async with connection"):
                 await Outbox().emit(connection, event())
+            with pytest.raises(OutsideTransaction):  # noqa: PT012
+                async with connection.pipeline():
+                    await connection.execute("SELECT 1")
+                    await Outbox().emit(connection, event())
         plain = await asyncpg.connect(**asyncpg_place(database.dsn))
         with pytest.raises(OutsideTransaction, match="asyncpg begins none by itself"):
             await Outbox().emit(plain, event())

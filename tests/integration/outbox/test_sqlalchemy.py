@@ -142,7 +142,7 @@ def test_a_rollback_to_a_savepoint_takes_what_was_recorded_inside_and_nothing_el
         session.flush()
         order.did("inside, not flushed")
         savepoint.rollback()
-        assert order.state == "before"
+        assert (order.state, len(order.recorded_events)) == ("before", 1)
         with session.begin_nested():
             order.did("kept")
             with session.begin_nested():
@@ -156,6 +156,18 @@ def test_a_rollback_to_a_savepoint_takes_what_was_recorded_inside_and_nothing_el
     assert order.recorded_events == ()
 
 
+def test_a_savepoint_that_is_released_is_no_commit(sessions: sessionmaker[Session], database: Database) -> None:
+    order = Order(id=7)
+    with sessions() as session:
+        session.add(order)
+        with session.begin_nested():
+            order.did("placed")
+        session.rollback()
+        session.add(order)
+        session.commit()
+    assert written(database) == [("7", "placed")]
+
+
 def test_a_session_closed_without_a_commit_leaves_no_event_for_another(
     sessions: sessionmaker[Session], database: Database
 ) -> None:
@@ -164,6 +176,7 @@ def test_a_session_closed_without_a_commit_leaves_no_event_for_another(
         order = session.get_one(Order, id_)
         order.did("never")
         session.flush()
+    assert order.recorded_events == ()
     with sessions.begin() as session:
         session.add(order)
         order.did("committed")
