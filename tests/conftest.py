@@ -12,8 +12,11 @@ from tests.servers import choose
 from tests.servers.choose import Address, Docker, Machine, Missing
 from tests.servers.database import Database, Postgres
 from tests.servers.kafka import KafkaServer
+from tests.servers.nats import NatsServer
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
+from tests.servers.rabbitmq import RabbitmqServer
+from tests.servers.redis import RedisServer
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
 
@@ -150,6 +153,28 @@ def private_kafka(machine: Machine) -> Iterator[KafkaMaker]:
         yield make
 
 
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitmqServer]:
+    """The node that tests share. Not to be stopped."""
+    home, port_mapper = _installed(choose.rabbitmq_home)
+    with RabbitmqServer(home, port_mapper) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[NatsServer]:
+    """The server with JetStream that tests share. Not to be stopped."""
+    with NatsServer(_installed(choose.nats_program)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    """The server that tests share. Not to be stopped."""
+    with RedisServer(_installed(choose.redis_program)) as server:
+        yield server
+
+
 @pytest.fixture
 def proxy() -> Iterator[ProxyMaker]:
     """Makes proxies that break connections on purpose."""
@@ -174,6 +199,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
     lacking = sum(choose.SKIPPED_FOR_LACK in reason for reason in reasons)
     terminalreporter.write_line(f"skipped for lack of a server: {lacking}")
+
+
+def _installed(look: Callable[[], T]) -> T:
+    return _found(lambda _: look(), choose.this_machine())
 
 
 def _found(look: Callable[[Machine], T], machine: Machine) -> T:

@@ -108,12 +108,38 @@ def kafka_jars(machine: Machine) -> KafkaJars:
     return jars
 
 
+def redis_program() -> Path:
+    """To start servers from; Missing where it is not installed."""
+    return _program("redis-server", "Redis")
+
+
+def nats_program() -> Path:
+    """As redis_program."""
+    return _program("nats-server", "NATS")
+
+
+def rabbitmq_home() -> tuple[Path, Path]:
+    """The newest installed RabbitMQ's directory, and Erlang's port mapper."""
+    found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
+    if not found:
+        raise Missing("RabbitMQ is not installed")
+    return found[-1], _program("epmd", "Erlang")
+
+
 def give_up(missing: Missing) -> NoReturn:
     """Skip the test, or fail it under CI, where every server has to be there."""
     reason = f"{SKIPPED_FOR_LACK}{missing}"
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def _program(name: str, what: str) -> Path:
+    """Debian keeps some out of an ordinary user's path."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin")
+    if found is None:
+        raise Missing(f"{what} is not installed")
+    return Path(found)
 
 
 def _in_wheel(machine: Machine) -> list[PostgresPrograms]:

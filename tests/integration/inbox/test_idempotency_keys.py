@@ -75,7 +75,7 @@ def test_a_rollback_leaves_nothing_and_the_next_one_carries_it_out(library: Libr
     order(client)
     client.roll_back()
     client.close()
-    assert consumers.execute("SELECT FROM idempotency_keys") == []
+    assert consumers.execute("SELECT 1 FROM idempotency_keys") == []
 
     with transaction(library, consumers.dsn) as client:
         order(client)
@@ -107,7 +107,7 @@ def test_a_claimed_key_without_a_response_is_an_error_and_is_not_kept(library: L
         forgotten(client)
 
     assert orders(consumers) == 0
-    assert consumers.execute("SELECT FROM idempotency_keys") == []
+    assert consumers.execute("SELECT 1 FROM idempotency_keys") == []
 
 
 def test_the_same_key_at_the_same_time_waits_and_gets_the_response(
@@ -171,7 +171,7 @@ def test_expired_keys_are_forgotten(library: Library, consumers: Database) -> No
 def test_outside_of_a_transaction_nothing_is_claimed(library: Library, consumers: Database) -> None:
     with autocommit(library, consumers.dsn) as client, pytest.raises(OutsideTransaction, match="IdempotencyKeys"):
         order(client)
-    assert consumers.execute("SELECT FROM idempotency_keys") == []
+    assert consumers.execute("SELECT 1 FROM idempotency_keys") == []
 
 
 def test_a_stored_response_cannot_be_replaced(consumers: Database) -> None:

@@ -142,7 +142,7 @@ def test_outside_of_a_transaction_nothing_is_received(library: Library, consumer
     with autocommit(library, consumers.dsn) as client, pytest.raises(OutsideTransaction, match=r"Inbox\.receive"):
         handle(client, "1")
 
-    assert consumers.execute("SELECT FROM inbox") == []
+    assert consumers.execute("SELECT 1 FROM inbox") == []
 
 
 def test_the_wrong_kind_of_with_is_said(library: Library, consumers: Database) -> None:
