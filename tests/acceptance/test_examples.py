@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.example_processes import SHOP, ExampleProcess, OrderService
 from tests.acceptance.relay_process import WALRELAY
 from tests.conftest import KafkaMaker
+from tests.integration.libraries import url
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 
@@ -60,8 +61,6 @@ def shop(database: Database, private_kafka: KafkaMaker, tmp_path: Path) -> Itera
 
 def _url(database: Database) -> str:
     """As libpq and SQLAlchemy both read it."""
-    from tests.integration.libraries import url
-
     return url(database.dsn, "psycopg").set(drivername="postgresql").render_as_string(hide_password=False)
 
 

@@ -19,7 +19,7 @@ print(json.dumps(sorted(sys.modules)))
 ROOT = Path(walrelay.__file__).parent.parent
 
 
-@pytest.mark.parametrize("module", ["walrelay.connections", "walrelay.inbox", "walrelay.inbox.asgi"])
+@pytest.mark.parametrize("module", ["walrelay.connections", "walrelay.outbox", "walrelay.inbox", "walrelay.inbox.asgi"])
 def test_it_is_imported_without_any_other_package_and_without_the_relay(module: str) -> None:
     code = _LOOK.format(root=str(ROOT), module=module)
     # -S: no site-packages, so a package of others would be an ImportError.
@@ -29,7 +29,7 @@ def test_it_is_imported_without_any_other_package_and_without_the_relay(module: 
     loaded = [name for name in json.loads(ended.stdout) if not name.startswith("_")]
     own = {name.split(".")[1] for name in loaded if name.startswith("walrelay.")}
     others = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"walrelay"}
-    assert own <= {"connections", "ddl", module.split(".")[1]}
+    assert own <= {"connections", "ddl", "identifiers", module.split(".")[1]}
     assert not others
 
 

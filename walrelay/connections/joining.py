@@ -1,9 +1,10 @@
 """Which library a connection is of, and what speaks to it."""
 
 from importlib import import_module
-from typing import Protocol, cast
+from inspect import iscoroutinefunction
+from typing import Protocol, TypeGuard, cast
 
-from walrelay.connections.contract import AnyConnection
+from walrelay.connections.contract import AnyConnection, AsyncConnection
 
 _LIBRARIES = ("psycopg", "asyncpg", "sqlalchemy", "django")
 
@@ -32,9 +33,9 @@ def joined(connection: object) -> AnyConnection:
     )
 
 
-def is_async(connection: AnyConnection) -> bool:
-    """Whether it is an AsyncConnection."""
-    return type(connection).__name__.startswith("Async")
+def is_async(connection: AnyConnection) -> TypeGuard[AsyncConnection]:
+    """Whether what it does is awaited."""
+    return iscoroutinefunction(connection.execute)
 
 
 def _libraries(connection: object) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from typing import Any, Generic, TypeVar, cast
 
-from walrelay.connections import AsyncConnection, Steps, SyncConnection, is_async, joined, run, run_async
+from walrelay.connections import Steps, SyncConnection, is_async, joined, run, run_async
 
 T = TypeVar("T")
 
@@ -65,7 +65,6 @@ class Block(Generic[T]):
         connection = joined(self._connection)
         if not is_async(connection):
             raise TypeError(f"the connection is not async: write `with` {self._what}")
-        connection = cast(AsyncConnection, connection)
         await connection.require_transaction(self._what)
         async with connection.savepoint():
             value = await run_async(connection, self._begin())
@@ -77,5 +76,5 @@ def done(connection: object, steps: Steps[T]) -> Any:
     """What the steps come to; to be awaited if the connection is async."""
     known = joined(connection)
     if is_async(known):
-        return run_async(cast(AsyncConnection, known), steps)
+        return run_async(known, steps)
     return run(cast(SyncConnection, known), steps)

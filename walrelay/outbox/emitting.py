@@ -71,10 +71,8 @@ class Outbox:
         written = self._written(event)
         link = joined(connection)
         if is_async(link):
-            return self._emit_async(cast(AsyncConnection, link), written)
-        cast(SyncConnection, link).require_transaction("an event was to be emitted")
-        run(cast(SyncConnection, link), self._writing.one(written))
-        return written.id
+            return self._emit_async(link, written)
+        return self._emit(cast(SyncConnection, link), written)
 
     @overload
     def emit_many(  # type: ignore[overload-overlap]
@@ -87,9 +85,14 @@ class Outbox:
         written = [self._written(event) for event in events]
         link = joined(connection)
         if is_async(link):
-            return self._emit_many_async(cast(AsyncConnection, link), written)
+            return self._emit_many_async(link, written)
         self._emit_many(cast(SyncConnection, link), written)
         return [each.id for each in written]
+
+    def _emit(self, link: SyncConnection, written: Written) -> UUID:
+        link.require_transaction("an event was to be emitted")
+        run(link, self._writing.one(written))
+        return written.id
 
     def _emit_many(self, link: SyncConnection, written: Sequence[Written]) -> None:
         link.require_transaction("events were to be emitted")

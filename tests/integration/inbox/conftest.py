@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.integration.inbox.libraries import LIBRARIES, Library
+from tests.integration.libraries import LIBRARIES, Library
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.inbox import IdempotencyKeys, Inbox

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from tests.integration.inbox.libraries import async_engine
+from tests.integration.libraries import async_engine
 from walrelay.inbox import IdempotencyKeys
 from walrelay.inbox.asgi import IdempotencyMiddleware, by_authorization, transaction
 

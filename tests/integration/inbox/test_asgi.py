@@ -17,8 +17,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from tests.integration.inbox import shop as shop_module
-from tests.integration.inbox.libraries import async_engine
 from tests.integration.inbox.shop import shop
+from tests.integration.libraries import async_engine
 from tests.servers.database import Database
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import ServerProcess, temporary_directory

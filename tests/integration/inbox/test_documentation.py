@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import psycopg
 
-from tests.integration.inbox.libraries import async_engine
 from tests.integration.inbox.test_identify import HEADERS, kafka_messages
+from tests.integration.libraries import async_engine
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 

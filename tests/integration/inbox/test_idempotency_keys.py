@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.integration.inbox.conftest import WaitForLock
-from tests.integration.inbox.libraries import Client, Library, autocommit, transaction
+from tests.integration.libraries import Client, Library, autocommit, transaction
 from tests.servers.database import Database
 from walrelay.inbox import IdempotencyConflict, IdempotencyKeys, OutsideTransaction, Response, Unanswered
 from walrelay.inbox.keys import fingerprint

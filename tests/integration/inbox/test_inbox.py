@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.integration.inbox.conftest import WaitForLock
-from tests.integration.inbox.libraries import LIBRARIES, Client, Library, autocommit, transaction
+from tests.integration.libraries import LIBRARIES, Client, Library, autocommit, transaction
 from tests.servers.database import Database
 from walrelay.inbox import Inbox, OutsideTransaction, UnknownConnection
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.inbox.conftest import WaitForLock
-from tests.integration.inbox.libraries import Client, Library, transaction
+from tests.integration.libraries import Client, Library, transaction
 from tests.servers.database import Database
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.rows import RowDecoder

@@ -7,7 +7,7 @@ import pytest
 from django.apps import apps
 from django.db import models, transaction
 
-from tests.integration.libraries import django_on
+from tests.integration.libraries import django_default
 from tests.servers.database import Database
 from walrelay.outbox import Event
 from walrelay.outbox.django import RecordsEvents, write_recorded
@@ -33,7 +33,7 @@ def _order_model() -> Any:
 
 @pytest.fixture
 def orders(database: Database) -> Iterator[Any]:
-    with django_on(database.dsn) as connection:
+    with django_default(database.dsn) as connection:
         model = _order_model()
         with connection.schema_editor() as editor:
             editor.create_model(model)

@@ -5,18 +5,19 @@ import json
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 import psycopg
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.integration.libraries import ASYNC, SYNC, AsyncTransaction, Transaction, asyncpg_place, django_on, url
+from tests.integration.libraries import IN_OTHER_WAYS, LIBRARIES, Library, autocommit, transaction, url
 from tests.servers.database import Database
 from walrelay.outbox import Event, EventTooLarge, Json, Outbox, OutsideTransaction, UnknownConnection, context
 
 COLUMNS = "id, aggregate_type, aggregate_id, type, payload::text, headers, topic, tenant_id"
 AWKWARD = 'tab\t newline\n "quoted" \\back\\slash \\N $1 %s %(x)s :name :: ünï'
+
+
+every_library = pytest.mark.parametrize("library", [*LIBRARIES, *IN_OTHER_WAYS], ids=str)
 
 
 class Undo(Exception):
@@ -50,92 +51,57 @@ def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
-def test_an_event_is_committed_with_the_transaction(transaction: Transaction, database: Database) -> None:
+@every_library
+def test_an_event_is_committed_with_the_transaction(library: Library, database: Database) -> None:
     given = event()
-    with transaction(database.dsn) as connection:
-        assert Outbox().emit(connection, given) == given.id
+    with transaction(library, database.dsn) as client:
+        assert client.wait(Outbox().emit(client.connection, given)) == given.id
         assert rows(database) == []
     assert rows(database) == [expected(given)]
 
 
-@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
-def test_an_event_is_rolled_back_with_the_transaction(transaction: Transaction, database: Database) -> None:
-    def write() -> None:
-        with transaction(database.dsn) as connection:
-            Outbox().emit(connection, event())
-            Outbox().emit_many(connection, [event(2), event(3)])
-            raise Undo
-
-    with pytest.raises(Undo):
-        write()
+@every_library
+def test_an_event_is_rolled_back_with_the_transaction(library: Library, database: Database) -> None:
+    with pytest.raises(Undo), transaction(library, database.dsn) as client:  # noqa: PT012
+        client.wait(Outbox().emit(client.connection, event()))
+        client.wait(Outbox().emit_many(client.connection, [event(2), event(3)]))
+        raise Undo
     assert rows(database) == []
 
 
 @pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
-@pytest.mark.parametrize("transaction", SYNC.values(), ids=SYNC)
-def test_many_events_are_written_in_their_order(transaction: Transaction, storage: Any, database: Database) -> None:
+@every_library
+def test_many_events_are_written_in_their_order(library: Library, storage: Any, database: Database) -> None:
     given = [event(number) for number in range(2500)]
-    with transaction(database.dsn) as connection:
-        written: Any = Outbox(storage=storage).emit_many(connection, given)
-        assert written == [each.id for each in given]
-        Outbox(storage=storage).emit_many(connection, [])
+    with transaction(library, database.dsn) as client:
+        written = client.wait(Outbox(storage=storage).emit_many(client.connection, given))
+        client.wait(Outbox(storage=storage).emit_many(client.connection, []))
+    assert written == [each.id for each in given]
     assert rows(database) == ([expected(each) for each in given] if storage == "row" else [])
 
 
-@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
-def test_an_event_is_committed_with_an_async_transaction(transaction: AsyncTransaction, database: Database) -> None:
-    given = event()
-
-    async def write() -> None:
-        async with transaction(database.dsn) as connection:
-            assert await Outbox().emit(connection, given) == given.id
-            assert rows(database) == []
-
-    asyncio.run(write())
-    assert rows(database) == [expected(given)]
+HOW = {
+    "psycopg": r"connection\.transaction\(\)",
+    "asyncpg": "asyncpg begins none by itself",
+    "sqlalchemy": "isolation level AUTOCOMMIT",
+    "session": "isolation level AUTOCOMMIT",
+    "django": r"transaction\.atomic\(\)",
+}
 
 
-@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
-def test_an_event_is_rolled_back_with_an_async_transaction(transaction: AsyncTransaction, database: Database) -> None:
-    async def write() -> None:
-        async with transaction(database.dsn) as connection:
-            await Outbox().emit(connection, event())
-            await Outbox().emit_many(connection, [event(2), event(3)])
-            raise Undo
-
-    with pytest.raises(Undo):
-        asyncio.run(write())
+@pytest.mark.parametrize("library", LIBRARIES, ids=str)
+def test_a_connection_in_autocommit_is_refused(library: Library, database: Database) -> None:
+    (how,) = (how for name, how in HOW.items() if str(library).removeprefix("async-").startswith(name))
+    with autocommit(library, database.dsn) as client:
+        with pytest.raises(OutsideTransaction, match=f"commits each statement by itself.*{how}"):
+            client.wait(Outbox().emit(client.connection, event()))
+        with pytest.raises(OutsideTransaction):
+            client.wait(Outbox().emit_many(client.connection, [event()]))
     assert rows(database) == []
 
 
-@pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
-@pytest.mark.parametrize("transaction", ASYNC.values(), ids=ASYNC)
-def test_many_events_are_written_in_their_order_by_async_connections(
-    transaction: AsyncTransaction, storage: Any, database: Database
-) -> None:
-    given = [event(number) for number in range(2500)]
-
-    async def write() -> None:
-        async with transaction(database.dsn) as connection:
-            assert await Outbox(storage=storage).emit_many(connection, given) == [each.id for each in given]
-
-    asyncio.run(write())
-    assert rows(database) == ([expected(each) for each in given] if storage == "row" else [])
-
-
-def test_a_pipeline_does_not_wait_for_each_event(database: Database) -> None:
-    with psycopg.connect(database.dsn) as connection, connection.pipeline():
-        for number in range(10):
-            Outbox().emit(connection, event(number))
-        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE, "nothing was waited for"
-    assert len(rows(database)) == 10
-
-
-def test_psycopg_in_autocommit_is_refused(database: Database) -> None:
+def test_a_pipeline_in_autocommit_is_refused(database: Database) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as connection:
-        with pytest.raises(OutsideTransaction, match=r"commits each statement by itself.*connection\.transaction\(\)"):
-            Outbox().emit(connection, event())
         with pytest.raises(OutsideTransaction), connection.pipeline():  # noqa: PT012
             connection.execute("SELECT 1")  # under way: it might have been BEGIN
             Outbox().emit_many(connection, [event()])
@@ -144,46 +110,26 @@ def test_psycopg_in_autocommit_is_refused(database: Database) -> None:
     assert len(rows(database)) == 1
 
 
-def test_an_async_connection_in_autocommit_is_refused(database: Database) -> None:
+def test_an_async_pipeline_in_autocommit_is_refused(database: Database) -> None:
     async def write() -> None:
-        async with await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection:
-            with pytest.raises(OutsideTransaction, match="async with connection"):
-                await Outbox().emit(connection, event())
-            with pytest.raises(OutsideTransaction):  # noqa: PT012
-                async with connection.pipeline():
-                    await connection.execute("SELECT 1")
-                    await Outbox().emit(connection, event())
-        plain = await asyncpg.connect(**asyncpg_place(database.dsn))
-        with pytest.raises(OutsideTransaction, match="asyncpg begins none by itself"):
-            await Outbox().emit(plain, event())
-        await plain.close()
-        for driver in ("asyncpg", "psycopg"):
-            engine = create_async_engine(url(database.dsn, driver), isolation_level="AUTOCOMMIT")
-            async with engine.connect() as connection:
-                with pytest.raises(OutsideTransaction, match="AUTOCOMMIT"):
-                    await Outbox().emit(connection, event())
-            await engine.dispose()
+        async with (
+            await psycopg.AsyncConnection.connect(database.dsn, autocommit=True) as connection,
+            connection.pipeline(),
+        ):
+            await connection.execute("SELECT 1")
+            await Outbox().emit(connection, event())
 
-    asyncio.run(write())
+    with pytest.raises(OutsideTransaction, match="async with connection"):
+        asyncio.run(write())
     assert rows(database) == []
 
 
-@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
-def test_sqlalchemy_in_autocommit_is_refused(driver: str, database: Database) -> None:
-    engine = create_engine(url(database.dsn, driver))
-    with (
-        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
-        pytest.raises(OutsideTransaction, match="AUTOCOMMIT"),
-    ):
-        Outbox().emit(connection, event())
-    engine.dispose()
-    assert rows(database) == []
-
-
-def test_django_outside_of_atomic_is_refused(database: Database) -> None:
-    with django_on(database.dsn) as connection, pytest.raises(OutsideTransaction, match=r"transaction\.atomic\(\)"):
-        Outbox().emit(connection, event())
-    assert rows(database) == []
+def test_a_pipeline_does_not_wait_for_each_event(database: Database) -> None:
+    with psycopg.connect(database.dsn) as connection, connection.pipeline():
+        for number in range(10):
+            Outbox().emit(connection, event(number))
+        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE, "nothing was waited for"
+    assert len(rows(database)) == 10
 
 
 def test_what_is_no_connection_is_named(database: Database) -> None:
