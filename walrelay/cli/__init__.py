@@ -13,6 +13,7 @@ from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
 from walrelay.cli.recover import recover
+from walrelay.cli.replay import replay
 from walrelay.cli.run import run
 from walrelay.cli.skip import skip
 from walrelay.cli.status import status
@@ -50,5 +51,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, dlq, skip, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, recover, replay, dlq, skip, drop, config, demo, bench):
     main.add_command(command)
