@@ -1,8 +1,10 @@
 """`walrelay replay`: rows of the table published again, and nothing else."""
 
 import re
+import time
 from collections import Counter
 from datetime import UTC, datetime
+from threading import Event
 
 import pytest
 
@@ -13,6 +15,11 @@ from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka, Received
 from tests.servers.waiting import wait_until
+from walrelay import compose
+from walrelay.config import load
+from walrelay.observe import Observer
+from walrelay.source.replay_progress import Asked
+from walrelay.source.snapshot import View
 
 
 @pytest.fixture
@@ -266,7 +273,8 @@ def test_a_replay_runs_beside_a_relay_that_publishes_exactly_once(
     deployment.write_rows(500)
     deployment.start()
     deployment.catch_up()
-    process = BackfillProcess(deployment, "replay", "--all", "--rate", "500")
+    process = BackfillProcess(deployment, "replay", "--all", "--rate", "250")
+    wait_until(lambda: replays(deployment) > 0, 30, "the replay to begin")
     deployment.write_rows(500)
     deployment.catch_up()
     assert process.wait() == 0, process.output()
@@ -302,3 +310,25 @@ def test_a_broker_that_is_away_is_waited_for(deploy: Deploy, database: Database,
     broker.start()
     assert process.wait() == 0, process.output()
     assert len({event_id(message) for message in replayed(deployment)}) == 3_000
+
+
+def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reached(
+    published: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.compose.replay.READING", 0.1)
+    monkeypatch.setattr("walrelay.compose.replay.SORTING", 0)
+    published.write_rows(100)
+    published.catch_up()
+    settings, snapshots = load(published.config), list[View]()
+    plan = compose.replay_plan(settings, compose.Wanted(Asked(everything=True)), time.sleep)
+
+    class Counted(View):
+        def __init__(self, dsn: str) -> None:
+            super().__init__(dsn)
+            snapshots.append(self)
+
+    monkeypatch.setattr("walrelay.compose.replay.View", Counted)
+    assert compose.replay_until(Event(), settings, plan, 50, Observer())
+    assert len(snapshots) >= 2, "of two seconds, in batches of one"
+    ids = [event_id(message) for message in replayed(published)]
+    assert len(ids) == len(set(ids)) == 104

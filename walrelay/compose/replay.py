@@ -27,7 +27,7 @@ from walrelay.source.snapshot import View
 from walrelay.supervise import Backoff, supervise
 
 READING = 60.0  # seconds
-_SORTING = 10  # times as long as it took to get at the first row, if that is more
+SORTING = 10  # times as long as it took to get at the first row, if that is more
 
 
 def replay_until(stop: Event, settings: Settings, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
@@ -93,7 +93,7 @@ class _Attempts:
         """Whether it got to the last row. What comes before a batch is durable, and noted before it is begun."""
         begun, until, before = monotonic(), 0.0, 0
         for batch in rows.batches(decoder.columns, self._most):
-            until = until or monotonic() + max(READING, _SORTING * (monotonic() - begun))
+            until = until or monotonic() + max(READING, SORTING * (monotonic() - begun))
             if before:
                 journal.reached(batch[0].key, before)
                 if monotonic() > until:
