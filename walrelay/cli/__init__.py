@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from walrelay import __version__
+from walrelay.cli.audit import audit
 from walrelay.cli.bench import bench
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
@@ -51,5 +52,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, replay, dlq, skip, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, recover, replay, audit, dlq, skip, drop, config, demo, bench):
     main.add_command(command)

@@ -1,5 +1,6 @@
 """Settings to a relay: the only package that names concrete classes."""
 
+from walrelay.compose.audit import Period, audit
 from walrelay.compose.backfill import backfill_until
 from walrelay.compose.commands import expected, lines, remarks, topics, wanted
 from walrelay.compose.positions import begin_at, kept_positions, position_findings
@@ -12,12 +13,14 @@ from walrelay.compose.runs import Runs, relay_until
 from walrelay.compose.skipping import Unreadable, unreadable
 
 __all__ = [
+    "Period",
     "Recovery",
     "ReplayPlan",
     "Runs",
     "Unreadable",
     "Wanted",
     "Wish",
+    "audit",
     "backfill_until",
     "begin_at",
     "binary_suits",

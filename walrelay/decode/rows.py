@@ -12,6 +12,11 @@ from walrelay.model import OutboxRecord
 _BELOW = 2  # bytes
 
 
+def is_of_a_row(commit_lsn: LSN) -> bool:
+    """Whether a message with this commit LSN was made from the table, by a backfill or a replay: no commit has it."""
+    return commit_lsn == ZERO or commit_lsn % 8 == 8 - _BELOW
+
+
 class RowDecoder:
     """Numbers the rows of one reading. Their commit LSN is one that no transaction has, just below the slot's first.
 

@@ -73,6 +73,14 @@ class Row(NamedTuple):
     passed: bool
 
 
+class Lying(NamedTuple):
+    """A row as it lies: values of columns, when it was committed, as far as is known, and whether a condition holds."""
+
+    values: tuple[bytes | None, ...]
+    committed_at: int | None
+    flag: bool
+
+
 class OutboxTable(NamedTuple):
     """What the catalog says about the table, as far as reading it needs that."""
 
@@ -162,12 +170,12 @@ class OutboxRows:
         types = [*(self._table.types[column] for column in columns), _INT8, _INT8, _INT8]
         return self._view.stream(query + grouped, self._parameters, types)
 
-    def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[tuple[tuple[bytes | None, ...], bool]]:
-        """All of them as they lie, with whether `flag` holds, an expression over the row `o`."""
-        listed = ", ".join([*(f"o.{_name(column)}" for column in columns), flag])
-        types = [*(self._table.types[column] for column in columns), _BOOL]
-        for *values, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
-            yield tuple(values), holds == b"t"
+    def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[Lying]:
+        """All of them as they lie; `flag` is an expression over the row `o`."""
+        listed = ", ".join([*(f"o.{_name(column)}" for column in columns), _microseconds(self._table.time), flag])
+        types = [*(self._table.types[column] for column in columns), _INT8, _BOOL]
+        for *values, time, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
+            yield Lying(tuple(values), None if time is None else int(time), holds == b"t")
 
     def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[Row]]:
         """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty, none has more rows

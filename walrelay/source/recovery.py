@@ -99,9 +99,14 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
 
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
     """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
+    if xmin := beginning(catalog, slot, history.system.identifier):
+        yield Floor(xmin, f"nothing is for this slot from before it was made (transactions before {xmin})")
+
+
+def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:
+    """The xid8 below which all transactions had ended when the slot was made; 0 where that is not known."""
     xmin = _known(catalog, slot, "created_xmin")
-    if xmin and _known(catalog, slot, "system_identifier") == history.system.identifier:
-        yield Floor(int(xmin), f"nothing is for this slot from before it was made (transactions before {xmin})")
+    return int(xmin) if xmin and _known(catalog, slot, "system_identifier") == system_identifier else 0
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:

@@ -21,7 +21,12 @@ _AT_ONCE = 1000  # messages
 _MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
 NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
-_NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+_NOT_THERE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_EXCEPTION,  # no name for a topic
+}
 
 
 def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
