@@ -4,7 +4,7 @@ A partition ends where it ended when the reading began: a consumer that waited f
 with a topic that somebody writes to. Behind an open transaction nothing is to be seen; it is waited for, for a while.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -26,31 +26,51 @@ _Where = tuple[str, int]
 
 def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
     """See `walrelay.publish.ReadBack`."""
+    options = consumer_options(settings)
     try:
-        consumer = Consumer(consumer_options(settings))
+        # Asked by a consumer that sees only what is committed, the broker tells the end of that for a partition's end.
+        scout, consumer = Consumer({**options, "isolation.level": "read_uncommitted"}), Consumer(options)
     except (KafkaException, ValueError, TypeError) as cause:
         raise Fatal(
             f"librdkafka does not accept the sink's settings for a consumer: {cause}",
             hint="Correct the names and values under sink.options.",
         ) from cause
     try:
-        yield from _Reading(consumer, topics, since_ms).all()
+        yield from _Reading(consumer, _spans(scout, topics, since_ms)).all()
     except KafkaException as cause:
         raise _explained(cause) from cause
     finally:
+        scout.close()
         consumer.close()
+
+
+def _spans(scout: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
+    """Where each partition is to be read from, and where it ends now."""
+    for topic in topics:
+        partitions = partitions_of(scout, topic)
+        for partition in partitions:
+            partition.offset = since_ms
+        for found in scout.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
+            if found.error is not None:
+                raise KafkaException(found.error)
+            low, high = scout.get_watermark_offsets(found, timeout=_REQUEST)
+            began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
+            yield Span(found.topic, found.partition, low, began, began, high, None)
 
 
 class _Reading:
     """The partitions that are not at their end yet, and how far each got."""
 
-    def __init__(self, consumer: Consumer, topics: Sequence[str], since_ms: int) -> None:
+    def __init__(self, consumer: Consumer, spans: Iterable[Span]) -> None:
         self._consumer = consumer
         self._unread: dict[_Where, Span] = {}
         self._hidden: dict[_Where, Span] = {}  # at their end, as far as they can be seen now
         self._nothing: list[Span] = []
-        for topic in topics:
-            self._begin(partitions_of(consumer, topic), since_ms)
+        for span in spans:
+            if span.began < span.high:
+                self._unread[span.topic, span.partition] = span
+            else:
+                self._nothing.append(span)
 
     def all(self) -> Iterator[Found | Span]:
         if self._unread:
@@ -68,20 +88,6 @@ class _Reading:
                     raise KafkaException(error)
             if monotonic() - heard > _PATIENCE:
                 yield from self._give_up()
-
-    def _begin(self, partitions: list[TopicPartition], since_ms: int) -> None:
-        for partition in partitions:
-            partition.offset = since_ms
-        for found in self._consumer.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
-            if found.error is not None:
-                raise KafkaException(found.error)
-            low, high = self._consumer.get_watermark_offsets(found, timeout=_REQUEST)
-            began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
-            span = Span(found.topic, found.partition, low, began, began, high, None)
-            if began < high:
-                self._unread[found.topic, found.partition] = span
-            else:
-                self._nothing.append(span)
 
     def _take(self, message: Consumed) -> Iterator[Found | Span]:
         where, offset, timestamp_ms = _where(message), message.offset() or 0, message.timestamp()[1]
