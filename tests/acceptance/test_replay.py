@@ -332,3 +332,16 @@ def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reache
     assert len(snapshots) >= 2, "of two seconds, in batches of one"
     ids = [event_id(message) for message in replayed(published)]
     assert len(ids) == len(set(ids)) == 104
+
+
+def test_two_at_once_of_the_same_replay_exclude_each_other(published: Deployment) -> None:
+    published.write_rows(100)
+    published.catch_up()
+    process = BackfillProcess(published, "replay", "--all", "--rate", "20")
+    wait_until(lambda: replays(published) >= 1, 30, "rows to be published")
+    second = BackfillProcess(published, "replay", "--all")
+    assert second.wait() == 1
+    assert "another process is at work on replay" in second.output()
+    assert process.wait() == 0, process.output()
+    ids = [event_id(message) for message in replayed(published)]
+    assert len(ids) == len(set(ids)) == 104

@@ -66,7 +66,7 @@ class _Attempts:
             if self._begun:
                 journal.resumes()
             else:
-                journal.begin(self._plan.replaying)
+                journal.begin(self._plan.replaying, resumed=self._plan.resumed, restart=self._plan.restart)
             self._begun = True
             sink = load(settings.sink.kind).open(settings.sink.settings)
             try:

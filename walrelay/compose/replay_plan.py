@@ -51,6 +51,7 @@ class ReplayPlan(NamedTuple):
     name: str
     replaying: Replaying
     resumed: bool
+    restart: bool
     ids: list[str] | None
     groups: list[Group]  # what is still to be published
     unconfirmed: int  # rows that the relay may not have confirmed
@@ -82,6 +83,7 @@ def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], obje
             name=name,
             replaying=replaying,
             resumed=begun is not None,
+            restart=wanted.restart,
             ids=ids,
             groups=grouped(settings, view, ordered, rest, replaying.asked.topic),
             unconfirmed=unconfirmed,
@@ -104,7 +106,7 @@ def selection(
 def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, Replaying | None]:
     """The name of the replay, and what there is of it already."""
     name = wanted.name or wanted.asked.name
-    found = None if wanted.restart else unfinished(catalog, settings.source.slot, name)
+    found = unfinished(catalog, settings.source.slot, name, restart=wanted.restart)
     if found is None and not wanted.asked.selects:
         raise Fatal(
             "nothing says which rows to publish again" + (f", and there is no replay {name}" if wanted.name else ""),

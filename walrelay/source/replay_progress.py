@@ -3,17 +3,19 @@
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import psycopg
 
 from walrelay.ddl import script
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
 from walrelay.source.outbox_rows import Reached
 
 _TABLE = "walrelay.replays"
+_LOCK_PATIENCE = 2.0  # seconds, for a connection of a process that was just killed
 
 
 class Asked(NamedTuple):
@@ -70,28 +72,33 @@ class ReplayJournal:
         self._catalog, self._slot, self._name = catalog, slot, name
         self._now: Replaying | None = None
 
-    def begin(self, replaying: Replaying) -> None:
-        """Notes a new one, in the place of an earlier one of that name, or that one goes on."""
+    def begin(self, replaying: Replaying, *, resumed: bool, restart: bool) -> None:
+        """Notes a new one, on request in the place of an earlier one, or goes on with that. Fatal where it is not any
+        more what it was when this was planned: another process ended it, or began it.
+        """
         self._lock()
         _make_table(self._catalog)
-        self._now = replaying
+        found = unfinished(self._catalog, self._slot, self._name, restart=restart)
+        if resumed != (found is not None) and found != replaying and not restart:
+            raise Fatal(
+                f"another process {'ended' if resumed else 'began'} replay {self._name} meanwhile",
+                hint="`walrelay replay --list` shows what there is.",
+            )
+        self._now = found if resumed and found is not None else replaying
         self._catalog.run(
             f"INSERT INTO {_TABLE} AS r (slot_name, name, system_identifier, progress)"
             " SELECT %s, %s, system_identifier::text, %s::jsonb FROM pg_control_system()"
             " ON CONFLICT (slot_name, name) DO UPDATE SET progress = excluded.progress, changed_at = now(),"
-            " system_identifier = excluded.system_identifier, begun_at = CASE"
-            " WHEN r.progress->'ceiling' = excluded.progress->'ceiling' THEN r.begun_at ELSE now() END",
-            *(self._slot, self._name, _written(replaying)),
+            " system_identifier = excluded.system_identifier, begun_at = CASE WHEN %s THEN r.begun_at ELSE now() END",
+            *(self._slot, self._name, _written(self._now), resumed),
         )
 
-    def resumes(self) -> Replaying:
-        """The replay as it stands, for an attempt that follows another; its row may have been dropped since."""
+    def resumes(self) -> None:
+        """An attempt follows another; its row may have been dropped since."""
         self._lock()
-        found = unfinished(self._catalog, self._slot, self._name)
-        if found is None:
+        self._now = unfinished(self._catalog, self._slot, self._name)
+        if self._now is None:
             raise self._dropped()
-        self._now = found
-        return found
 
     @property
     def published(self) -> int:
@@ -128,8 +135,14 @@ class ReplayJournal:
     def _lock(self) -> None:
         """For as long as this connection lives: two at once would publish everything twice."""
         query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-        if not self._catalog.value(query, f"walrelay replay {self._name} of {self._slot}"):
-            raise Retryable(f"another process is at work on replay {self._name}", retry_within=1.0)
+        deadline = monotonic() + _LOCK_PATIENCE
+        while not self._catalog.value(query, f"walrelay replay {self._name} of {self._slot}"):
+            if monotonic() > deadline:
+                raise Fatal(
+                    f"another process is at work on replay {self._name}",
+                    hint="Wait for it, or end it; then run the command again: it goes on where that one stopped.",
+                )
+            sleep(0.05)
 
     def _dropped(self) -> Fatal:
         return Fatal(
@@ -138,11 +151,11 @@ class ReplayJournal:
         )
 
 
-def unfinished(catalog: Catalog, slot: str, name: str) -> Replaying | None:
-    """The replay of that name; None if there is none. Fatal in a dump that was restored elsewhere: the numbers of
-    transactions mean nothing there.
+def unfinished(catalog: Catalog, slot: str, name: str, *, restart: bool = False) -> Replaying | None:
+    """The replay of that name; None if there is none, or it does not matter because of a `restart`. Fatal in a dump
+    that was restored elsewhere: the numbers of transactions mean nothing there.
     """
-    if not _present(catalog):
+    if restart or not _present(catalog):
         return None
     query = (
         "SELECT progress, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
