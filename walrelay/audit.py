@@ -34,11 +34,11 @@ class Misplaced(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A row that is in no topic; `topic` by the rules of today, `at` in microseconds since 1970."""
+    """A row that is in no topic; `topic` by the rules of today."""
 
     id: str
     topic: str
-    at: int | None
+    at_ms: int | None  # when it was committed; None: not known
 
 
 class SetAside(NamedTuple):

@@ -65,7 +65,7 @@ def test_the_rows_that_all_filters_match_are_published_again(
     told = published.command("replay", *filters)
     assert values(replayed(published)) == expected
     assert len(replayed(published)) == len(expected)
-    assert f"published {len(expected)} rows again" in told
+    assert re.search(rf"published {len(expected)} rows? again", told)
 
 
 def test_rows_are_found_by_their_ids_and_what_was_not_found_is_named(published: Deployment) -> None:
@@ -235,7 +235,7 @@ def test_rows_that_the_relay_has_not_confirmed_are_left_out_and_counted(publishe
     published.write("5", "6")
     told = published.command("replay", "--all")
     assert "no relay reads the slot" in told
-    left_out = int(re.search(r"left out +(\d+) rows", told)[1])  # type: ignore[index]
+    left_out = int(re.search(r"left out +(\d+) row", told)[1])  # type: ignore[index]
     assert left_out >= 2
     assert values(replayed(published)) <= {b"1", b"2", b"3", b"4"}
     assert len(replayed(published)) + left_out == 6
@@ -249,7 +249,7 @@ def test_rows_of_a_transaction_that_was_open_at_the_beginning_are_not_part_of_a_
         published.catch_up()
         told = published.command("replay", "--all")
         connection.commit()
-    assert "1 rows that the relay may not have confirmed" in told
+    assert "1 row that the relay may not have confirmed" in told
     assert values(replayed(published)) == {b"1", b"2", b"3", b"4"}
 
 
@@ -262,7 +262,7 @@ def test_dead_letters_are_left_to_their_own_replay(
     deployment.write("2", topic="not/a/topic")
     deployment.catch_up()
     told = deployment.command("replay", "--all")
-    assert "1 dead letters" in told
+    assert "1 dead letter: " in told
     assert values(replayed(deployment)) == {b"1"}
 
 

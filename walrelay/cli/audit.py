@@ -94,7 +94,7 @@ def _missing(report: Report) -> Iterator[str]:
         return
     yield _line("missing", f"{_count(report.missing, 'row')} of {report.rows}")
     for each in report.missing_listed:
-        yield f"{_INDENT}{each.id}  {_us(each.at)}  for {each.topic or 'no topic: no rule gives one'}"
+        yield f"{_INDENT}{each.id}  {_ms(each.at_ms)}  for {each.topic or 'no topic: no rule gives one'}"
     yield from _more(report.missing - report.removed, len(report.missing_listed))
     if report.removed:
         yield f"{_INDENT}{report.removed} of them were removed from the table while the topics were read"
@@ -122,6 +122,8 @@ def _order(report: Report) -> Iterator[str]:
     for each in report.misplaced_listed:
         yield f"{_INDENT}{_place(each.found)}  behind {each.behind}{'  of its key' if each.key else ''}"
     yield from _more(report.misplaced, len(report.misplaced_listed))
+    yield f"{_INDENT}find out who else writes there, or whether the database was restored or failed over; consumers of"
+    yield f"{_INDENT}these keys may hold an older state than the table"
 
 
 def _repeated(report: Report) -> Iterator[str]:
@@ -176,9 +178,7 @@ def _iso(time: str) -> str:
     return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S} UTC" if time else ""
 
 
-def _us(microseconds: int | None) -> str:
-    return "time unknown" if microseconds is None else _ms(microseconds // 1000)
-
-
 def _ms(milliseconds: int | None) -> str:
-    return f"{datetime.fromtimestamp((milliseconds or 0) / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    if milliseconds is None:
+        return "time unknown"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]

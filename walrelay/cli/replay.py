@@ -85,7 +85,7 @@ def replay(
         return
     with progress_bar() as observer:
         done = compose.replay_until(stop, settings, plan, rate, observer)
-    click.echo(f"published {observer.rows} rows again")
+    click.echo(f"published {_count(observer.rows, 'row')} again")
     if not done:
         click.echo(
             f"stopped: run the same command again, or `walrelay replay --name {plan.name}`: it goes on", err=True
@@ -101,20 +101,25 @@ def told(plan: compose.ReplayPlan) -> Iterator[str]:
     if replaying.since or replaying.until:
         yield _line("period", _period(replaying.since, replaying.until))
     rows = sum(group.rows for group in plan.groups)
-    yield _line("to publish", f"{rows} rows")
+    yield _line("to publish", _count(rows, "row"))
     if plan.groups:
         width = max(len(_topic(group.topic)) for group in plan.groups)
         for group in plan.groups:
             span = f"{_at(group.first)} to {_at(group.last)}" if group.first is not None else "no time known"
             yield _line("", f"{_topic(group.topic):{width}}  {group.type:24} {group.rows:>9}  {span}")
     if plan.unconfirmed:
-        yield _line("left out", f"{plan.unconfirmed} rows that the relay may not have confirmed: {plan.why}")
+        what = f"{_count(plan.unconfirmed, 'row')} that the relay may not have confirmed"
+        yield _line("left out", f"{what}: {plan.why}")
     if plan.letters:
-        yield _line("left out", f"{plan.letters} dead letters: `walrelay dlq list`")
+        yield _line("left out", f"{_count(plan.letters, 'dead letter')}: `walrelay dlq list`")
     for each in plan.not_found[:_TOLD]:
         yield _line("not found", f"{each}: the table has no such row")
     if len(plan.not_found) > _TOLD:
         yield _line("not found", f"and {len(plan.not_found) - _TOLD} more")
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def _line(name: str, value: str) -> str:

@@ -86,22 +86,7 @@ class _Audit:
                 self._spans.append(each)
 
     def report(self, view: View, plugin: ReadBack) -> Report:
-        tally, listed = self._tally, self._period.listed
-        missing, letters, before, statuses = list[Missing](), list[SetAside](), 0, Counter[str]()
-        gone = tally.missing
-        found = self._missing(view) if gone else iter(())
-        while some := list(islice(found, _AT_ONCE)):
-            aside = letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
-            for row, is_before in some:
-                gone -= 1
-                letter = aside.get(row.id)
-                if letter is not None or tally.is_letter(row.id):
-                    told = SetAside(row.id, *letter[1:4]) if letter else SetAside(row.id, "", "in a topic", "")
-                    statuses[told.status] += 1
-                    letters += [told] if len(letters) < listed else []
-                else:
-                    before += is_before
-                    missing += [row] if len(missing) < listed else []
+        tally, listed, absent = self._tally, self._period.listed, self._absent(view)
         misplaced = within_keys(tally.out_of_order, self._messages(plugin)) if tally.out_of_order else []
         return Report(
             since=self._since.isoformat(timespec="seconds"),
@@ -112,12 +97,12 @@ class _Audit:
             why=self._why or ("a transaction has been open since" if self._unconfirmed else ""),
             messages=tally.read,
             spans=sorted(self._spans),
-            missing=tally.missing - statuses.total(),
-            missing_listed=missing,
-            before_slot=before,
-            removed=gone,
-            set_aside=dict(statuses),
-            set_aside_listed=letters,
+            missing=tally.missing - absent.statuses.total(),
+            missing_listed=absent.missing,
+            before_slot=absent.before_slot,
+            removed=tally.missing - absent.rows,
+            set_aside=dict(absent.statuses),
+            set_aside_listed=absent.set_aside,
             misplaced=tally.misplaced,
             misplaced_in_key=sum(each.key for each in misplaced),
             misplaced_listed=misplaced[:listed],
@@ -128,13 +113,27 @@ class _Audit:
             unknown_listed=tally.unknown,
         )
 
+    def _absent(self, view: View) -> "_Absent":
+        """What is to be said of the rows that no message was found of."""
+        absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
+        while some := list(islice(found, _AT_ONCE)):
+            letters = letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
+            for row, is_before in some:
+                if (letter := letters.get(row.id)) is not None:
+                    absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))
+                elif self._tally.is_letter(row.id):
+                    absent.letter(SetAside(row.id, "", "in a topic", ""))
+                else:
+                    absent.row(row, is_before)
+        return absent
+
     def _messages(self, plugin: ReadBack) -> Iterator[Found | Span]:
         refusals = self._settings.refusals
         letters = {refusals.dead_letter_topic} if refusals.dead_letters != "table" else set[str]()
         names = sorted({*self._names, *(name for name in letters if name)})
         return plugin.read_back(self._settings.sink.settings, names, _ms(self._since - _MARGIN))
 
-    def _missing(self, view: View) -> Iterator[tuple[Missing, bool]]:
+    def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
         """The rows that no message was found of, as far as they are still there, and whether the slot is younger."""
         topic_of = TopicOf(self._settings, self._table, roles=("id",))
         slot, system = self._settings.source.slot, self._catalog.system()
@@ -144,7 +143,7 @@ class _Audit:
         ):
             record = topic_of.record(values)
             if record.id is not None and self._tally.is_missing(record.id):
-                yield Missing(record.id, topic_of.of(record), at), is_before
+                yield Missing(record.id, topic_of.of(record), None if at is None else at // 1000), is_before
 
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin
@@ -159,6 +158,29 @@ class _Audit:
 
     def _confirmed(self, view: View) -> str:
         return "true" if self._known.everything else f"{xid8(view.xmax)} < {self._known.xmin}"
+
+
+class _Absent:
+    """Rows without a message: missing, or set aside."""
+
+    def __init__(self, listed: int) -> None:
+        self._listed = listed
+        self.rows = self.before_slot = 0
+        self.missing: list[Missing] = []
+        self.set_aside: list[SetAside] = []
+        self.statuses: Counter[str] = Counter()
+
+    def row(self, row: Missing, is_before: bool) -> None:
+        """One that nothing explains; `is_before`: unless that it is older than the slot."""
+        self.rows += 1
+        self.before_slot += is_before
+        self.missing += [row] if len(self.missing) < self._listed else []
+
+    def letter(self, letter: SetAside) -> None:
+        """One that is a dead letter."""
+        self.rows += 1
+        self.statuses[letter.status] += 1
+        self.set_aside += [letter] if len(self.set_aside) < self._listed else []
 
 
 def _ms(time: datetime) -> int:

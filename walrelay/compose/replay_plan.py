@@ -1,6 +1,7 @@
 """Settings to what a replay is going to publish, before anything is changed."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from walrelay.source.row_filters import Filters, and_also, condition
 from walrelay.source.snapshot import View
 from walrelay.wire.commands import literal
 
+_MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
 _PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
 
 
@@ -162,7 +164,8 @@ def _at_positions(settings: Settings, view: View, table: OutboxTable, replaying:
     plugin = load_read_back(settings.sink.kind, "`walrelay replay --position`")
     names = {name for name in topics(settings) if "*" not in name} | set(row_topics(settings, view, table, Selection()))
     found = dict[str, str]()
-    for each in plugin.read_back(settings.sink.settings, sorted(names), 0):
+    since = datetime.fromisoformat(replaying.since) - _MARGIN if replaying.since else datetime.fromtimestamp(0, UTC)
+    for each in plugin.read_back(settings.sink.settings, sorted(names), int(since.timestamp() * 1000)):
         if isinstance(each, Found) and (place := _place(each.position)) is not None and first <= place <= last:
             found[each.id] = each.position
     if not found:
