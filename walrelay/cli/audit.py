@@ -117,13 +117,14 @@ def _order(report: Report) -> Iterator[str]:
     if not report.misplaced:
         yield _line("order", "first deliveries are in commit order in each partition")
         return
-    in_key = f"{report.misplaced_in_key} of them also within their key"
+    in_key = f"{report.misplaced_in_key} also within the key" if report.misplaced_in_key else "none within a key"
     yield _line("order", f"{_count(report.misplaced, 'first delivery', 'first deliveries')} out of order, {in_key}")
     for each in report.misplaced_listed:
         yield f"{_INDENT}{_place(each.found)}  behind {each.behind}{'  of its key' if each.key else ''}"
     yield from _more(report.misplaced, len(report.misplaced_listed))
-    yield f"{_INDENT}find out who else writes there, or whether the database was restored or failed over; consumers of"
-    yield f"{_INDENT}these keys may hold an older state than the table"
+    yield f"{_INDENT}find out who else writes there, and whether the database was restored or failed over"
+    if report.misplaced_in_key:
+        yield f"{_INDENT}consumers that go by the order of a key may hold an older state of it than the table"
 
 
 def _repeated(report: Report) -> Iterator[str]:
