@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment, event_id, header
+from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka, Received
@@ -345,3 +346,51 @@ def test_two_at_once_of_the_same_replay_exclude_each_other(published: Deployment
     assert process.wait() == 0, process.output()
     ids = [event_id(message) for message in replayed(published)]
     assert len(ids) == len(set(ids)) == 104
+
+
+def test_the_order_is_that_of_the_commits_where_the_server_keeps_their_times(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
+) -> None:
+    """The time of a row is its commit's, then, whatever created_at says."""
+    deployment = deploy(private_postgres(track_commit_timestamp="on").create_database(), kafka, topic)
+    for payload, created_at in (("1", "2026-01-02"), ("2", "2026-01-01"), ("3", "2026-01-03")):
+        deployment.database.execute(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at)"
+            " VALUES ('order', '1', 'Placed', %s::jsonb, %s)",
+            [payload, created_at],
+        )
+    deployment.start()
+    deployment.catch_up()
+    deployment.command("replay", "--from", "1h")
+    assert [message.value for message in replayed(deployment)] == [b"1", b"2", b"3"]
+    originals = {message.value: message.timestamp_ms for message in deployment.delivered()[:3]}
+    assert {message.value: message.timestamp_ms for message in replayed(deployment)} == originals
+    process = BackfillProcess(deployment, "replay", "--all", "--rate", "1")
+    wait_until(lambda: replays(deployment) >= 1, 30, "a row to be published")
+    process.kill()
+    deployment.command("replay", "--all")
+    assert [message.value for message in replayed(deployment)][-2:] == [b"2", b"3"]
+    assert "all is well" in deployment.command("audit")
+
+
+def test_a_partitioned_outbox_is_replayed_and_audited_like_any_other(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    database.execute(
+        "CREATE TABLE outbox (id uuid NOT NULL DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text,"
+        " type text, payload jsonb, headers jsonb NOT NULL DEFAULT '{}', topic text, tenant_id text,"
+        " created_at timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (id, created_at))"
+        " PARTITION BY RANGE (created_at)"
+    )
+    database.execute("CREATE TABLE outbox_old PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('2026-11-01')")
+    database.execute("CREATE TABLE outbox_new PARTITION OF outbox FOR VALUES FROM ('2026-11-01') TO (MAXVALUE)")
+    deployment = deploy(database, kafka, topic)
+    deployment.start()
+    database.execute(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at) VALUES"
+        " ('order', '1', 'Placed', '1', '2026-10-01'), ('order', '1', 'Placed', '2', now())"
+    )
+    deployment.catch_up()
+    deployment.command("replay", "--all")
+    assert [message.value for message in replayed(deployment)] == [b"1", b"2"]
+    assert "all 2 rows are in the topics" in deployment.command("audit", "--from", "2026-01-01")
