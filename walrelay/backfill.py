@@ -11,7 +11,7 @@ from walrelay.errors import Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Sink, refused
-from walrelay.route import Router
+from walrelay.route import Routing
 
 _WAIT = 0.05  # how long to wait for receipts at a time
 
@@ -19,7 +19,7 @@ _WAIT = 0.05  # how long to wait for receipts at a time
 class Backfill:
     """The stages of one reading: route, publish, wait for the receipts. After an error it is not used again."""
 
-    def __init__(self, router: Router, sink: Sink, observer: Observer, stop: Callable[[], bool], grace: float) -> None:
+    def __init__(self, router: Routing, sink: Sink, observer: Observer, stop: Callable[[], bool], grace: float) -> None:
         """`grace`: seconds that a batch may still take after `stop` became true."""
         self._route, self._sink, self._stop, self._grace = router.route, sink, stop, grace
         self._stalls = StallWatch(observer, sink.trouble)

@@ -42,6 +42,12 @@ class Committed(NamedTuple):
     end_lsn: LSN
 
 
+def position_of(text: str) -> tuple[LSN, int | None]:
+    """Commit LSN and ordinal of `16/B374D848:0`; None without an ordinal. ValueError for anything else."""
+    lsn, colon, ordinal = text.partition(":")
+    return LSN.parse(lsn), int(ordinal) if colon else None
+
+
 class Idle(NamedTuple):
     """The server got to `lsn` and nothing in between concerns the outbox.
 
@@ -63,6 +69,10 @@ class Skipped(NamedTuple):
 
 
 Event = OutboxRecord | Committed | Idle | Skipped
+
+
+REPLAYED = ("replayed", b"true")
+"""The header that tells consumers that a message comes late, or again: its position says nothing of its place here."""
 
 
 class Message(NamedTuple):

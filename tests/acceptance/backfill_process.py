@@ -1,4 +1,4 @@
-"""`walrelay init --backfill` and `walrelay recover` as child processes that tests kill."""
+"""`walrelay init --backfill`, `recover` and `replay` as child processes that tests kill."""
 
 import re
 import signal
@@ -57,8 +57,16 @@ class BackfillProcess:
     def kill_after(self, rows: int) -> None:
         """SIGKILL when so many more rows are known to be published."""
         self.reaches(rows)
+        self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL."""
         self._child.kill()
         self.wait()
+
+    def interrupt(self) -> None:
+        """SIGINT, as by Ctrl-C."""
+        self._child.send_signal(signal.SIGINT)
 
     def terminate_after(self, rows: int) -> None:
         """SIGTERM when so many more rows are known to be published."""

@@ -19,7 +19,7 @@ from walrelay.errors import Fatal
 from walrelay.letter import Letter, Place
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
-from walrelay.replay import Replay
+from walrelay.redelivery import Redelivery
 from walrelay.route import Router
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import DeadLetters, Letterbox, Wanted
@@ -93,7 +93,7 @@ def statuses(database: Database) -> list[tuple[object, ...]]:
 
 
 def replayed(box: Letterbox, broker: Broker, *ids: int) -> list[str]:
-    replay = Replay(box, Router("t").route, lambda: broker, "somebody")
+    replay = Redelivery(box, Router("t").route, lambda: broker, "somebody")
     listed = list(ids) or box.find(Wanted(statuses=("waiting", "blocked")))
     return [each.outcome for each in replay.letters([*listed, *box.behind(listed)], ("waiting", "blocked"))]
 

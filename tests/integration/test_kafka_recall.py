@@ -56,7 +56,7 @@ def test_messages_of_others_and_topics_that_are_not_there_are_passed_over(kafka:
     producer = Producer({**QUIET, "bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, b"not walrelay's")
     producer.flush(10)
-    recalled = plugin.newest(settings(kafka), [topic, "no-such-topic"], 100)
+    recalled = plugin.newest(settings(kafka), [topic, "no-such-topic", "not/a/topic"], 100)
     assert (recalled.messages, recalled.complete_since_ms) == ([], 0)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from walrelay import __version__
+from walrelay.cli.audit import audit
 from walrelay.cli.bench import bench
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
@@ -13,6 +14,7 @@ from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
 from walrelay.cli.recover import recover
+from walrelay.cli.replay import replay
 from walrelay.cli.run import run
 from walrelay.cli.skip import skip
 from walrelay.cli.status import status
@@ -50,5 +52,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, dlq, skip, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, recover, replay, audit, dlq, skip, drop, config, demo, bench):
     main.add_command(command)

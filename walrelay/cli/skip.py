@@ -12,6 +12,7 @@ from walrelay.config import load
 from walrelay.errors import Fatal
 from walrelay.letter import shown
 from walrelay.lsn import LSN
+from walrelay.model import position_of
 from walrelay.source.catalog import Catalog
 
 _SHOWN = 2000  # characters of a value
@@ -21,9 +22,8 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
     name = "LSN[:ORDINAL]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[LSN, int | None]:
-        lsn, colon, ordinal = str(value).partition(":")
         try:
-            return LSN.parse(lsn), int(ordinal) if colon else None
+            return position_of(str(value))
         except ValueError:
             self.fail(f"{value!r} is no position: write 16/B374D848:0, as the relay does", param, ctx)
 

@@ -7,14 +7,12 @@ from typing import NamedTuple
 from walrelay.compose.backfill import outbox_table
 from walrelay.compose.commands import topics
 from walrelay.compose.positions import kept_positions
-from walrelay.compose.reading import dsn, needed
+from walrelay.compose.reading import dsn
+from walrelay.compose.row_topics import row_topics
 from walrelay.config import Settings
-from walrelay.decode.rows import RowDecoder
-from walrelay.errors import Fatal, Unroutable
+from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import OutboxRecord
 from walrelay.publish import Recall, Recalled, load
-from walrelay.route import TopicTemplate
 from walrelay.source import recovery
 from walrelay.source.backfill_progress import Progress, Scope, refusal, unfinished
 from walrelay.source.catalog import Catalog
@@ -128,23 +126,10 @@ def _recalled(settings: Settings, view: View, table: OutboxTable, scope: Scope, 
     plugin = load(settings.sink.kind)
     if not isinstance(plugin, Recall) or not count:
         return _NOTHING
-    names = set(_topics(settings, view, table, Selection(scope.floor, scope.since)))
-    names = names or set(_topics(settings, view, table, Selection()))
+    names = set(row_topics(settings, view, table, Selection(scope.floor, scope.since)))
+    names = names or set(row_topics(settings, view, table, Selection()))
     names |= {name for name in topics(settings) if "*" not in name}
     return plugin.newest(settings.sink.settings, sorted(names), count)
-
-
-def _topics(settings: Settings, view: View, table: OutboxTable, selection: Selection) -> Iterator[str]:
-    outbox, template = needed(settings), TopicTemplate(settings.route.topic)
-    naming = {*template.fields, "topic"}
-    columns = {role: column if role in naming else None for role, column in outbox.columns._asdict().items()}
-    decoder = RowDecoder(outbox._replace(columns=outbox.columns._replace(**columns)), table.types, ZERO)
-    for values in OutboxRows(view, table, selection).distinct(decoder.columns):
-        record: OutboxRecord = decoder.naming(values)
-        try:
-            yield record.topic or template.render(record)
-        except Unroutable:
-            continue  # it will stop the backfill, which names the row
 
 
 def of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
@@ -158,7 +143,7 @@ def of_this_history(recalled: Recalled, table: OutboxTable, server: History, los
     return [
         identity
         for identity, position in recalled.messages
-        if _is_text(identity) and (lsn := _lsn(position)) is not None and lsn < branch
+        if _is_text(identity) and (lsn := _lsn(position)) is not None and ZERO < lsn < branch
     ]
 
 

@@ -4,7 +4,7 @@ from walrelay.config import Settings
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink, load
-from walrelay.replay import Replay
+from walrelay.redelivery import Redelivery
 from walrelay.route import Router, Routing
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import DeadLetters, Letterbox
@@ -57,10 +57,10 @@ def letterbox(settings: Settings, catalog: Catalog) -> Letterbox:
     return Letterbox(catalog, settings.source.slot)
 
 
-def replay(settings: Settings, box: Letterbox, by: str) -> Replay:
+def redelivery(settings: Settings, box: Letterbox, by: str) -> Redelivery:
     """What publishes dead letters by the rules and to the broker of the settings."""
 
     def open_sink() -> Sink:
         return load(settings.sink.kind).open(settings.sink.settings)
 
-    return Replay(box, Router(settings.route.topic).route, open_sink, by)
+    return Redelivery(box, Router(settings.route.topic).route, open_sink, by)

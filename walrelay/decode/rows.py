@@ -6,10 +6,15 @@ from typing import Any
 from walrelay.decode.binary import BYTEA
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.records import BYTES_ROLES, as_text, missing_column, null_id, unhex
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import OutboxRecord
 
 _BELOW = 2  # bytes
+
+
+def is_of_a_row(commit_lsn: LSN) -> bool:
+    """Whether a message with this commit LSN was made from the table, by a backfill or a replay: no commit has it."""
+    return commit_lsn == ZERO or commit_lsn % 8 == 8 - _BELOW
 
 
 class RowDecoder:
@@ -19,10 +24,11 @@ class RowDecoder:
     wal2json's format version 1 says that it is. So positions are still unique, and grow from the rows to the stream.
     """
 
-    def __init__(self, outbox: Outbox, types: Mapping[str, int], consistent_point: LSN) -> None:
+    def __init__(self, outbox: Outbox, types: Mapping[str, int], consistent_point: LSN, first: int = 0) -> None:
+        """`first`: the number of the first row."""
         self._outbox = outbox
-        self._commit_lsn = LSN(consistent_point - _BELOW)
-        self._ordinal = 0
+        self._commit_lsn = LSN(max(ZERO, consistent_point - _BELOW))
+        self._ordinal = first
         self.columns: list[str] = []
         self._readers: list[tuple[int, Callable[[bytes], Any]] | None] = []  # for each role: column, and its reader
         for role, column in zip(Columns._fields, outbox.columns, strict=True):

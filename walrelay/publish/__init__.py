@@ -2,8 +2,18 @@
 
 from walrelay.publish.aside import Aside, Letters, Memory
 from walrelay.publish.careful import CarefulRouter, CarefulSink
-from walrelay.publish.contract import ExactlyOncePlugin, ExactlyOnceSink, Recall, Recalled, Sink, SinkPlugin
-from walrelay.publish.plugins import installed, load, load_exactly_once
+from walrelay.publish.contract import (
+    ExactlyOncePlugin,
+    ExactlyOnceSink,
+    Found,
+    ReadBack,
+    Recall,
+    Recalled,
+    Sink,
+    SinkPlugin,
+    Span,
+)
+from walrelay.publish.plugins import installed, load, load_exactly_once, load_read_back
 from walrelay.publish.policy import Policy, refused
 from walrelay.publish.push import Push
 
@@ -13,16 +23,20 @@ __all__ = [
     "CarefulSink",
     "ExactlyOncePlugin",
     "ExactlyOnceSink",
+    "Found",
     "Letters",
     "Memory",
     "Policy",
     "Push",
+    "ReadBack",
     "Recall",
     "Recalled",
     "Sink",
     "SinkPlugin",
+    "Span",
     "installed",
     "load",
     "load_exactly_once",
+    "load_read_back",
     "refused",
 ]

@@ -1,6 +1,6 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from walrelay.lsn import LSN, ZERO
@@ -140,5 +140,47 @@ class Recall(Protocol):
     def newest(self, settings: Any, topics: Sequence[str], count: int) -> Recalled:
         """The newest `count` messages of each partition, or whatever the topics have instead; a topic that does not
         exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
+        """
+        ...
+
+
+class Found(NamedTuple):
+    """A message of walrelay's as a consumer that sees only what is committed finds it in a topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    id: str
+    position: str
+    replayed: bool  # it has the header that says so
+    letter: bool  # it is a dead letter, in a topic for them
+
+
+class Span(NamedTuple):
+    """What was read of a partition: from `began` to before `ended`; its own ends were `low` and `high`.
+
+    Where `ended` is less than `high`, a transaction of some producer is open there, and hides what is behind.
+    `oldest_ms`: the timestamp of the first message that was read; None: nothing was.
+    """
+
+    topic: str
+    partition: int
+    low: int
+    began: int
+    ended: int
+    high: int
+    oldest_ms: int | None
+
+
+@runtime_checkable
+class ReadBack(Protocol):
+    """What a SinkPlugin may be able to do besides: read again what was published since a time."""
+
+    def read_back(self, settings: Any, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+        """Every message of walrelay's with a timestamp from `since_ms` on, and what lies between them, up to where
+        the topics ended when this was called; each partition in its order, and when it is at its end its Span. A topic
+        that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
         """
         ...

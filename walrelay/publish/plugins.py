@@ -3,7 +3,7 @@
 from importlib.metadata import entry_points
 
 from walrelay.errors import Fatal
-from walrelay.publish.contract import ExactlyOncePlugin, SinkPlugin
+from walrelay.publish.contract import ExactlyOncePlugin, ReadBack, SinkPlugin
 
 GROUP = "walrelay.sinks"
 
@@ -31,5 +31,16 @@ def load_exactly_once(kind: str) -> ExactlyOncePlugin:
         raise Fatal(
             f"a sink of kind {kind!r} cannot publish exactly once",
             hint="Set delivery to at_least_once, and let consumers tell repetitions by the header `id`.",
+        )
+    return plugin
+
+
+def load_read_back(kind: str, purpose: str) -> ReadBack:
+    """The plug-in of that kind, which can read its topics; Fatal when it cannot. `purpose`: what that is for."""
+    plugin = load(kind)
+    if not isinstance(plugin, ReadBack):
+        raise Fatal(
+            f"{purpose} reads the topics, and a sink of kind {kind!r} has no way to do that",
+            hint="So far the sink kafka has.",
         )
     return plugin

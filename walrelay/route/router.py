@@ -26,7 +26,7 @@ class Router:
     def __init__(self, topic: str) -> None:
         self._template = TopicTemplate(topic)
         self._commit_lsn = ZERO
-        self._commit_text = b""
+        self._commit_text = str(ZERO).encode()
         self._types: dict[str, tuple[str, bytes]] = {}
 
     def route(self, record: OutboxRecord) -> tuple[Message, ...]:

@@ -41,13 +41,24 @@ class Reached(NamedTuple):
     before: Key
 
 
+class Condition(NamedTuple):
+    """An expression over the row `o`, with the parameters for its `%s`."""
+
+    text: str = "true"
+    parameters: Sequence[Any] = ()
+
+
 class Selection(NamedTuple):
-    """Which rows: of transactions from `floor` on, committed or written since a time, whose ids are not known."""
+    """Which rows: of transactions from `floor` on, committed or written since a time, whose ids are not known; of
+    transactions before `ceiling` (0: of any), and for which a condition holds.
+    """
 
     floor: int = 0
     since: str | None = None
     known: Sequence[str] = ()
     reached: Sequence[Reached] = ()
+    ceiling: int = 0
+    also: Condition = Condition()
 
 
 class Row(NamedTuple):
@@ -60,6 +71,14 @@ class Row(NamedTuple):
     committed_at: int
     key: tuple[bytes | None, ...]
     passed: bool
+
+
+class Lying(NamedTuple):
+    """A row as it lies: values of columns, when it was committed, as far as is known, and whether a condition holds."""
+
+    values: tuple[bytes | None, ...]
+    committed_at: int | None
+    flag: bool
 
 
 class OutboxTable(NamedTuple):
@@ -105,14 +124,14 @@ def look(catalog: Catalog, table: str, publication: str | None, id_: str, create
     )
 
 
-def in_commit_order(view: View, table: OutboxTable, floor: int) -> OutboxTable:
-    """Ordered by commit timestamps as well, if the server has those of all rows of transactions from `floor` on.
+def in_commit_order(view: View, table: OutboxTable, selection: Selection) -> OutboxTable:
+    """Ordered by commit timestamps as well, if the server has those of all rows of the selection.
 
     It forgets old ones, and a row whose timestamp goes would move to the front, where nobody would look for it.
     """
     if not table.commits:
         return table
-    rows = OutboxRows(view, table, Selection(floor))
+    rows = OutboxRows(view, table, selection)
     ((all_known,),) = rows.ask(f"count(*) = count({_COMMIT.expression})")
     return table._replace(order=(_COMMIT, *table.order)) if all_known else table
 
@@ -142,13 +161,32 @@ class OutboxRows:
         types = [self._table.types[column] for column in columns]
         return self._view.stream(f"SELECT DISTINCT {listed} {self._from}", self._parameters, types)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[list[Row]]:
-        """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty."""
+    def groups(self, columns: Sequence[str]) -> Iterator[tuple[bytes | None, ...]]:
+        """As `distinct`, each with the number of its rows, and the times of the first and the last in microseconds."""
+        listed = [f"o.{_name(column)}" for column in columns]
+        time = _microseconds(self._table.time)
+        query = f"SELECT {', '.join([*listed, 'count(*)', f'min({time})', f'max({time})'])} {self._from}"
+        grouped = f" GROUP BY {', '.join(listed)}" if listed else ""
+        types = [*(self._table.types[column] for column in columns), _INT8, _INT8, _INT8]
+        return self._view.stream(query + grouped, self._parameters, types)
+
+    def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[Lying]:
+        """All of them as they lie; `flag` is an expression over the row `o`."""
+        listed = ", ".join([*(f"o.{_name(column)}" for column in columns), _microseconds(self._table.time), flag])
+        types = [*(self._table.types[column] for column in columns), _INT8, _BOOL]
+        for *values, time, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
+            yield Lying(tuple(values), None if time is None else int(time), holds == b"t")
+
+    def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[Row]]:
+        """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty, none has more rows
+        than `most`.
+        """
         batch, size = list[Row](), 0
+        most = most or BATCH_ROWS
         for row in self._rows(columns):
             batch.append(row)
             size += sum(len(value) for value in row.values if value is not None)
-            if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
+            if len(batch) >= most or size >= BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
         if batch:
@@ -179,19 +217,22 @@ def where(table: OutboxTable, selection: Selection, xmax: int) -> tuple[str, lis
     conditions, parameters = ["true"], list[Any]()
     if selection.floor:
         conditions.append(f"{xid8(xmax)} >= {selection.floor}")
+    if selection.ceiling:
+        conditions.append(f"{xid8(xmax)} < {selection.ceiling}")
     if selection.since is not None:
         conditions.append(f"coalesce({table.time}, 'infinity') >= %s::timestamptz")
         parameters.append(selection.since)
     if table.condition:
         conditions.append(f"({_plain(table.condition)})")
     if selection.known:
-        conditions.append(f"(o.{_name(table.id)}::text = ANY (%s::text[])) IS NOT TRUE")
+        conditions.append(f"({as_text(table)} = ANY (%s::text[])) IS NOT TRUE")
         parameters.append(list(selection.known))
     for reached in selection.reached:
         before, keys = _before(table.order, reached.before)
         conditions.append(f"NOT ({xid8(xmax)} < {reached.xmin} AND {before})")
         parameters += keys
-    return " AND ".join(conditions), parameters
+    conditions.append(f"({selection.also.text})")
+    return " AND ".join(conditions), [*parameters, *selection.also.parameters]
 
 
 def xid8(xmax: int) -> str:
@@ -201,6 +242,11 @@ def xid8(xmax: int) -> str:
     again, but never passed over.
     """
     return f"({xmax - 1} - (({xmax - 1} - o.xmin::text::int8) & 4294967295))"
+
+
+def as_text(table: OutboxTable) -> str:
+    """The row's id, as messages and dead letters have it."""
+    return f"o.{_name(table.id)}::text"
 
 
 def _before(order: Sequence[Term], key: Key) -> tuple[str, list[str]]:

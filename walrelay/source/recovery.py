@@ -76,26 +76,37 @@ def floors(
     return sorted(found, key=lambda floor: -floor.xmin), remarks
 
 
-def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Floor]:
-    """An invalidated slot still says which transactions it did not need: they had ended before its position."""
-    kept = lost.kept
-    if kept is None or kept.confirmed_flush_lsn is None or history.end - kept.confirmed_flush_lsn > _WAL_OF_A_ROUND:
-        return
+def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
+    """The xid8 below which all transactions had ended before the slot's position: it does not need them. None where it
+    does not say, or stands so far before the WAL's `end` that the 32 bits of a number may have come round.
+    """
+    if slot.confirmed_flush_lsn is None or end - slot.confirmed_flush_lsn > _WAL_OF_A_ROUND:
+        return None
     xmin = catalog.value(
         "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
         " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next WHERE slot_name = %s",
-        kept.name,
+        slot.name,
     )
-    if xmin:
-        where = f"the lost slot's position {kept.confirmed_flush_lsn}"
-        yield Floor(int(xmin), f"everything up to {where} (transactions before {xmin} had ended by then)")
+    return int(xmin) if xmin else None
+
+
+def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Floor]:
+    """An invalidated slot still says which transactions it did not need."""
+    if lost.kept is not None and (xmin := ended_before(catalog, lost.kept, history.end)) is not None:
+        where = f"the lost slot's position {lost.kept.confirmed_flush_lsn}"
+        yield Floor(xmin, f"everything up to {where} (transactions before {xmin} had ended by then)")
 
 
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
     """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
+    if xmin := beginning(catalog, slot, history.system.identifier):
+        yield Floor(xmin, f"nothing is for this slot from before it was made (transactions before {xmin})")
+
+
+def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:
+    """The xid8 below which all transactions had ended when the slot was made; 0 where that is not known."""
     xmin = _known(catalog, slot, "created_xmin")
-    if xmin and _known(catalog, slot, "system_identifier") == history.system.identifier:
-        yield Floor(int(xmin), f"nothing is for this slot from before it was made (transactions before {xmin})")
+    return int(xmin) if xmin and _known(catalog, slot, "system_identifier") == system_identifier else 0
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:

@@ -30,3 +30,9 @@ def test_a_uuid_counts_wherever_it_was_published() -> None:
 def test_a_number_counts_where_the_slot_was_made_after_the_promotion_or_there_was_none() -> None:
     assert counted(INT8, PROMOTED, "0/2500") == ["1", "2", "3"]
     assert counted(INT8, NEVER_A_STANDBY, "0/500") == ["1", "2", "3"]
+
+
+def test_a_number_that_was_replayed_does_not_count_by_that_its_position_says_nothing() -> None:
+    table = OutboxTable("t", {"id": INT8}, False, "id", (), "", "", False)
+    replayed = Recalled([("5", "0/0:3")], 0)
+    assert of_this_history(replayed, table, PROMOTED, Loss("gone", None, LSN.parse("0/500"))) == []

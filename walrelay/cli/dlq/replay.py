@@ -13,7 +13,7 @@ from walrelay.cli.options import config_option
 from walrelay.cli.person import operator
 from walrelay.config import load
 from walrelay.errors import Fatal
-from walrelay.replay import Replayed
+from walrelay.redelivery import Replayed
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import Kept
 from walrelay.telemetry import logs
@@ -51,7 +51,7 @@ def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
         statuses = {*(found.statuses or ()), "blocked"}
-        replaying = compose.replay(settings, box, operator()).letters(ids, sorted(statuses))
+        replaying = compose.redelivery(settings, box, operator()).letters(ids, sorted(statuses))
         outcomes = list(progress(replaying, len(ids), "replaying"))
     _tell(outcomes)
 

@@ -1,16 +1,16 @@
 """The Kafka sink's entry point; imports the client library only when a sink is opened."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding, System
-from walrelay.publish.contract import ExactlyOnceSink, PositionKeeper, Recalled, Sink
+from walrelay.publish.contract import ExactlyOnceSink, Found, PositionKeeper, Recalled, Sink, Span
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 class KafkaPlugin:
-    """See `walrelay.publish.SinkPlugin` and `walrelay.publish.Recall`."""
+    """See `walrelay.publish.SinkPlugin`, `walrelay.publish.Recall` and `walrelay.publish.ReadBack`."""
 
     settings = KafkaSettings
 
@@ -63,6 +63,13 @@ class KafkaPlugin:
         except ImportError as cause:
             raise _not_installed(cause) from cause
         return newest(settings, topics, count)
+
+    def read_back(self, settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+        try:
+            from walrelay.sinks.kafka.read_back import read_back
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return read_back(settings, topics, since_ms)
 
 
 def _not_installed(cause: ImportError) -> Fatal:

@@ -20,14 +20,19 @@ _REQUEST = 5.0
 _AT_ONCE = 1000  # messages
 _MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
-_NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
-_NOT_THERE = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+_NOT_THERE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_EXCEPTION,  # no name for a topic
+}
 
 
 def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
     """See `walrelay.publish.Recall`."""
     try:
-        consumer = Consumer(_options(settings))
+        consumer = Consumer(consumer_options(settings))
     except (KafkaException, ValueError, TypeError) as cause:
         raise Fatal(
             f"librdkafka does not accept the sink's settings for a consumer: {cause}",
@@ -41,7 +46,7 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
         consumer.close()
 
 
-def _options(settings: KafkaSettings) -> dict[str, Any]:
+def consumer_options(settings: KafkaSettings) -> dict[str, Any]:
     """The sink's own, as far as they are a client's: librdkafka passes over those of a producer."""
     own = settings.client_options()
     return {
@@ -59,6 +64,16 @@ def _options(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
+def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """None of a topic that is not there."""
+    told = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
+    if told.error is None:
+        return [TopicPartition(topic, number) for number in told.partitions]
+    if told.error.code() in _NOT_THERE:
+        return []
+    raise KafkaException(told.error)
+
+
 class _Reading:
     """Every partition from where its newest messages begin up to its end."""
 
@@ -67,7 +82,7 @@ class _Reading:
         self._messages: list[tuple[str, str]] = []
         self._oldest: dict[tuple[str, int], int] = {}  # timestamps of partitions that were not read from the beginning
         self._unread: set[tuple[str, int]] = set()
-        partitions = [partition for topic in topics for partition in self._partitions(topic)]
+        partitions = [partition for topic in topics for partition in partitions_of(consumer, topic)]
         share = min(count, _MOST // max(1, len(partitions)) or 1)
         self._assignment = [start for partition in partitions for start in self._start(partition, share)]
 
@@ -83,14 +98,6 @@ class _Reading:
                 raise Retryable(f"Kafka gave nothing more of {len(self._unread)} partitions within {_PATIENCE:g} s")
         unknown = self._oldest.keys() - {where for where, oldest in self._oldest.items() if oldest >= 0}
         return Recalled(self._messages, None if unknown else max(self._oldest.values(), default=0))
-
-    def _partitions(self, topic: str) -> list[TopicPartition]:
-        told = self._consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
-        if told.error is None:
-            return [TopicPartition(topic, number) for number in told.partitions]
-        if told.error.code() in _NOT_THERE:
-            return []
-        raise KafkaException(told.error)
 
     def _start(self, partition: TopicPartition, count: int) -> list[TopicPartition]:
         """Where to begin, if the partition has anything."""
@@ -120,7 +127,7 @@ class _Reading:
 
 def _explained(cause: KafkaException) -> Exception:
     error = cause.args[0]
-    if isinstance(error, KafkaError) and error.code() in _NOT_ALLOWED:
+    if isinstance(error, KafkaError) and error.code() in NOT_ALLOWED:
         return Fatal(
             f"the topics cannot be read back: {error.str()}",
             hint="Allow walrelay's principal Read and Describe on the topics for the time of the recovery, or go on"

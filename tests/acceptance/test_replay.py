@@ -1,0 +1,396 @@
+"""`walrelay replay`: rows of the table published again, and nothing else."""
+
+import re
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from threading import Event
+
+import pytest
+
+from tests.acceptance.backfill_process import BackfillProcess
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment, event_id, header
+from tests.conftest import PostgresMaker
+from tests.servers.database import Database
+from tests.servers.kafka import KafkaServer
+from tests.servers.topics import Kafka, Received
+from tests.servers.waiting import wait_until
+from walrelay import compose
+from walrelay.config import load
+from walrelay.observe import Observer
+from walrelay.source.replay_progress import Asked
+from walrelay.source.snapshot import View
+
+
+@pytest.fixture
+def published(deployment: Deployment) -> Deployment:
+    """Three orders and a customer, published by a relay that runs on."""
+    deployment.database.execute(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at) VALUES"
+        " ('order', '1', 'Placed', '1', '2026-11-20 10:00+00'), ('order', '2', 'Placed', '2', '2026-11-20 11:00+00'),"
+        " ('order', '1', 'Paid', '3', '2026-11-20 12:00+00'), ('customer', '1', 'Joined', '4', '2026-11-20 13:00+00')"
+    )
+    deployment.start()
+    deployment.catch_up()
+    return deployment
+
+
+def replayed(deployment: Deployment, *topics: str) -> list[Received]:
+    """The messages with the header that says so."""
+    messages = deployment.kafka.read_all(*(topics or (deployment.topic,)))
+    return [message for message in messages if ("replayed", b"true") in message.headers]
+
+
+def values(messages: list[Received]) -> set[bytes | None]:
+    return {message.value for message in messages}
+
+
+FILTERS = [
+    (["--all"], {b"1", b"2", b"3", b"4"}),
+    (["--from", "2026-11-20T11:00:00Z"], {b"2", b"3", b"4"}),
+    (["--to", "2026-11-20T12:00:00Z"], {b"1", b"2"}),
+    (["--from", "2026-11-20T13:30:00+02:00", "--to", "2026-11-20T13:00Z"], {b"3"}),
+    (["--aggregate", "order"], {b"1", b"2", b"3"}),
+    (["--aggregate", "order:1"], {b"1", b"3"}),
+    (["--aggregate", "order:2", "--aggregate", "customer"], {b"2", b"4"}),
+    (["--type", "Placed", "--type", "Joined"], {b"1", b"2", b"4"}),
+    (["--type", "Placed", "--aggregate", "order:1"], {b"1"}),
+]
+
+
+def test_the_rows_that_all_filters_match_are_published_again(published: Deployment) -> None:
+    before = Counter[bytes | None]()
+    for filters, expected in FILTERS:
+        told = published.command("replay", *filters)
+        after = Counter(message.value for message in replayed(published))
+        assert after - before == Counter(expected), filters
+        assert re.search(rf"published {len(expected)} rows? again", told)
+        before = after
+
+
+def test_rows_are_found_by_their_ids_and_what_was_not_found_is_named(published: Deployment) -> None:
+    (first,), (second,) = published.database.execute("SELECT id::text FROM outbox ORDER BY created_at LIMIT 2")
+    absent = "00000000-0000-0000-0000-000000000001"
+    told = published.command("replay", "--id", first, "--id", second.upper(), "--id", absent, "--id", "no-uuid")
+    assert values(replayed(published)) == {b"1", b"2"}
+    assert f"{absent}: the table has no such row" in told
+    assert "no-uuid: the table has no such row" in told
+    assert second not in told.lower()
+
+
+def test_rows_are_found_by_the_positions_that_their_messages_have(published: Deployment) -> None:
+    first, second, third = published.write("5", "6", "7")
+    published.catch_up()
+    places = {event_id(message): header(message, "position") for message in published.delivered()}
+    published.command("replay", "--position", f"{places[second]}..{places[third]}")
+    assert values(replayed(published)) == {b"6", b"7"}
+    transaction = places[first].partition(":")[0]
+    published.database.execute("DELETE FROM outbox WHERE id = %s", [second])
+    told = published.command("replay", "--position", transaction)
+    assert Counter(message.value for message in replayed(published)) == {b"5": 1, b"6": 1, b"7": 2}
+    assert f"{second} at {places[second]}: the table has no such row" in told
+
+
+def test_positions_that_no_message_has_are_an_error_with_a_way_on(published: Deployment) -> None:
+    process = BackfillProcess(published, "replay", "--position", "0/1..0/2")
+    assert process.wait() == 1
+    assert "no message has a position in 0/1..0/2" in process.output()
+
+
+def test_without_a_filter_nothing_is_published(published: Deployment) -> None:
+    process = BackfillProcess(published, "replay", "--rate", "5")
+    assert process.wait() == 1
+    assert "nothing says which rows" in process.output()
+    assert replayed(published) == []
+
+
+def test_a_replayed_message_is_the_one_before_but_for_its_header_and_a_position_before_all_others(
+    published: Deployment,
+) -> None:
+    before = {event_id(message): message for message in published.delivered()}
+    published.command("replay", "--all")
+    again = replayed(published)
+    for message in again:
+        original = before[event_id(message)]
+        assert (message.key, message.value, message.partition) == (original.key, original.value, original.partition)
+        assert header(message, "type") == header(original, "type")
+        assert [name for name, _ in message.headers] == [*(name for name, _ in original.headers), "replayed"]
+    assert {header(message, "position") for message in again} == {"0/0:0", "0/0:1", "0/0:2", "0/0:3"}
+    (joined,) = (message for message in again if message.value == b"4")
+    assert datetime.fromtimestamp(joined.timestamp_ms / 1000, UTC).isoformat() == "2026-11-20T13:00:00+00:00"
+
+
+def test_the_order_is_that_of_created_at_and_each_key_has_its_own(published: Deployment) -> None:
+    published.command("replay", "--aggregate", "order:1")
+    assert [message.value for message in replayed(published)] == [b"1", b"3"]
+
+
+def test_everything_goes_to_another_topic_if_that_is_asked_for(published: Deployment) -> None:
+    other = published.kafka.create_topic()
+    before = len(published.delivered())
+    published.command("replay", "--type", "Placed", "--topic", other)
+    assert values(replayed(published, other)) == {b"1", b"2"}
+    assert len(published.delivered()) == before
+    published.kafka.delete_topics(other)
+
+
+def test_a_dry_run_counts_what_would_be_published_and_changes_nothing(published: Deployment) -> None:
+    before = len(published.delivered())
+    told = published.command("replay", "--aggregate", "order", "--dry-run")
+    counts = {kind: int(count) for kind, count in re.findall(rf"{published.topic}\s+(\w+)\s+(\d+)  2026", told)}
+    assert counts == {"Paid": 1, "Placed": 2}
+    assert "2026-11-20 10:00:00 to 2026-11-20 11:00:00" in told
+    assert len(published.delivered()) == before
+    assert published.database.execute("SELECT to_regclass('walrelay.replays')::text") == [(None,)]
+    published.command("replay", "--aggregate", "order")
+    assert Counter(header(message, "type") for message in replayed(published)) == counts
+
+
+def test_the_rate_is_kept_evenly(published: Deployment, measured: Measured) -> None:
+    """Kafka's own clock stamps the messages when they arrive."""
+    stamped = published.kafka.create_topic(config={"message.timestamp.type": "LogAppendTime"})
+    published.write_rows(96)
+    published.catch_up()
+    published.command("replay", "--all", "--rate", "50", "--topic", stamped)
+    times = sorted(message.timestamp_ms for message in published.kafka.read_all(stamped))
+    seconds = (times[-1] - times[0]) / 1000
+    most = max(sum(start <= time < start + 200 for time in times) for start in times)
+    measured("seconds for 100 events at 50 a second", seconds)
+    assert 1.7 < seconds < 5
+    assert most < 40, "a second's worth at once would be 50; 10 belong into 200 ms, and machines have their pauses"
+    published.kafka.delete_topics(stamped)
+
+
+def replays(deployment: Deployment) -> int:
+    """How many rows are known to be published again, by replays that are not at their end."""
+    (there,) = deployment.database.execute("SELECT to_regclass('walrelay.replays') IS NOT NULL")
+    query = "SELECT coalesce(sum((progress->>'published')::int), 0)::int FROM walrelay.replays"
+    return int(deployment.database.execute(query)[0][0]) if there[0] else 0
+
+
+def test_a_replay_killed_again_and_again_goes_on_and_repeats_a_batch_at_most(
+    deployment: Deployment, measured: Measured
+) -> None:
+    deployment.write_rows(20_000)
+    deployment.start()
+    deployment.catch_up()
+    kills = 3
+    for number in range(1, kills + 1):
+        process = BackfillProcess(deployment, "replay", "--from", "1h", "--rate", "20000")
+        wait_until(lambda number=number: replays(deployment) >= number * 3000, 30, "rows to be published")  # type: ignore[misc]
+        process.kill()
+    written_later = deployment.write("1")
+    told = deployment.command("replay", "--from", "1h")
+    assert "goes on" in told
+    again = Counter(event_id(message) for message in replayed(deployment))
+    committed = {str(row) for (row,) in deployment.database.execute("SELECT id FROM outbox")} - {*written_later}
+    assert again.keys() == committed, "nothing is lost, and what came later is not part of it"
+    measured(f"rows repeated by {kills} kills of a replay", again.total() - len(again))
+    assert again.total() - len(again) <= kills * 2000
+    assert replays(deployment) == 0
+    assert "no replay was interrupted" in deployment.command("replay", "--list")
+
+
+def test_a_replay_that_is_asked_to_stop_repeats_nothing_and_is_listed_dropped_or_begun_anew(
+    published: Deployment,
+) -> None:
+    published.write_rows(200)
+    published.catch_up()
+    process = BackfillProcess(published, "replay", "--all", "--rate", "20", "--name", "slow")
+    wait_until(lambda: replays(published) >= 20, 30, "rows to be published")
+    process.interrupt()
+    assert process.wait() == 1
+    assert "walrelay replay --name slow" in process.output()
+    stopped = len(replayed(published))
+    assert 20 <= stopped < 100
+    assert re.search(rf"slow .* {stopped} rows published", published.command("replay", "--list"))
+    refused = BackfillProcess(published, "replay", "--type", "Paid", "--name", "slow")
+    assert refused.wait() == 1
+    assert "of other rows" in refused.output()
+    published.command("replay", "--name", "slow")
+    ids = [event_id(message) for message in replayed(published)]
+    assert len(ids) == len(set(ids)) == 204
+
+
+def test_restart_begins_a_replay_anew_and_drop_forgets_it(published: Deployment) -> None:
+    published.write_rows(100)
+    published.catch_up()
+    process = BackfillProcess(published, "replay", "--all", "--rate", "20")
+    wait_until(lambda: replays(published) >= 20, 30, "rows to be published")
+    process.kill()
+    (name,) = published.database.execute("SELECT name FROM walrelay.replays")[0]
+    already = len(replayed(published))
+    published.command("replay", "--all", "--restart")
+    assert len(replayed(published)) == already + 104
+    process = BackfillProcess(published, "replay", "--all", "--rate", "20")
+    wait_until(lambda: replays(published) >= 20, 30, "rows to be published")
+    process.kill()
+    published.command("replay", "--drop", name)
+    assert replays(published) == 0
+    assert "(new)" in published.command("replay", "--all", "--dry-run")
+
+
+def test_rows_that_the_relay_has_not_confirmed_are_left_out_and_counted(published: Deployment) -> None:
+    published.relays[-1].stop()
+    published.write("5", "6")
+    told = published.command("replay", "--all")
+    assert "no relay reads the slot" in told
+    left_out = int(re.search(r"left out +(\d+) row", told)[1])  # type: ignore[index]
+    assert left_out >= 2
+    assert values(replayed(published)) <= {b"1", b"2", b"3", b"4"}
+    assert len(replayed(published)) + left_out == 6
+
+
+def test_rows_of_a_transaction_that_was_open_at_the_beginning_are_not_part_of_a_replay(published: Deployment) -> None:
+    """Nor are those of later ones, as long as it lasts: they are counted, and nothing is guessed."""
+    with published.database.connect(autocommit=False) as connection:
+        connection.execute("SELECT walrelay.emit('thing', 'x', 'Open', '7')")
+        published.write("8")
+        published.catch_up()
+        told = published.command("replay", "--all")
+        connection.commit()
+    assert "1 row that the relay may not have confirmed" in told
+    assert values(replayed(published)) == {b"1", b"2", b"3", b"4"}
+
+
+def test_dead_letters_are_left_to_their_own_replay(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    deployment = deploy(database, kafka, topic, refusals={"policy": "dead_letter"})
+    deployment.start()
+    deployment.write("1")
+    deployment.write("2", topic="not/a/topic")
+    deployment.catch_up()
+    told = deployment.command("replay", "--all")
+    assert "1 dead letter: " in told
+    assert values(replayed(deployment)) == {b"1"}
+
+
+def test_a_replay_runs_beside_a_relay_that_publishes_exactly_once(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    deployment = deploy(database, kafka, topic, delivery="exactly_once")
+    deployment.write_rows(500)
+    deployment.start()
+    deployment.catch_up()
+    process = BackfillProcess(deployment, "replay", "--all", "--rate", "250")
+    wait_until(lambda: replays(deployment) > 0, 30, "the replay to begin")
+    deployment.write_rows(500)
+    deployment.catch_up()
+    assert process.wait() == 0, process.output()
+    messages = deployment.delivered()
+    assert Counter(("replayed", b"true") in message.headers for message in messages) == {False: 1000, True: 500}
+
+
+def test_a_row_that_the_broker_refuses_stops_the_replay_and_is_named_and_nothing_is_lost(
+    published: Deployment,
+) -> None:
+    published.command("replay", "--all", "--dry-run")
+    (unwelcome,) = published.write("5")
+    published.catch_up()
+    published.database.execute("UPDATE outbox SET topic = 'not/a/topic' WHERE id = %s", [unwelcome])
+    published.catch_up()
+    process = BackfillProcess(published, "replay", "--all")
+    assert process.wait() == 1
+    assert unwelcome in process.output()
+    published.database.execute("UPDATE outbox SET topic = NULL")
+    published.command("replay", "--all", "--restart")
+    assert values(replayed(published)) == {b"1", b"2", b"3", b"4", b"5"}
+
+
+def test_a_broker_that_is_away_is_waited_for(deploy: Deploy, database: Database, broker: KafkaServer) -> None:
+    deployment = deploy(database, broker, broker.create_topic())
+    deployment.write_rows(3_000)
+    deployment.start()
+    deployment.catch_up()
+    process = BackfillProcess(deployment, "replay", "--all", "--rate", "1500")
+    wait_until(lambda: replays(deployment) >= 1500, 30, "rows to be published")
+    broker.stop()
+    process.waits_for("the broker took nothing")
+    broker.start()
+    assert process.wait() == 0, process.output()
+    assert len({event_id(message) for message in replayed(deployment)}) == 3_000
+
+
+def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reached(
+    published: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.compose.replay.READING", 0.1)
+    monkeypatch.setattr("walrelay.compose.replay.SORTING", 0)
+    published.write_rows(100)
+    published.catch_up()
+    settings, snapshots = load(published.config), list[View]()
+    plan = compose.replay_plan(settings, compose.Wanted(Asked(everything=True)), time.sleep)
+
+    class Counted(View):
+        def __init__(self, dsn: str) -> None:
+            super().__init__(dsn)
+            snapshots.append(self)
+
+    monkeypatch.setattr("walrelay.compose.replay.View", Counted)
+    assert compose.replay_until(Event(), settings, plan, 50, Observer())
+    assert len(snapshots) >= 2, "of two seconds, in batches of one"
+    ids = [event_id(message) for message in replayed(published)]
+    assert len(ids) == len(set(ids)) == 104
+
+
+def test_two_at_once_of_the_same_replay_exclude_each_other(published: Deployment) -> None:
+    published.write_rows(100)
+    published.catch_up()
+    process = BackfillProcess(published, "replay", "--all", "--rate", "20")
+    wait_until(lambda: replays(published) >= 1, 30, "rows to be published")
+    second = BackfillProcess(published, "replay", "--all")
+    assert second.wait() == 1
+    assert "another process is at work on replay" in second.output()
+    assert process.wait() == 0, process.output()
+    ids = [event_id(message) for message in replayed(published)]
+    assert len(ids) == len(set(ids)) == 104
+
+
+def test_the_order_is_that_of_the_commits_where_the_server_keeps_their_times(
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
+) -> None:
+    """The time of a row is its commit's, then, whatever created_at says."""
+    deployment = deploy(private_postgres(track_commit_timestamp="on").create_database(), kafka, topic)
+    for payload, created_at in (("1", "2026-01-02"), ("2", "2026-01-01"), ("3", "2026-01-03")):
+        deployment.database.execute(
+            "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at)"
+            " VALUES ('order', '1', 'Placed', %s::jsonb, %s)",
+            [payload, created_at],
+        )
+    deployment.start()
+    deployment.catch_up()
+    deployment.command("replay", "--from", "1h")
+    assert [message.value for message in replayed(deployment)] == [b"1", b"2", b"3"]
+    originals = {message.value: message.timestamp_ms for message in deployment.delivered()[:3]}
+    assert {message.value: message.timestamp_ms for message in replayed(deployment)} == originals
+    process = BackfillProcess(deployment, "replay", "--all", "--rate", "1")
+    wait_until(lambda: replays(deployment) >= 1, 30, "a row to be published")
+    process.kill()
+    deployment.command("replay", "--all")
+    assert [message.value for message in replayed(deployment)][-2:] == [b"2", b"3"]
+    assert "all is well" in deployment.command("audit")
+
+
+def test_a_partitioned_outbox_is_replayed_and_audited_like_any_other(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    database.execute(
+        "CREATE TABLE outbox (id uuid NOT NULL DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text,"
+        " type text, payload jsonb, headers jsonb NOT NULL DEFAULT '{}', topic text, tenant_id text,"
+        " created_at timestamptz NOT NULL DEFAULT clock_timestamp(), PRIMARY KEY (id, created_at))"
+        " PARTITION BY RANGE (created_at)"
+    )
+    database.execute("CREATE TABLE outbox_old PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('2026-11-01')")
+    database.execute("CREATE TABLE outbox_new PARTITION OF outbox FOR VALUES FROM ('2026-11-01') TO (MAXVALUE)")
+    deployment = deploy(database, kafka, topic)
+    deployment.start()
+    database.execute(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at) VALUES"
+        " ('order', '1', 'Placed', '1', '2026-10-01'), ('order', '1', 'Placed', '2', now())"
+    )
+    deployment.catch_up()
+    deployment.command("replay", "--all")
+    assert [message.value for message in replayed(deployment)] == [b"1", b"2"]
+    assert "all 2 rows are in the topics" in deployment.command("audit", "--from", "2026-01-01")

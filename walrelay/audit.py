@@ -1,0 +1,236 @@
+"""The table reconciled with the topics: which rows arrived, how often, and whether in the order of their commits. Pure.
+
+An event is known by 60 bits of its id's hash, so that it takes some 80 bytes here: of a million, two are taken for one
+another once in two million audits. What happened to it is one small number: two flags, and the count of its messages.
+
+First deliveries of a partition have to grow in their positions. What a replay or a backfill published is not judged:
+its position is not that of a commit. A message that came before does count as "before" whether or not it is of the
+period, so that a row of the period that comes behind a later one is found.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from walrelay.decode.rows import is_of_a_row
+from walrelay.lsn import LSN
+from walrelay.model import position_of
+from walrelay.publish import Found, Span
+
+_AGAIN, _LETTER, _ONE = 1, 2, 4  # published from the table; a dead letter in a topic; a message of the stream
+_REMEMBERED = 10_000  # messages that are out of order
+
+_Place = tuple[LSN, int]
+
+
+class Misplaced(NamedTuple):
+    """A first delivery that came `behind` one with a later position; `key`: also behind a later one of its key."""
+
+    found: Found
+    behind: str
+    key: bool = False
+
+
+class Missing(NamedTuple):
+    """A row that is in no topic; `topic` by the rules of today."""
+
+    id: str
+    topic: str
+    at_ms: int | None  # when it was committed; None: not known
+
+
+class SetAside(NamedTuple):
+    """A row that is a dead letter instead."""
+
+    id: str
+    position: str
+    status: str
+    error: str
+
+
+class Tally:
+    """What is known of the events of a period, in milliseconds since 1970: first the rows, then the messages."""
+
+    def __init__(self, since_ms: int, until_ms: int, listed: int) -> None:
+        """Of each kind the first `listed` are kept."""
+        self._since, self._until, self._listed = since_ms, until_ms, listed
+        self._rows: dict[int, int] = {}
+        self._strangers: dict[int, int] = {}
+        self._beside: set[int] = set()
+        self._last: dict[tuple[str, int], tuple[_Place, str]] = {}
+        self.read = self.again = self.misplaced = 0
+        self.out_of_order: list[Misplaced] = []
+        self.repetitions: list[Found] = []
+        self.unknown: list[Found] = []
+
+    def expect(self, id_: str) -> None:
+        """A row of the period, which the relay has confirmed."""
+        self._rows[_hash(id_)] = 0
+
+    def beside(self, id_: str) -> None:
+        """A row that is not judged, but in the table."""
+        self._beside.add(_hash(id_))
+
+    def found(self, each: Found) -> None:
+        """A message, in the order of its partition."""
+        self.read += 1
+        hash_, place = _hash(each.id), _place(each.position)
+        from_table = each.replayed or (place is not None and is_of_a_row(place[0]))
+        events = self._events(hash_, each)
+        if events is not None:
+            self._count(events, hash_, each, from_table, place)
+        if place is not None and not from_table and not each.letter:
+            where = (each.topic, each.partition)
+            if where not in self._last or place > self._last[where][0]:
+                self._last[where] = place, each.position
+
+    def _events(self, hash_: int, each: Found) -> dict[int, int] | None:
+        """Where it is counted; None: it is not of the period."""
+        if hash_ in self._rows:
+            return self._rows
+        if hash_ in self._beside or not self._since <= each.timestamp_ms < self._until:
+            return None
+        if hash_ not in self._strangers:
+            self._strangers[hash_] = 0
+            self._keep(self.unknown, each)
+        return self._strangers
+
+    def _count(self, events: dict[int, int], hash_: int, each: Found, from_table: bool, place: _Place | None) -> None:
+        code = events[hash_]
+        if each.letter:
+            events[hash_] = code | _LETTER
+        elif from_table:
+            self.again += 1
+            events[hash_] = code | _AGAIN
+        else:
+            events[hash_] = code + _ONE
+            if code >= _ONE:
+                self._keep(self.repetitions, each)
+            elif place is not None:
+                self._judge(each, place)
+
+    def _judge(self, each: Found, place: _Place) -> None:
+        before = self._last.get((each.topic, each.partition))
+        if before is not None and place <= before[0]:
+            self.misplaced += 1
+            if len(self.out_of_order) < _REMEMBERED:
+                self.out_of_order.append(Misplaced(each, before[1]))
+
+    def _keep(self, kind: list[Found], each: Found) -> None:
+        if len(kind) < self._listed:
+            kind.append(each)
+
+    def is_missing(self, id_: str) -> bool:
+        """Whether it is a row that no message was found of."""
+        return not self._rows.get(_hash(id_), _ONE) & ~_LETTER
+
+    def is_letter(self, id_: str) -> bool:
+        """Whether it was found in a topic for dead letters."""
+        return bool(self._rows.get(_hash(id_), 0) & _LETTER)
+
+    @property
+    def rows(self) -> int:
+        return len(self._rows)
+
+    @property
+    def missing(self) -> int:
+        return sum(not code & ~_LETTER for code in self._rows.values())
+
+    @property
+    def strangers(self) -> int:
+        return len(self._strangers)
+
+    def times(self) -> dict[int, int]:
+        """How many events came twice, three times ... from the stream."""
+        counted = Counter(code // _ONE for events in (self._rows, self._strangers) for code in events.values())
+        return {times: events for times, events in sorted(counted.items()) if times > 1}
+
+
+def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]) -> list[Misplaced]:
+    """Each with whether it is behind a later one of its own key, as the messages, read again, say."""
+    told = {_where(each.found): each for each in misplaced}
+    last: dict[tuple[str, int, bytes | None], _Place] = {
+        (each.found.topic, each.found.partition, each.found.key): (LSN(0), 0)
+        for each in told.values()
+        if each.found.key is not None
+    }
+    for each in messages:
+        if isinstance(each, Span) or (key := (each.topic, each.partition, each.key)) not in last:
+            continue
+        place = _place(each.position)
+        if place is None or each.replayed or each.letter or is_of_a_row(place[0]):
+            continue
+        if (found := told.get(_where(each))) is not None and place < last[key]:
+            told[_where(each)] = found._replace(key=True)
+        last[key] = max(last[key], place)
+    return list(told.values())
+
+
+class Report(NamedTuple):
+    """What an audit found. Times are ISO 8601; of each kind the first few are listed, the rest is counted."""
+
+    since: str
+    until: str  # empty: up to what the relay has confirmed
+    delivery: str
+    rows: int  # that were judged
+    unconfirmed: int  # rows of the period that were not
+    why: str  # nothing more is known to be confirmed
+    messages: int
+    spans: list[Span]
+    missing: int
+    missing_listed: list[Missing]
+    before_slot: int  # of the missing rows: written before the slot was made
+    removed: int  # of the missing rows: removed from the table while the topics were read
+    set_aside: dict[str, int]  # status -> rows
+    set_aside_listed: list[SetAside]
+    misplaced: int
+    misplaced_in_key: int
+    misplaced_listed: list[Misplaced]
+    repeated: dict[int, int]  # how often they came -> events
+    repeated_listed: list[Found]
+    again: int  # messages that a replay or a backfill published
+    unknown: int  # events that the table does not have
+    unknown_listed: list[Found]
+
+    @property
+    def faults(self) -> list[str]:
+        """What is not as it was promised."""
+        repeated = sum(self.repeated.values()) if self.delivery == "exactly_once" else 0
+        counts = ((self.missing, "missing"), (self.misplaced, "out of order"), (repeated, "repeated"))
+        return [f"{count} {what}" for count, what in counts if count]
+
+    @property
+    def hidden(self) -> list[Span]:
+        """What was not read to its end, because a transaction is open there."""
+        return [span for span in self.spans if span.ended < span.high]
+
+    def as_json(self) -> str:
+        """One object; `ok` is whether the exit code is 0."""
+        members = {name: _plain(value) for name, value in self._asdict().items()}
+        return json.dumps({"ok": not self.faults, "faults": self.faults, **members})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(member) for name, member in value._asdict().items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _hash(id_: str) -> int:
+    return int.from_bytes(blake2b(id_.encode("utf-8", "surrogateescape"), digest_size=8).digest()) >> 4
+
+
+def _place(position: str) -> _Place | None:
+    try:
+        lsn, ordinal = position_of(position)
+    except ValueError:
+        return None
+    return lsn, ordinal or 0
+
+
+def _where(found: Found) -> tuple[str, int, int]:
+    return found.topic, found.partition, found.offset

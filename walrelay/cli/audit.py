@@ -1,0 +1,185 @@
+"""`walrelay audit`: reconciles the table with the topics."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from time import sleep
+
+import click
+
+from walrelay import compose
+from walrelay.audit import Report
+from walrelay.cli.moments import Moment, MomentType
+from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.publish import Found
+
+_INDENT = " " * 14
+_NAMED = 5  # ids in a command to paste
+
+
+@click.command()
+@config_option
+@click.option("--from", "since", type=MomentType(), help="Rows committed at or after this time. Default: an hour ago.")
+@click.option("--to", "until", type=MomentType(), help="And before this. Default: all that the relay has confirmed.")
+@click.option("--topic", "topics", multiple=True, help="Read this topic besides those of the rules.")
+@click.option("--list", "listed", type=click.IntRange(min=0), default=10, show_default=True, help="So many of a kind.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    config_path: Path,
+    since: Moment | None,
+    until: Moment | None,
+    topics: tuple[str, ...],
+    listed: int,
+    as_json: bool,
+) -> None:
+    """Check that every row of a period is in the topics, in commit order, and how often.
+
+    Reads the topics from the beginning of the period to their end, as a consumer would. Changes nothing. Exit code 1
+    if rows are missing or out of order or, with exactly-once delivery, there more than once.
+
+    \b
+    Example:
+      walrelay audit
+      walrelay audit --from 2026-11-21T08:00Z --to 2026-11-21T09:00Z --json
+    """
+    settings = load(config_path)
+    period = compose.Period(since and since.at, until and until.at, topics, listed)
+    report = compose.audit(settings, period, sleep)
+    click.echo(report.as_json() if as_json else "\n".join(lines(report)))
+    ctx.exit(1 if report.faults else 0)
+
+
+def lines(report: Report) -> Iterator[str]:
+    """The report for people."""
+    yield _line("period", f"from {_iso(report.since)} to {_iso(report.until) or 'what the relay has confirmed'}")
+    yield _line("table", f"{_count(report.rows, 'row')} to account for")
+    if report.unconfirmed:
+        yield _line("", f"{_count(report.unconfirmed, 'row')} more may not be confirmed yet ({report.why}): not judged")
+    yield from _topics(report)
+    yield from _missing(report)
+    yield from _set_aside(report)
+    yield from _order(report)
+    yield from _repeated(report)
+    if report.again:
+        yield _line("again", f"{_count(report.again, 'message')} by a replay or a backfill: not judged by their order")
+    if report.unknown:
+        yield _line("unknown", f"{_count(report.unknown, 'event')} of the period that the table does not have")
+        yield f"{_INDENT}cleaned up since, or emitted without a row"
+        yield from _found(report.unknown_listed)
+    yield _line("verdict", _verdict(report))
+
+
+def _topics(report: Report) -> Iterator[str]:
+    names = dict.fromkeys(span.topic for span in report.spans)
+    partitions = _count(len(report.spans), "partition")
+    yield _line("topics", f"{', '.join(names) or 'none'} ({partitions}): {_count(report.messages, 'message')} read")
+    for span in report.hidden:
+        yield f"{_INDENT}{span.topic} [{span.partition}] could be read up to offset {span.ended} of {span.high} only:"
+        yield f"{_INDENT}a producer's transaction is open there; audit again when it has ended"
+    if report.missing:
+        for span in report.spans:
+            if span.low and span.began == span.low:
+                oldest = f" ({_ms(span.oldest_ms)})" if span.oldest_ms is not None else ""
+                yield f"{_INDENT}{span.topic} [{span.partition}] begins at offset {span.low}{oldest}: what was before"
+                yield f"{_INDENT}it the broker has deleted (its retention)"
+
+
+def _missing(report: Report) -> Iterator[str]:
+    if not report.missing:
+        arrived = report.rows - sum(report.set_aside.values())
+        yield _line("missing", f"nothing: {'the row is' if arrived == 1 else f'all {arrived} rows are'} in the topics")
+        return
+    yield _line("missing", f"{_count(report.missing, 'row')} of {report.rows}")
+    for each in report.missing_listed:
+        yield f"{_INDENT}{each.id}  {_ms(each.at_ms)}  for {each.topic or 'no topic: no rule gives one'}"
+    yield from _more(report.missing - report.removed, len(report.missing_listed))
+    if report.removed:
+        yield f"{_INDENT}{report.removed} of them were removed from the table while the topics were read"
+    if report.before_slot:
+        yield f"{_INDENT}{report.before_slot} of them are older than the slot: init without --backfill leaves such out"
+    if ids := " ".join(f"--id {each.id}" for each in report.missing_listed[:_NAMED]):
+        yield f"{_INDENT}to publish them: walrelay replay {ids}"
+
+
+def _set_aside(report: Report) -> Iterator[str]:
+    if total := sum(report.set_aside.values()):
+        statuses = ", ".join(f"{count} {status}" for status, count in sorted(report.set_aside.items()))
+        yield _line("set aside", f"{_count(total, 'dead letter')} ({statuses}), not missing: walrelay dlq list")
+        for each in report.set_aside_listed:
+            yield f"{_INDENT}{each.id}  {each.position:20} {each.status:9} {each.error}"
+        yield from _more(total, len(report.set_aside_listed))
+
+
+def _order(report: Report) -> Iterator[str]:
+    if not report.misplaced:
+        yield _line("order", "first deliveries are in commit order in each partition")
+        return
+    in_key = f"{report.misplaced_in_key} also within the key" if report.misplaced_in_key else "none within a key"
+    yield _line("order", f"{_count(report.misplaced, 'first delivery', 'first deliveries')} out of order, {in_key}")
+    for each in report.misplaced_listed:
+        yield f"{_INDENT}{_place(each.found)}  behind {each.behind}{'  of its key' if each.key else ''}"
+    yield from _more(report.misplaced, len(report.misplaced_listed))
+    yield f"{_INDENT}find out who else writes there, and whether the database was restored or failed over"
+    if report.misplaced_in_key:
+        yield f"{_INDENT}consumers that go by the order of a key may hold an older state of it than the table"
+
+
+def _repeated(report: Report) -> Iterator[str]:
+    if not report.repeated:
+        yield _line("repeated", "nothing")
+        return
+    times = ", ".join(f"{_count(events, 'event')} {_times(often)}" for often, events in report.repeated.items())
+    note = "" if report.delivery == "exactly_once" else "; at least once allows that, consumers go by the id"
+    yield _line("repeated", f"{times}{note}")
+    yield from _found(report.repeated_listed)
+    yield from _more(
+        sum((often - 1) * events for often, events in report.repeated.items()), len(report.repeated_listed)
+    )
+
+
+def _verdict(report: Report) -> str:
+    if report.faults:
+        return click.style(", ".join(report.faults), fg="red")
+    if not report.rows:
+        return "there was nothing to account for"
+    return click.style("all is well", fg="green")
+
+
+def _found(listed: list[Found]) -> Iterator[str]:
+    for each in listed:
+        yield f"{_INDENT}{_place(each)}"
+
+
+def _place(each: Found) -> str:
+    where = f"{each.topic} [{each.partition}] at offset {each.offset}"
+    return f"{each.id}  {each.position:18} {_ms(each.timestamp_ms)}  {where}"
+
+
+def _more(total: int, listed: int) -> Iterator[str]:
+    if total > listed:
+        yield f"{_INDENT}and {total - listed} more (--list)"
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name:14}{value}"
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def _times(often: int) -> str:
+    return "twice" if often == 2 else f"{often} times"
+
+
+def _iso(time: str) -> str:
+    return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S} UTC" if time else ""
+
+
+def _ms(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "time unknown"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]

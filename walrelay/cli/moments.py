@@ -1,0 +1,44 @@
+"""Times and positions as options."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import click
+
+from walrelay.compose import position_range
+from walrelay.config.values import duration
+
+
+class Moment(NamedTuple):
+    """What was typed, and the time that it means now, in UTC."""
+
+    typed: str
+    at: datetime
+
+
+class MomentType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        text = str(value)
+        try:
+            return Moment(text, datetime.now(UTC) - timedelta(seconds=duration(text)))
+        except ValueError:
+            pass
+        try:
+            return Moment(text, datetime.fromisoformat(text).astimezone(UTC))  # without a zone: the machine's clock
+        except ValueError:
+            self.fail(f"{text!r} is no time: write 2026-11-21, '2026-11-21T20:25:00Z', or 2h for two hours ago")
+
+
+class PositionsType(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            position_range(str(value))
+        except ValueError:
+            self.fail(
+                f"{value!r} is no range of positions: write 16/B374D848:0..16/B374E0A0, as the messages have them"
+            )
+        return str(value)

@@ -1,0 +1,164 @@
+"""`walrelay replay`: publishes rows of the table again."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from walrelay import compose
+from walrelay.cli.moments import Moment, MomentType, PositionsType
+from walrelay.cli.options import config_option
+from walrelay.cli.progress import progress_bar
+from walrelay.cli.signals import signalled
+from walrelay.config import load
+from walrelay.errors import Fatal
+from walrelay.source.catalog import Catalog
+from walrelay.source.replay_progress import Asked, drop, listed
+from walrelay.telemetry import logs
+
+_TOLD = 10  # ids that are named one by one
+
+
+@click.command()
+@config_option
+@click.option("--from", "since", type=MomentType(), help="Committed at or after this time, or so long ago: 2h, 7d.")
+@click.option("--to", "until", type=MomentType(), help="Committed before this time.")
+@click.option("--aggregate", "aggregates", metavar="TYPE[:ID]", multiple=True, help="May be given repeatedly.")
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="Of the event. May be given repeatedly.")
+@click.option("--id", "ids", metavar="ID", multiple=True, help="Of the event. May be given repeatedly.")
+@click.option(
+    "--position", "positions", type=PositionsType(), help="Between these, as the topics have them; reads them."
+)
+@click.option("--all", "everything", is_flag=True, help="Every row of the table.")
+@click.option("--topic", help="Publish to this topic, whatever the rules say.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second, evenly. Default: no limit.")
+@click.option("--dry-run", is_flag=True, help="Say what would be published, and change nothing.")
+@click.option("--name", help="Of the replay, to go on with it later. Default: made of the filters.")
+@click.option("--restart", is_flag=True, help="Begin anew where an earlier replay of the same was interrupted.")
+@click.option("--list", "listing", is_flag=True, help="List the replays that were interrupted.")
+@click.option("--drop", "dropped", metavar="NAME", help="Forget one that was interrupted.")
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    config_path: Path,
+    since: Moment | None,
+    until: Moment | None,
+    aggregates: tuple[str, ...],
+    types: tuple[str, ...],
+    ids: tuple[str, ...],
+    positions: str | None,
+    everything: bool,
+    topic: str | None,
+    rate: float | None,
+    dry_run: bool,
+    name: str | None,
+    restart: bool,
+    listing: bool,
+    dropped: str | None,
+) -> None:
+    """Publish rows of the outbox table again, with their ids and a header `replayed`.
+
+    All filters have to match; what the relay may not have confirmed, and dead letters, are left out. The relay may be
+    running. Interrupted, the same command goes on where it stopped.
+
+    \b
+    Example:
+      walrelay replay --from 2h --type OrderPlaced --dry-run
+      walrelay replay --aggregate order:42 --topic billing.rebuild --rate 200
+      walrelay replay --position 16/B374D848:0..16/B374E0A0
+    """
+    settings = load(config_path)
+    logs.configure(settings.log.format, settings.log.level)
+    slot = settings.source.slot
+    if listing or dropped is not None:
+        with Catalog(compose.dsn(settings)) as catalog:
+            click.echo("\n".join(_listed(catalog, slot)) if dropped is None else _drop(catalog, slot, dropped))
+        return
+    begin, end = (moment.typed if moment else None for moment in (since, until))
+    asked = Asked(begin, end, aggregates, types, ids, positions, everything, topic)
+    first, last = (moment.at.isoformat() if moment else None for moment in (since, until))
+    stop = signalled()
+    plan = compose.replay_plan(settings, compose.Wanted(asked, first, last, name, restart), stop.wait)
+    click.echo("\n".join(told(plan)))
+    if dry_run:
+        return
+    with progress_bar() as observer:
+        done = compose.replay_until(stop, settings, plan, rate, observer)
+    click.echo(f"published {_count(observer.rows, 'row')} again")
+    if not done:
+        click.echo(
+            f"stopped: run the same command again, or `walrelay replay --name {plan.name}`: it goes on", err=True
+        )
+        ctx.exit(1)
+
+
+def told(plan: compose.ReplayPlan) -> Iterator[str]:
+    """What is going to be published, and what is not."""
+    replaying = plan.replaying
+    state = f"goes on: {replaying.published} rows were published before" if plan.resumed else "new"
+    yield _line("replay", f"{plan.name} ({state})")
+    if replaying.since or replaying.until:
+        yield _line("period", _period(replaying.since, replaying.until))
+    rows = sum(group.rows for group in plan.groups)
+    yield _line("to publish", _count(rows, "row"))
+    if plan.groups:
+        width = max(len(_topic(group.topic)) for group in plan.groups)
+        for group in plan.groups:
+            span = f"{_at(group.first)} to {_at(group.last)}" if group.first is not None else "no time known"
+            yield _line("", f"{_topic(group.topic):{width}}  {group.type:24} {group.rows:>9}  {span}")
+    if plan.unconfirmed:
+        what = f"{_count(plan.unconfirmed, 'row')} that the relay may not have confirmed"
+        yield _line("left out", f"{what}: {plan.why}")
+    if plan.letters:
+        yield _line("left out", f"{_count(plan.letters, 'dead letter')}: `walrelay dlq list`")
+    for each in plan.not_found[:_TOLD]:
+        yield _line("not found", f"{each}: the table has no such row")
+    if len(plan.not_found) > _TOLD:
+        yield _line("not found", f"and {len(plan.not_found) - _TOLD} more")
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name:12}{value}"
+
+
+def _topic(topic: str) -> str:
+    return topic or "(no rule gives a topic)"
+
+
+def _period(since: str | None, until: str | None) -> str:
+    begin, end = (each and f"{datetime.fromisoformat(each):%Y-%m-%d %H:%M:%S} UTC" for each in (since, until))
+    return " ".join([*([f"from {begin}"] if begin else []), *([f"to before {end}"] if end else [])])
+
+
+def _at(microseconds: int | None) -> str:
+    return "-" if microseconds is None else f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
+    found = list(listed(catalog, slot))
+    if not found:
+        yield "no replay was interrupted"
+    for each in found:
+        yield f"{each.name:12} begun {each.begun_at}, {each.replaying.published} rows published, last {each.changed_at}"
+        yield _line("", _filters(each.replaying.asked))
+
+
+def _filters(asked: Asked) -> str:
+    """As they were typed."""
+    single = {"--from": asked.since, "--to": asked.until, "--position": asked.positions, "--topic": asked.topic}
+    several = {"--aggregate": asked.aggregates, "--type": asked.types, "--id": asked.ids}
+    words = ["--all"] if asked.everything else []
+    words += [f"{option} {value}" for option, value in single.items() if value is not None]
+    words += [f"{option} {value}" for option, values in several.items() for value in values[:_TOLD]]
+    return " ".join(words)
+
+
+def _drop(catalog: Catalog, slot: str, name: str) -> str:
+    if not drop(catalog, slot, name):
+        raise Fatal(f"there is no replay {name}", hint="`walrelay replay --list` has them.")
+    return f"replay {name} is forgotten"

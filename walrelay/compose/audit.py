@@ -1,0 +1,191 @@
+"""Settings to an audit: the rows of a period, the topics that they went to, and what is to be said of both."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from walrelay.audit import Missing, Report, SetAside, Tally, within_keys
+from walrelay.compose.backfill import outbox_table
+from walrelay.compose.commands import topics
+from walrelay.compose.reading import dsn
+from walrelay.compose.row_topics import TopicOf, row_topics
+from walrelay.config import Settings
+from walrelay.publish import Found, ReadBack, Span, load_read_back
+from walrelay.source.catalog import Catalog
+from walrelay.source.confirmed import Confirmed, confirmed
+from walrelay.source.dead_letters.of_records import letters_of
+from walrelay.source.outbox_rows import OutboxRows, Selection, xid8
+from walrelay.source.recovery import beginning
+from walrelay.source.row_filters import Filters, condition
+from walrelay.source.snapshot import View
+from walrelay.wire.commands import literal
+
+_HOUR = timedelta(hours=1)
+_MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
+_SETTLED = timedelta(seconds=2)  # a commit that is younger has its time, and may not be visible yet
+_PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
+_AT_ONCE = 1000  # ids
+
+
+class Period(NamedTuple):
+    """What is to be audited: rows committed since, and before (None: up to what the relay has confirmed), in the topics
+    of the rules and in these. Of each kind of finding so many are `listed`.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    topics: Sequence[str] = ()
+    listed: int = 10
+
+
+def audit(settings: Settings, period: Period, wait: Callable[[float], object]) -> Report:
+    """Reads the table once, the topics once, and those rows again that were not found. Changes nothing."""
+    plugin = load_read_back(settings.sink.kind, "`walrelay audit`")
+    with Catalog(dsn(settings)) as catalog:
+        catalog.refuse_standby()
+        audit = _Audit(settings, catalog, period)
+        with View(dsn(settings)) as view:
+            known = confirmed(catalog, view, settings.source.slot, _PATIENCE, wait)
+            audit.read_rows(view, known)
+        audit.read_topics(plugin)
+        with View(dsn(settings)) as view:
+            return audit.report(view, plugin)
+
+
+class _Audit:
+    """One after the other: rows, topics, report."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, period: Period) -> None:
+        self._settings, self._catalog, self._period = settings, catalog, period
+        self._table = outbox_table(settings, catalog)
+        self._spans: list[Span] = []
+        self._unconfirmed, self._why = 0, ""
+
+    def read_rows(self, view: View, known: Confirmed) -> None:
+        now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
+        self._since, self._until = self._period.since or now - _HOUR, self._period.until
+        settled = min(self._until or now, now - _SETTLED)
+        self._tally = Tally(_ms(self._since), _ms(settled), self._period.listed)
+        self._known, self._why = known, known.why
+        names = {name for name in topics(self._settings) if "*" not in name} | {*self._period.topics}
+        self._names = sorted(names | set(row_topics(self._settings, view, self._table, self._selection())))
+        within = OutboxRows(view, self._table, self._selection(_MARGIN))
+        confirmed = self._confirmed(view)
+        for (id_,), _, judged in within.unordered([self._table.id], f"{self._in_period} AND {confirmed}"):
+            if id_ is not None:
+                (self._tally.expect if judged else self._tally.beside)(_text(id_))
+        ((self._unconfirmed,),) = within.ask(f"count(*) FILTER (WHERE {self._in_period} AND NOT {confirmed})")
+
+    def read_topics(self, plugin: ReadBack) -> None:
+        for each in self._messages(plugin):
+            if isinstance(each, Found):
+                self._tally.found(each)
+            else:
+                self._spans.append(each)
+
+    def report(self, view: View, plugin: ReadBack) -> Report:
+        tally, listed, absent = self._tally, self._period.listed, self._absent(view)
+        misplaced = within_keys(tally.out_of_order, self._messages(plugin)) if tally.out_of_order else []
+        return Report(
+            since=self._since.isoformat(timespec="seconds"),
+            until=self._until.isoformat(timespec="seconds") if self._until else "",
+            delivery=self._settings.delivery,
+            rows=tally.rows,
+            unconfirmed=self._unconfirmed,
+            why=self._why or ("a transaction has been open since" if self._unconfirmed else ""),
+            messages=tally.read,
+            spans=sorted(self._spans),
+            missing=tally.missing - absent.statuses.total(),
+            missing_listed=absent.missing,
+            before_slot=absent.before_slot,
+            removed=tally.missing - absent.rows,
+            set_aside=dict(absent.statuses),
+            set_aside_listed=absent.set_aside,
+            misplaced=tally.misplaced,
+            misplaced_in_key=sum(each.key for each in misplaced),
+            misplaced_listed=misplaced[:listed],
+            repeated=tally.times(),
+            repeated_listed=tally.repetitions,
+            again=tally.again,
+            unknown=tally.strangers,
+            unknown_listed=tally.unknown,
+        )
+
+    def _absent(self, view: View) -> "_Absent":
+        """What is to be said of the rows that no message was found of."""
+        absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
+        while some := list(islice(found, _AT_ONCE)):
+            letters = letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
+            for row, is_before in some:
+                if (letter := letters.get(row.id)) is not None:
+                    absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))
+                elif self._tally.is_letter(row.id):
+                    absent.letter(SetAside(row.id, "", "in a topic", ""))
+                else:
+                    absent.row(row, is_before)
+        return absent
+
+    def _messages(self, plugin: ReadBack) -> Iterator[Found | Span]:
+        refusals = self._settings.refusals
+        letters = {refusals.dead_letter_topic} if refusals.dead_letters != "table" else set[str]()
+        names = sorted({*self._names, *(name for name in letters if name)})
+        return plugin.read_back(self._settings.sink.settings, names, _ms(self._since - _MARGIN))
+
+    def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
+        """The rows that no message was found of, as far as they are still there, and whether the slot is younger."""
+        topic_of = TopicOf(self._settings, self._table, roles=("id",))
+        slot, system = self._settings.source.slot, self._catalog.system()
+        before = f"{xid8(view.xmax)} < {beginning(self._catalog, slot, system.identifier)}"
+        for values, at, is_before in OutboxRows(view, self._table, self._selection()).unordered(
+            topic_of.columns, before
+        ):
+            record = topic_of.record(values)
+            if record.id is not None and self._tally.is_missing(record.id):
+                yield Missing(record.id, topic_of.of(record), None if at is None else at // 1000), is_before
+
+    def _selection(self, margin: timedelta = timedelta()) -> Selection:
+        since, until = self._since - margin, self._until and self._until + margin
+        filters = Filters(since=since.isoformat(), until=until.isoformat() if until else None)
+        return Selection(also=condition(self._table, {}, filters))
+
+    @property
+    def _in_period(self) -> str:
+        time = self._table.time
+        since = f"coalesce({time} >= {literal(self._since.isoformat())}, false)"
+        return f"({since} AND {time} < {literal(self._until.isoformat())})" if self._until else since
+
+    def _confirmed(self, view: View) -> str:
+        return "true" if self._known.everything else f"{xid8(view.xmax)} < {self._known.xmin}"
+
+
+class _Absent:
+    """Rows without a message: missing, or set aside."""
+
+    def __init__(self, listed: int) -> None:
+        self._listed = listed
+        self.rows = self.before_slot = 0
+        self.missing: list[Missing] = []
+        self.set_aside: list[SetAside] = []
+        self.statuses: Counter[str] = Counter()
+
+    def row(self, row: Missing, is_before: bool) -> None:
+        """One that nothing explains; `is_before`: unless that it is older than the slot."""
+        self.rows += 1
+        self.before_slot += is_before
+        self.missing += [row] if len(self.missing) < self._listed else []
+
+    def letter(self, letter: SetAside) -> None:
+        """One that is a dead letter."""
+        self.rows += 1
+        self.statuses[letter.status] += 1
+        self.set_aside += [letter] if len(self.set_aside) < self._listed else []
+
+
+def _ms(time: datetime) -> int:
+    return int(time.timestamp() * 1000)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,204 @@
+"""Settings to what a replay is going to publish, before anything is changed."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import NamedTuple
+
+from walrelay.compose.backfill import outbox_table
+from walrelay.compose.commands import topics
+from walrelay.compose.reading import dsn
+from walrelay.compose.row_topics import Group, grouped, row_topics
+from walrelay.config import Settings
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import position_of
+from walrelay.publish import Found, load_read_back
+from walrelay.source.catalog import Catalog
+from walrelay.source.confirmed import confirmed
+from walrelay.source.dead_letters.session import TABLE as DEAD_LETTERS
+from walrelay.source.dead_letters.writing import present
+from walrelay.source.outbox_rows import (
+    Condition,
+    OutboxRows,
+    OutboxTable,
+    Reached,
+    Selection,
+    as_text,
+    in_commit_order,
+    xid8,
+)
+from walrelay.source.replay_progress import Asked, Replaying, unfinished
+from walrelay.source.row_filters import Filters, and_also, condition
+from walrelay.source.snapshot import View
+from walrelay.wire.commands import literal
+
+_MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
+_PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
+
+
+class Wanted(NamedTuple):
+    """What was typed, and the times that it meant when it was (ISO 8601). `restart`: not on with an earlier one."""
+
+    asked: Asked
+    since: str | None = None
+    until: str | None = None
+    name: str | None = None
+    restart: bool = False
+
+
+class ReplayPlan(NamedTuple):
+    """What is going to be done. `ids`: those that positions stand for; the rest is for people."""
+
+    name: str
+    replaying: Replaying
+    resumed: bool
+    restart: bool
+    ids: list[str] | None
+    groups: list[Group]  # what is still to be published
+    unconfirmed: int  # rows that the relay may not have confirmed
+    why: str  # nothing more is known to be confirmed
+    letters: int  # rows that are dead letters
+    not_found: list[str]  # ids, or positions and ids, without a row
+
+
+def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], object]) -> ReplayPlan:
+    """Changes nothing. Fatal where there is nothing to say which rows are meant."""
+    with Catalog(dsn(settings)) as catalog, View(dsn(settings)) as view:
+        catalog.refuse_standby()
+        table = outbox_table(settings, catalog)
+        name, begun = _begun(settings, catalog, wanted)
+        known = confirmed(catalog, view, settings.source.slot, _PATIENCE, wait)
+        replaying = begun or Replaying(wanted.asked, wanted.since, wanted.until, known.xmin)
+        found = None
+        if replaying.asked.positions is not None:
+            found = _at_positions(settings, view, table, replaying)
+        ids = None if found is None else list(found)
+        selected = selection(settings, catalog, table, replaying, ids)
+        filtered = Selection(also=_filters(settings, table, replaying, ids))
+        ordered, rest = _rest(view, table, replaying, selected)
+        left = f"count(*) FILTER (WHERE {xid8(view.xmax)} >= {replaying.ceiling})"
+        is_letter = _is_letter(settings, catalog, table)
+        letters = f"count(*) FILTER (WHERE {xid8(view.xmax)} < {replaying.ceiling} AND {is_letter})"
+        ((unconfirmed, set_aside),) = OutboxRows(view, table, filtered).ask(f"{left}, {letters}")
+        return ReplayPlan(
+            name=name,
+            replaying=replaying,
+            resumed=begun is not None,
+            restart=wanted.restart,
+            ids=ids,
+            groups=grouped(settings, view, ordered, rest, replaying.asked.topic),
+            unconfirmed=unconfirmed,
+            why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
+            letters=set_aside,
+            not_found=_not_found(view, table, replaying.asked.ids, found or {}),
+        )
+
+
+def selection(
+    settings: Settings, catalog: Catalog, table: OutboxTable, replaying: Replaying, ids: Sequence[str] | None
+) -> Selection:
+    """All rows of the replay, what it has reached included. Dead letters are left to `walrelay dlq`: to publish again
+    is for what was published.
+    """
+    letters = Condition(f"({_is_letter(settings, catalog, table)}) IS NOT TRUE")
+    return Selection(ceiling=replaying.ceiling, also=and_also(_filters(settings, table, replaying, ids), letters))
+
+
+def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, Replaying | None]:
+    """The name of the replay, and what there is of it already."""
+    name = wanted.name or wanted.asked.name
+    found = unfinished(catalog, settings.source.slot, name, restart=wanted.restart)
+    if found is None and not wanted.asked.selects:
+        raise Fatal(
+            "nothing says which rows to publish again" + (f", and there is no replay {name}" if wanted.name else ""),
+            hint="Give a filter, as in `walrelay replay --from 2h --type OrderPlaced`, or --all for every row.",
+        )
+    if found is not None and wanted.asked not in (found.asked, Asked()):
+        raise Fatal(
+            f"there is a replay {name} of other rows that is not at its end",
+            hint=f"`walrelay replay --name {name}` goes on with it, `--restart` forgets it; or choose another name.",
+        )
+    return name, found
+
+
+def _filters(settings: Settings, table: OutboxTable, replaying: Replaying, ids: Sequence[str] | None) -> Condition:
+    asked = replaying.asked
+    filters = Filters(
+        since=replaying.since,
+        until=replaying.until,
+        aggregates=[
+            (kind, id_ if colon else None) for kind, colon, id_ in (a.partition(":") for a in asked.aggregates)
+        ],
+        types=asked.types,
+        ids=asked.ids or None,
+    )
+    columns = settings.outbox.decoding.columns._asdict()
+    also = condition(table, columns, filters)
+    return also if ids is None else and_also(also, condition(table, columns, Filters(ids=ids)))
+
+
+def _is_letter(settings: Settings, catalog: Catalog, table: OutboxTable) -> str:
+    """Whether the row was set aside and not published since."""
+    if not present(catalog):
+        return "false"
+    return (
+        f"{as_text(table)} IN (SELECT record_id FROM {DEAD_LETTERS} WHERE"
+        f" slot_name = {literal(settings.source.slot)} AND status <> 'replayed')"
+    )
+
+
+def _rest(view: View, table: OutboxTable, replaying: Replaying, selected: Selection) -> tuple[OutboxTable, Selection]:
+    """What has not been reached. In another order than before, where it got to means nothing."""
+    if replaying.reached is None:
+        return table, selected
+    ordered = in_commit_order(view, table, selected)
+    if tuple(term.name for term in ordered.order) != replaying.order:
+        return table, selected
+    return ordered, selected._replace(reached=[Reached(replaying.ceiling, replaying.reached)])
+
+
+def _at_positions(settings: Settings, view: View, table: OutboxTable, replaying: Replaying) -> dict[str, str]:
+    """id -> position of the messages in the range, as the topics have them."""
+    first, last = position_range(replaying.asked.positions or "")
+    plugin = load_read_back(settings.sink.kind, "`walrelay replay --position`")
+    names = {name for name in topics(settings) if "*" not in name} | set(row_topics(settings, view, table, Selection()))
+    found = dict[str, str]()
+    since = datetime.fromisoformat(replaying.since) - _MARGIN if replaying.since else datetime.fromtimestamp(0, UTC)
+    for each in plugin.read_back(settings.sink.settings, sorted(names), int(since.timestamp() * 1000)):
+        if isinstance(each, Found) and (place := _place(each.position)) is not None and first <= place <= last:
+            found[each.id] = each.position
+    if not found:
+        listed = ", ".join(sorted(names)) or "none that the rows go to"
+        raise Fatal(
+            f"no message has a position in {replaying.asked.positions} (topics read: {listed})",
+            hint="The positions are those of the messages' header `position`. What the broker has deleted since can be"
+            " found by its time or id: --from, --to, --id.",
+        )
+    return found
+
+
+def position_range(text: str) -> tuple[tuple[LSN, float], tuple[LSN, float]]:
+    """The first and the last of `A..B`, or of `A` alone; an LSN without an ordinal is all of its transaction."""
+    first, dots, last = text.partition("..")
+    (from_lsn, from_ordinal), (to_lsn, to_ordinal) = position_of(first), position_of(last if dots else first)
+    return (from_lsn, from_ordinal or 0), (to_lsn, inf if to_ordinal is None else to_ordinal)
+
+
+def _place(position: str) -> tuple[LSN, float] | None:
+    """None for one that says nothing: of a replayed row, or not of walrelay."""
+    try:
+        lsn, ordinal = position_of(position)
+    except ValueError:
+        return None
+    return (lsn, ordinal or 0) if lsn > ZERO else None
+
+
+def _not_found(view: View, table: OutboxTable, asked: Sequence[str], found: dict[str, str]) -> list[str]:
+    """What was named and has no row, whatever the other filters say."""
+    named = {**dict.fromkeys(asked, ""), **found}
+    if not named:
+        return []
+    rows = OutboxRows(view, table, Selection(also=condition(table, {}, Filters(ids=list(named)))))
+    there = {(values[0] or b"").decode("utf-8", "surrogateescape") for values in rows.distinct([table.id])}
+    return [f"{id_} at {place}" if place else id_ for id_, place in named.items() if not {id_, id_.lower()} & there]

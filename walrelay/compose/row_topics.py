@@ -1,0 +1,84 @@
+"""The topics that rows of the table go to by the rules of today, and how many to each."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from walrelay.compose.reading import needed
+from walrelay.config import Settings
+from walrelay.decode.contract import Outbox
+from walrelay.decode.rows import RowDecoder
+from walrelay.errors import Unroutable
+from walrelay.lsn import ZERO
+from walrelay.model import OutboxRecord
+from walrelay.route import TopicTemplate
+from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.snapshot import View
+
+_UNROUTABLE = ""
+
+
+class Group(NamedTuple):
+    """The rows of one topic and type; times in microseconds since 1970, None where none is known. No topic: no rule
+    routes them.
+    """
+
+    topic: str
+    type: str
+    rows: int
+    first: int | None
+    last: int | None
+
+
+def row_topics(settings: Settings, view: View, table: OutboxTable, selection: Selection) -> Iterator[str]:
+    """Each topic once or more often; rows that no rule routes are passed over."""
+    topic_of = TopicOf(settings, table)
+    for values in OutboxRows(view, table, selection).distinct(topic_of.columns):
+        if topic := topic_of(values):
+            yield topic
+
+
+def grouped(settings: Settings, view: View, table: OutboxTable, selection: Selection, topic: str | None) -> list[Group]:
+    """The rows by topic (or all to the one that is given) and type, sorted."""
+    topic_of = TopicOf(settings, table, roles=("type",))
+    counts: Counter[tuple[str, str]] = Counter()
+    first, last = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
+    for *values, rows, earliest, latest in OutboxRows(view, table, selection).groups(topic_of.columns):
+        record = topic_of.record(values)
+        key = (topic or topic_of.of(record), record.type or "")
+        counts[key] += int(rows or 0)
+        if earliest is not None and latest is not None:
+            first[key] = min(first.get(key, int(earliest)), int(earliest))
+            last[key] = max(last.get(key, 0), int(latest))
+    return [Group(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
+
+
+class TopicOf:
+    """What names a row's topic, as a decoder of the columns that do."""
+
+    def __init__(self, settings: Settings, table: OutboxTable, roles: tuple[str, ...] = ()) -> None:
+        """`roles`: to be among the columns besides."""
+        self._template = TopicTemplate(settings.route.topic)
+        outbox = _only(needed(settings), {*self._template.fields, "topic", *roles})
+        self._decoder = RowDecoder(outbox, table.types, ZERO)
+        self.columns = self._decoder.columns
+
+    def __call__(self, values: tuple[bytes | None, ...]) -> str:
+        """Empty where no rule routes the row."""
+        return self.of(self.record(values))
+
+    def record(self, values: "list[bytes | None] | tuple[bytes | None, ...]") -> OutboxRecord:
+        """With what is among the columns."""
+        return self._decoder.naming(values)
+
+    def of(self, record: OutboxRecord) -> str:
+        """As a call, for a record."""
+        try:
+            return record.topic or self._template.render(record)
+        except Unroutable:
+            return _UNROUTABLE
+
+
+def _only(outbox: Outbox, roles: set[str]) -> Outbox:
+    columns = {role: column if role in roles else None for role, column in outbox.columns._asdict().items()}
+    return outbox._replace(columns=outbox.columns._replace(**columns))
