@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
 from walrelay.source.outbox_rows import Condition, OutboxTable
-from walrelay.wire.commands import identifier
 
 _UUID, _INTEGERS = 2950, frozenset({20, 21, 23})
 
