@@ -2,15 +2,15 @@
 
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 import psycopg
 
 from tests.servers.choose import Missing
-from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.process import ServerProcess, temporary_directory, unprivileged_account
-from tests.servers.waiting import wait_until
+from tests.servers.ports import LOOPBACK
+from tests.servers.process import unprivileged_account
+from tests.servers.single import SingleServer
 
 
 def pgbouncer_program() -> Path:
@@ -21,17 +21,16 @@ def pgbouncer_program() -> Path:
     return Path(found)
 
 
-class PgBouncer:
-    """Runs as an unprivileged account from when it is entered. `settings` are further lines of its configuration."""
+class PgBouncer(SingleServer):
+    """Runs as an unprivileged account. `settings` are further lines of its configuration."""
+
+    NAME = "PgBouncer"
+    PATIENT_WITH = psycopg.OperationalError
+    LAST_SIGNAL = signal.SIGTERM  # at once, whoever is connected
 
     def __init__(self, program: Path, host: str, port: int, user: str, password: str, *settings: str) -> None:
-        self.port = free_port()
-        self._program = program
-        self._account = unprivileged_account()
-        self._home = temporary_directory("pgbouncer", self._account)
-        self._log = self._home / "log"
+        super().__init__(program, unprivileged_account())
         self._log.touch()
-        self._process: ServerProcess | None = None
         lines = [
             "[databases]",
             f"* = host={host} port={port} user={user}" + (f" password='{password}'" if password else ""),
@@ -50,26 +49,9 @@ class PgBouncer:
     def dsn(self, database: str) -> str:
         return f"postgresql://anyone@{LOOPBACK}:{self.port}/{database}"
 
-    def __enter__(self) -> Self:
-        self._process = ServerProcess(
-            [self._program, self._config],
-            log=self._log,
-            cwd=self._home,
-            last_signal=signal.SIGTERM,
-            account=self._account,
-        )
-        wait_until(self._answers, 10, "PgBouncer to answer", ignoring=psycopg.OperationalError)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process is not None
-        self._process.signal(signal.SIGTERM)  # at once, whoever is connected
-        self._process.wait(10)
-        shutil.rmtree(self._home, ignore_errors=True)
+    def _arguments(self) -> Sequence[str | Path]:
+        return [self._config]
 
     def _answers(self) -> bool:
-        assert self._process is not None
-        if not self._process.running:
-            raise RuntimeError(f"PgBouncer ended while starting:\n{self._log.read_text()}")
         with psycopg.connect(self.dsn("postgres")):
             return True

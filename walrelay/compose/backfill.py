@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from threading import Event
 
 from walrelay.backfill import Backfill
+from walrelay.compose.attempts import until_finished
 from walrelay.compose.commands import wanted
 from walrelay.compose.positions import begin_at
 from walrelay.compose.reading import dsn, needed, publication, table
@@ -19,7 +20,6 @@ from walrelay.source.catalog import Catalog
 from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
 from walrelay.source.setup import blocked, drop_slot
 from walrelay.source.snapshot import Blocked, View, new_slot
-from walrelay.supervise import Backoff, supervise
 
 
 def backfill_until(
@@ -35,31 +35,30 @@ def backfill_until(
     was interrupted. True when it got to its end, and the slot may be read. `patience`: seconds to wait for open
     transactions when the slot is made.
     """
-    attempts = Attempts(settings, scope, observer, patience, known)
-    supervise(
-        run=lambda: attempts.run(stop.is_set),
-        progress=lambda: attempts.published,
-        stop=stop.is_set,
-        wait=stop.wait,
-        observer=observer,
-        backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
-    )
-    return attempts.finished
+    attempts = _Attempts(settings, scope, observer, patience, known, stop.is_set)
+    return until_finished(attempts, stop, settings, observer)
 
 
-class Attempts:
-    """Each makes everything anew, the slot included; what is durable, walrelay.slots knows."""
+class _Attempts:
+    """The slot is made anew for each; what is durable, walrelay.slots knows."""
 
     def __init__(
-        self, settings: Settings, scope: Scope, observer: Observer, patience: float, known: Sequence[str]
+        self,
+        settings: Settings,
+        scope: Scope,
+        observer: Observer,
+        patience: float,
+        known: Sequence[str],
+        stop: Callable[[], bool],
     ) -> None:
         self._settings, self._scope, self._observer, self._patience = settings, scope, observer, patience
-        self._known = known
+        self._known, self._stop = known, stop
         self.published = 0
         self.finished = False
 
-    def run(self, stop: Callable[[], bool]) -> None:
-        """One attempt, to its end, to `stop`, or to the error that ends it."""
+    def run(self) -> None:
+        """See Attempts."""
+        stop = self._stop
         settings, asked = self._settings, wanted(self._settings)
         with Catalog(dsn(settings)) as catalog:
             catalog.refuse_standby()

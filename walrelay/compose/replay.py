@@ -9,6 +9,7 @@ from threading import Event
 from time import monotonic
 
 from walrelay.backfill import Backfill
+from walrelay.compose.attempts import until_finished
 from walrelay.compose.backfill import outbox_table
 from walrelay.compose.reading import dsn, needed
 from walrelay.compose.replay_plan import ReplayPlan, selection
@@ -24,7 +25,6 @@ from walrelay.source.catalog import Catalog
 from walrelay.source.outbox_rows import BATCH_ROWS, OutboxRows, Row, in_commit_order
 from walrelay.source.replay_progress import ReplayJournal
 from walrelay.source.snapshot import View
-from walrelay.supervise import Backoff, supervise
 
 READING = 60.0  # seconds
 SORTING = 10  # times as long as it took to get at the first row, if that is more
@@ -33,19 +33,11 @@ SORTING = 10  # times as long as it took to get at the first row, if that is mor
 def replay_until(stop: Event, settings: Settings, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
     """Publishes the rows of the plan, `rate` of them a second; True when it got to its end."""
     attempts = _Attempts(settings, plan, rate, observer, stop)
-    supervise(
-        run=attempts.run,
-        progress=lambda: attempts.published,
-        stop=stop.is_set,
-        wait=stop.wait,
-        observer=observer,
-        backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
-    )
-    return attempts.finished
+    return until_finished(attempts, stop, settings, observer)
 
 
 class _Attempts:
-    """Each makes everything anew; what is durable, walrelay.replays knows."""
+    """What is durable, walrelay.replays knows."""
 
     def __init__(
         self, settings: Settings, plan: ReplayPlan, rate: float | None, observer: Observer, stop: Event
