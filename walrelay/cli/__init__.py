@@ -6,6 +6,7 @@ import click
 
 from walrelay import __version__
 from walrelay.cli.bench import bench
+from walrelay.cli.cleanup import cleanup
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
 from walrelay.cli.dlq import dlq
@@ -50,5 +51,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, dlq, skip, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, cleanup, recover, dlq, skip, drop, config, demo, bench):
     main.add_command(command)

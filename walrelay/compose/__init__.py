@@ -1,6 +1,7 @@
 """Settings to a relay: the only package that names concrete classes."""
 
 from walrelay.compose.backfill import backfill_until
+from walrelay.compose.cleanup import cleaning
 from walrelay.compose.commands import expected, lines, remarks, topics, wanted
 from walrelay.compose.positions import begin_at, kept_positions, position_findings
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
@@ -17,6 +18,7 @@ __all__ = [
     "backfill_until",
     "begin_at",
     "binary_suits",
+    "cleaning",
     "dead_letters",
     "dsn",
     "expected",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import psycopg
 
 from walrelay.ddl import script
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
@@ -149,7 +149,7 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
 def _schema_exists(catalog: Catalog) -> bool:
     """With the columns and tables that it did not have at first."""
     query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
-    columns = ["publication_stamp", "created_xmin", "backfill"]
+    columns = ["publication_stamp", "created_xmin", "backfill", "published_from"]
     complete = catalog.value(query, columns) == len(columns)
     return complete and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
 
@@ -208,16 +208,32 @@ def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None) ->
     """`xmin`: of a snapshot from before the slot, where there is one."""
     noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
     excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
+    same = "s.system_identifier = excluded.system_identifier"
     catalog.connection.execute(
-        "INSERT INTO walrelay.slots AS s"
-        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp, created_xmin)"
+        "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
+        " publication_stamp, created_xmin, published_from)"
         " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
-        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
+        " %s, %s, %s, %s::int8, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
+        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded},"
+        f" published_from = coalesce(CASE WHEN {same} THEN s.published_from END, excluded.published_from)"
         " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
-        f" IS DISTINCT FROM {excluded}".encode(),
-        (*seen, xmin, wanted.slot),
+        f" IS DISTINCT FROM {excluded} OR s.published_from IS NULL".encode(),
+        (*seen, xmin, _published_from(catalog, wanted.table), wanted.slot),
     )
+
+
+def _published_from(catalog: Catalog, table: str) -> int:
+    """The slot, which is there by now, has every transaction that takes its number from now on; and where there is no
+    row yet, all that come. A transaction that was under way when the slot was made may have ended before or after.
+    """
+    try:
+        with catalog.connection.transaction():
+            catalog.connection.execute("SET LOCAL row_security = off")  # or a policy would make it look empty
+            if not catalog.value(f"SELECT EXISTS (SELECT FROM {table})"):
+                return 0
+    except (psycopg.Error, WalrelayError):
+        pass  # not known to be empty
+    return int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
 
 
 def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
