@@ -467,7 +467,7 @@ def test_a_role_without_the_right_is_told_which(outbox: Outbox) -> None:
     database.execute(f"CREATE ROLE {role} LOGIN")
     try:
         database.execute(f"GRANT USAGE ON SCHEMA walrelay, public TO {role}")
-            database.execute(f"GRANT SELECT ON walrelay.slots, outbox TO {role}")
+        database.execute(f"GRANT SELECT ON walrelay.slots, outbox TO {role}")
         dsn = psycopg.conninfo.make_conninfo(database.dsn, user=role)
         with outbox.relay(), pytest.raises(Fatal, match="may not clean up") as caught:
             clean(outbox.under(source={"dsn": dsn}))
