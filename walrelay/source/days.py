@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from walrelay.ddl import script
+from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog
 from walrelay.wire.commands import identifier, literal
 
@@ -40,6 +42,11 @@ class Partitions(NamedTuple):
     others: list[str]
 
     @property
+    def today(self) -> bool:
+        """Whether today has one."""
+        return any(day.end == today() + timedelta(days=1) for day in self.days)
+
+    @property
     def ahead(self) -> int:
         """How many days after today have a partition, without a gap."""
         ends, day, count = {day.end for day in self.days}, today() + timedelta(days=2), 0
@@ -50,6 +57,65 @@ class Partitions(NamedTuple):
 
 def today() -> date:
     return datetime.now(UTC).date()
+
+
+class NewDays(NamedTuple):
+    """The SQL that makes an outbox with days, and its days; the names are without quotes."""
+
+    schema: str
+    table: str
+
+    def outbox(self) -> str:
+        """The table, the coming days, and a partition that catches what no day is there for."""
+        days = "".join(self.day(day) for day in coming([]))
+        name = self._named("default")
+        default = f"CREATE TABLE {name} PARTITION OF {self._parent} DEFAULT;"
+        comment = f"COMMENT ON TABLE {name} IS {literal(_OTHERWISE)};"
+        return f"{script('outbox_days', table=self._parent)}\n{default}\n{comment}\n{days}"
+
+    def day(self, day: date) -> str:
+        return "".join(f"{statement};\n" for statement in self.statements(day))
+
+    def statements(self, day: date) -> tuple[str, str, str]:
+        """CREATE TABLE ... PARTITION OF would lock all writers out for a moment; ATTACH locks out those that write to
+        the default partition only.
+        """
+        name = self._named(f"{day:%Y%m%d}")
+        copied = "INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION"
+        return (
+            f"CREATE TABLE {name} (LIKE {self._parent} {copied})",
+            f"COMMENT ON TABLE {name} IS {literal(f'{_DAY}{day} (UTC)')}",
+            f"ALTER TABLE {self._parent} ATTACH PARTITION {name} FOR VALUES FROM ('{day} 00:00:00+00')"
+            f" TO ('{day + timedelta(days=1)} 00:00:00+00')",
+        )
+
+    @property
+    def _parent(self) -> str:
+        return f"{identifier(self.schema)}.{identifier(self.table)}"
+
+    def _named(self, end: str) -> str:
+        stem = self.table.encode()[:_STEM].decode(errors="ignore")
+        return f"{identifier(self.schema)}.{identifier(f'{stem}_{end}')}"
+
+
+def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
+    """Fatal where the outbox cannot have days that walrelay makes."""
+    if plugin == "wal2json":
+        raise Fatal(
+            "wal2json names the partition with each row: a partitioned outbox cannot be read with it",
+            hint="Set source.plugin to pgoutput, or leave --partitioned out.",
+        )
+    published = catalog.published("", table)
+    if published.oid is not None and not published.partitioned:
+        raise Fatal(
+            f"table {table} is there already and is not partitioned, which PostgreSQL cannot change",
+            hint="docs/cleanup.md says how to replace it by a partitioned one without losing an event.",
+        )
+    if published.oid is not None and not partitions(catalog, table).ours:
+        raise Fatal(
+            f"table {table} is partitioned already, and not by walrelay",
+            hint="Whoever made its partitions has to go on with it; `walrelay cleanup` deletes its rows.",
+        )
 
 
 def partitions(catalog: Catalog, table: str) -> Partitions:
@@ -89,13 +155,6 @@ def detached(catalog: Catalog, table: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def default_partition(schema: str, table: str) -> str:
-    """The SQL of the partition that catches what no day is there for, so that no writer ever fails."""
-    name = f"{identifier(schema)}.{identifier(_stem(table) + '_default')}"
-    parent = f"{identifier(schema)}.{identifier(table)}"
-    return f"CREATE TABLE {name} PARTITION OF {parent} DEFAULT;\nCOMMENT ON TABLE {name} IS {literal(_OTHERWISE)};\n"
-
-
 def coming(days: list[Day]) -> Iterator[date]:
     """The days from today on that have no partition and should."""
     there = {day.end for day in days}
@@ -103,21 +162,6 @@ def coming(days: list[Day]) -> Iterator[date]:
         day = today() + timedelta(days=number)
         if day + timedelta(days=1) not in there:
             yield day
-
-
-def made(schema: str, table: str, day: date) -> tuple[str, str, str]:
-    """The statements that make a day's partition. CREATE TABLE ... PARTITION OF would lock all writers out for a
-    moment; ATTACH locks out those that write to the default partition only.
-    """
-    parent = f"{identifier(schema)}.{identifier(table)}"
-    name = f"{identifier(schema)}.{identifier(f'{_stem(table)}_{day:%Y%m%d}')}"
-    options = "INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION"
-    return (
-        f"CREATE TABLE {name} (LIKE {parent} {options})",
-        f"COMMENT ON TABLE {name} IS {literal(f'{_DAY}{day} (UTC)')}",
-        f"ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES FROM ('{day} 00:00:00+00')"
-        f" TO ('{day + timedelta(days=1)} 00:00:00+00')",
-    )
 
 
 def detaching(table: str, day: Day) -> tuple[str, str]:
@@ -132,7 +176,3 @@ def rows_of(default: str, day: date) -> str:
     """A query that says whether the default partition has rows of a day."""
     within = f"{COLUMN} >= '{day} 00:00:00+00' AND {COLUMN} < '{day + timedelta(days=1)} 00:00:00+00'"
     return f"SELECT EXISTS (SELECT FROM ONLY {default} WHERE {within})"
-
-
-def _stem(table: str) -> str:
-    return table.encode()[:_STEM].decode(errors="ignore")

@@ -14,6 +14,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Seen, Slot
+from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
@@ -29,6 +30,7 @@ class Wanted(NamedTuple):
     publication: str | None  # None for wal2json
     plugin: str
     failover: bool
+    days: NewDays | None = None  # the outbox is to have a partition for each day
 
 
 class Step(NamedTuple):
@@ -69,12 +71,19 @@ def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
 
 def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Everything but the slot."""
+    table = wanted.table
+    if wanted.days is not None:
+        refuse_days(catalog, table, wanted.plugin)
+    new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
     steps = [
         Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
-        Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
+        Step(f"table {table}", _table_exists(catalog, wanted), new_table),
         Step("function walrelay.emit", _emit_exists(catalog), _emit(wanted), optional=True),
     ]
+    if wanted.days is not None and _table_exists(catalog, wanted):
+        missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
+        steps.append(Step("partitions of the coming days", not missing_days, missing_days))
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
     return steps

@@ -6,13 +6,13 @@ from time import monotonic
 
 from walrelay.source.cleanup.heap import Batch, Heap, Wait
 from walrelay.source.cleanup.partition_days import PartitionDays
-from walrelay.source.cleanup.partman import managed
 from walrelay.source.cleanup.published import Horizon, Rows, behind, held_by, horizon, written_at
 from walrelay.source.cleanup.rhythm import Rhythm
 from walrelay.source.cleanup.session import Session
 from walrelay.source.cleanup.tally import CleanupWish, Step, Tally
 from walrelay.source.days import partitions
 from walrelay.source.outbox_rows import OutboxTable
+from walrelay.source.partman import managed
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed
 _NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL

@@ -28,7 +28,7 @@ class PartitionDays:
 
     def make(self, found: Partitions) -> None:
         """The days that come next. One of which the default partition has rows already stays there."""
-        ((schema, name),) = self._session.rows(
+        ((schema, table),) = self._session.rows(
             "SELECT nspname::text, relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
             " WHERE c.oid = to_regclass(%s)",
             self._table,
@@ -36,7 +36,7 @@ class PartitionDays:
         for day in days.coming(found.days):
             if found.default is not None and self._session.value(days.rows_of(found.default, day)):
                 self._tally.notes.append(f"the events of {day} stay in {found.default}: some are there already")
-            elif self._dry_run or self._done(*days.made(schema, name, day)):
+            elif self._dry_run or self._done(*days.NewDays(schema, table).statements(day)):
                 self._tally.made.append(str(day))
 
     def drop(self, found: Partitions, rows: Rows, cutoff: datetime) -> Iterator[tuple[str, Batch]]:

@@ -19,8 +19,9 @@ TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue u
 # it must not do then seems to cost so much that questions to the catalog would be compiled.
 _SETTINGS = (
     "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET row_security = off; SET synchronous_commit = off;"
-    " SET default_transaction_isolation = 'repeatable read'; SET enable_seqscan = off; SET enable_indexscan = off;"
-    " SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET jit = off; SET idle_in_transaction_session_timeout = '60s'"
+    " SET default_transaction_isolation = 'repeatable read'; SET idle_in_transaction_session_timeout = '60s';"
+    " SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;"
+    " SET enable_indexonlyscan = off; SET jit = off"
 )
 
 _GIVING_WAY = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)
