@@ -32,7 +32,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 @click.option(
     "--pace",
     type=click.FloatRange(0.01, 1),
-    default=0.25,
+    default=0.1,
     show_default=True,
     help="The share of the time that it works; 1: as fast as it can.",
 )

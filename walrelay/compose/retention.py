@@ -13,7 +13,6 @@ from walrelay.observe import Observer
 from walrelay.source.catalog import Catalog
 from walrelay.source.cleanup import CleanupWish, Tally
 
-_PACE = 0.1  # of the time: nobody waits for it
 _FIRST = 10.0  # seconds after the relay began to stream
 _SHORTEST, _LONGEST = 1.0, 6 * 3600.0  # seconds between two passes
 _AFTER_AN_ERROR = 300.0
@@ -28,7 +27,7 @@ class Retention:
         self._settings, self._observer = settings, observer
         age = settings.retention
         self._pause = _LONGEST if age is None else min(_LONGEST, max(_SHORTEST, age / 10))
-        self._wish = CleanupWish(age, pace=_PACE, patience=_PATIENCE)
+        self._wish = CleanupWish(age, patience=_PATIENCE)
         self._reached: dict[str, int] = {}
         self._told: set[str] = set()
 

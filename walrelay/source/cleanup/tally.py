@@ -12,7 +12,7 @@ class CleanupWish(NamedTuple):
 
     older_than: float | None
     dry_run: bool = False
-    pace: float = 0.25
+    pace: float = 0.1
     patience: float = 30.0
 
 
