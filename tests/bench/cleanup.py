@@ -40,7 +40,10 @@ SELECT 'order', 'order-' || n, 'OrderPlaced', jsonb_build_object('number', n, 'p
        date_trunc('day', now()) - interval '1 day' * %(days)s + interval '1 day' * (n * %(days)s::float8 / %(rows)s)
 FROM generate_series(%(first)s, %(last)s) n
 """
-_INSERT = "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload) VALUES ('order', 'o', 'OrderPlaced', '{\"n\": 1}')"
+_INSERT = """
+INSERT INTO outbox (aggregate_type, aggregate_id, type, payload)
+VALUES ('order', 'order-1', 'OrderPlaced', '{"n": 1}')
+"""
 
 
 class Slices(NamedTuple):
@@ -200,9 +203,8 @@ def _by_days(database: Database, settings: Settings) -> None:
                 pass
         end = monotonic()
         wal = _wal(database) - before
-        _say(
-            f"days: {len(tally.dropped)} dropped with {tally.rows} rows in {end - begun:.1f} s, {wal / 2**20:.0f} MiB of WAL"
-        )
+        _say(f"days: {len(tally.dropped)} dropped with {tally.rows} rows in {end - begun:.1f} s")
+        _say(f"  WAL: {wal / 2**20:.0f} MiB")
         _say(f"  commits meanwhile:       {_distribution(writer.between(begun, end))}")
         _say(f"  commits before:          {_distribution(writer.between(begun - 10, begun))}")
         for note in tally.notes:

@@ -261,6 +261,41 @@ def test_a_table_that_is_there_and_not_partitioned_is_refused_before_anything_is
     assert database.execute("SELECT to_regnamespace('walrelay')") == [(None,)]
 
 
+def test_a_table_is_replaced_by_a_partitioned_one_as_the_docs_say_without_losing_an_event(
+    database: Database, way: str
+) -> None:
+    outbox = Outbox(database, way, source={"publication_check_interval": 0.02})
+    outbox.init()
+    halted: list[bool] = []
+    written: list[int] = []
+
+    def write_on() -> None:
+        with database.connect() as connection:
+            while not halted:
+                connection.execute("SELECT walrelay.emit('order', 'o', 't', %s)", [str(len(written))])
+                written.append(len(written))
+
+    writer = Thread(target=write_on, daemon=True)
+    writer.start()
+    with outbox.relay() as relay:
+        wait_until(lambda: len(written) > 50, 10, "rows")
+        init(outbox.under(outbox={"table": "public.outbox_new"}))
+        database.execute(
+            "BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE; ALTER TABLE outbox RENAME TO outbox_old;"
+            " ALTER TABLE outbox_new RENAME TO outbox; COMMIT"
+        )
+        error = relay.failure()
+    assert "walrelay init" in error.hint
+    outbox.init()
+    with outbox.relay() as relay:
+        wait_until(lambda: len(written) > 200, 10, "more rows")
+        halted.append(True)
+        writer.join()
+        assert outbox.values(relay) == [str(number).encode() for number in range(len(written))]
+        assert found(outbox).ours
+        assert clean(outbox, None).notes == []
+
+
 def test_partitions_that_walrelay_did_not_make_are_left_as_they_are_and_their_rows_go_one_by_one(
     database: Database, way: str
 ) -> None:

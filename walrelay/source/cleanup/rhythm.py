@@ -1,7 +1,7 @@
 """How much at a time and with which pauses: batches that take about as long as planned, and a share of the time."""
 
-# Seconds that a batch should take. A commit of somebody else's waits until the WAL of the batch is on disk too, so it is
-# short for their sake, not for that of locks, of which it has none that count.
+# Seconds that a batch should take. A commit of somebody else's waits until the WAL of the batch is on disk too: that is
+# why it is short, and not its locks, for which nobody waits.
 TARGET = 0.01
 _FIRST, _MOST = 32, 8192  # pages
 _LONGEST_PAUSE = 5.0

@@ -122,7 +122,7 @@ def _ahead(found: days.Partitions, expected: Expected) -> Finding:
     if found.today and found.ahead >= _DAYS_AHEAD:
         return ok("partitions", detail)
     detail += ": nothing makes the coming ones"
-    return warning("partitions", detail, expected.walrelay("cleanup --older-than 30d") + "   # or set retention")
+    return warning("partitions", detail, expected.walrelay("init --partitioned") + "   # and set retention")
 
 
 def _has_rows(catalog: Catalog, table: str) -> bool:
