@@ -46,6 +46,8 @@ class Cleanup:
             yield from self._until_confirmed(edge)
             self._tell_what_holds_back(cutoff)
             yield from self._clean(Rows(edge, self._outbox, written, str(cutoff)), cutoff)
+            if rows := self.tally.unknown:
+                self.tally.notes.append(f"{rows} rows are from before the slot: nobody is known to have published them")
         self.tally.complete = True
 
     def _make_days(self) -> None:
@@ -96,7 +98,7 @@ class Cleanup:
             yield from self._delete(table, rows)
 
     def _delete(self, table: str, rows: Rows) -> Iterator[Step]:
-        heap, tally = Heap(self._session, table, self._rhythm, self._wait), self.tally
+        heap = Heap(self._session, table, self._rhythm, self._wait)
         if self._wish.dry_run:
             batches = heap.count(rows.going(), rows.unknown())
         else:
@@ -105,8 +107,6 @@ class Cleanup:
             self._count(table, batch)
             yield Step(f"cleaning {table}", batch.end, batch.pages)
         self._reached.pop(table, None)
-        if tally.unknown:
-            tally.notes.append(f"{tally.unknown} rows are from before the slot: nobody is known to have published them")
 
     def _count(self, table: str, batch: Batch) -> None:
         if batch.passed_over:
