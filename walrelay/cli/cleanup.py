@@ -66,7 +66,7 @@ def cleanup(
     if as_json:
         click.echo(json.dumps(vars(tally)))
     else:
-        _tell(tally, dry_run=dry_run)
+        _tell(tally, settings.source.slot, dry_run=dry_run)
     if not tally.complete:
         click.echo("stopped before the end: run it again", err=True)
         ctx.exit(1)
@@ -83,7 +83,7 @@ def _worked(settings: Settings, wish: CleanupWish) -> Tally:
         return tally
 
 
-def _tell(tally: Tally, *, dry_run: bool) -> None:
+def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     click.echo(f"{tally.rows} rows {would}deleted")
     for table in tally.dropped:
@@ -94,8 +94,8 @@ def _tell(tally: Tally, *, dry_run: bool) -> None:
         click.echo(f"note: {note}", err=True)
     if tally.unknown:
         click.echo(
-            "hint: a slot that is made by `walrelay init --backfill` publishes such rows. If something else published"
-            " them, or nobody needs them, delete them yourself.",
+            "hint: A slot that is made by `walrelay init --backfill` publishes such rows. If you know that all of them"
+            f" were published: UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';",
             err=True,
         )
 

@@ -114,7 +114,8 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             yield step, f"left out: {first_line(cause)}"
     now = catalog.published(wanted.publication or "", wanted.table)
     before = catalog.noted(wanted.slot) if wanted.publication is not None else None
-    _remember(catalog, wanted, now.seen, xmin)
+    mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
+    _remember(catalog, wanted, now.seen, xmin, mended=mended)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
 
@@ -213,21 +214,25 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
         )
 
 
-def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None) -> None:
-    """`xmin`: of a snapshot from before the slot, where there is one."""
+def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None, *, mended: bool) -> None:
+    """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
+    until now.
+    """
     noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
     excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
-    same = "s.system_identifier = excluded.system_identifier"
+    entry = "(s.table_oid, s.entry_oid) IS NOT DISTINCT FROM (excluded.table_oid, excluded.entry_oid)"
+    same = f"s.system_identifier = excluded.system_identifier AND (s.table_oid IS NULL OR {entry})"
     catalog.connection.execute(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
         " publication_stamp, created_xmin, published_from)"
         " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
         " %s, %s, %s, %s::int8, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
         f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded},"
-        f" published_from = coalesce(CASE WHEN {same} THEN s.published_from END, excluded.published_from)"
+        f" published_from = coalesce(CASE WHEN {same} AND NOT %s THEN s.published_from END,"
+        " excluded.published_from)"
         " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
         f" IS DISTINCT FROM {excluded} OR s.published_from IS NULL".encode(),
-        (*seen, xmin, _published_from(catalog, wanted.table), wanted.slot),
+        (*seen, xmin, _published_from(catalog, wanted.table), wanted.slot, mended),
     )
 
 

@@ -272,6 +272,23 @@ def test_a_transaction_that_was_open_while_the_slot_was_made_is_not_taken_for_pu
 
 
 @one_way
+@pytest.mark.parametrize("gap", ["SET (publish = 'delete')", "DROP TABLE outbox"])
+def test_rows_from_while_the_table_was_not_published_stay_after_init_mended_that(outbox: Outbox, gap: str) -> None:
+    publish(outbox, "published")
+    outbox.database.execute(f"ALTER PUBLICATION walrelay {gap}")
+    outbox.write("meanwhile")
+    outbox.init()
+    publish(outbox, "later")
+    assert b'"meanwhile"' not in [message.value for message in outbox.broker.durable]
+    with outbox.relay():
+        tally = clean(outbox)
+        assert (tally.rows, tally.unknown) == (1, 2)
+        assert left(outbox) == ["meanwhile", "published"]
+        outbox.database.execute("UPDATE walrelay.slots SET published_from = 0")  # as the docs say
+        assert clean(outbox).rows == 2
+
+
+@one_way
 def test_what_a_backfill_published_goes(database: Database, way: str) -> None:
     outbox = Outbox(database, way, **AT_ONCE)
     outbox.init()
