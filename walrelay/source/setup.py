@@ -10,14 +10,15 @@ from typing import NamedTuple
 import psycopg
 
 from walrelay.ddl import script
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Fatal, Retryable
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
-from walrelay.source.catalog import Catalog, Seen, Slot
+from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
+from walrelay.source.noting import remember
 from walrelay.wire.commands import create_slot, identifier, literal
 
 
@@ -115,7 +116,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     now = catalog.published(wanted.publication or "", wanted.table)
     before = catalog.noted(wanted.slot) if wanted.publication is not None else None
     mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
-    _remember(catalog, wanted, now.seen, xmin, mended=mended)
+    remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
 
@@ -212,42 +213,6 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
             "source.failover needs PostgreSQL 17 or later",
             hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
         )
-
-
-def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None, *, mended: bool) -> None:
-    """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
-    until now.
-    """
-    noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
-    excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
-    entry = "(s.table_oid, s.entry_oid) IS NOT DISTINCT FROM (excluded.table_oid, excluded.entry_oid)"
-    same = f"s.system_identifier = excluded.system_identifier AND (s.table_oid IS NULL OR {entry})"
-    catalog.connection.execute(
-        "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
-        " publication_stamp, created_xmin, published_from)"
-        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s::int8, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
-        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded},"
-        f" published_from = coalesce(CASE WHEN {same} AND NOT %s THEN s.published_from END,"
-        " excluded.published_from)"
-        " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
-        f" IS DISTINCT FROM {excluded} OR s.published_from IS NULL".encode(),
-        (*seen, xmin, _published_from(catalog, wanted.table), wanted.slot, mended),
-    )
-
-
-def _published_from(catalog: Catalog, table: str) -> int:
-    """The slot, which is there by now, has every transaction that takes its number from now on; and where there is no
-    row yet, all that come. A transaction that was under way when the slot was made may have ended before or after.
-    """
-    try:
-        with catalog.connection.transaction():
-            catalog.connection.execute("SET LOCAL row_security = off")  # or a policy would make it look empty
-            if not catalog.value(f"SELECT EXISTS (SELECT FROM {table})"):
-                return 0
-    except (psycopg.Error, WalrelayError):
-        pass  # not known to be empty
-    return int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
 
 
 def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
