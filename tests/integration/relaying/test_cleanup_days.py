@@ -262,8 +262,9 @@ def test_a_table_that_is_there_and_not_partitioned_is_refused_before_anything_is
 
 
 def test_a_table_is_replaced_by_a_partitioned_one_as_the_docs_say_without_losing_an_event(
-    database: Database, way: str
+    database: Database, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("walrelay.source.slot_source._BUSY_CHECK", 0.1)
     outbox = Outbox(database, way, source={"publication_check_interval": 0.02})
     outbox.init()
     halt = Event()
