@@ -32,4 +32,7 @@ ALTER TABLE walrelay.slots
     -- Every transaction with an xid8 below it had ended before the slot was made: its rows are not this slot's.
     ADD COLUMN IF NOT EXISTS created_xmin      bigint,
     -- While a backfill is unfinished: what it publishes, and how far it got.
-    ADD COLUMN IF NOT EXISTS backfill          jsonb;
+    ADD COLUMN IF NOT EXISTS backfill          jsonb,
+    -- Rows of every transaction with an xid8 from it on are published, by the slot or from the table; of those before
+    -- nothing is known. 0: all rows are.
+    ADD COLUMN IF NOT EXISTS published_from    bigint;

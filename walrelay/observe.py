@@ -1,6 +1,6 @@
 """What the relay tells whoever watches: an Observer with methods that do nothing, to override at will."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from walrelay.letter import Letter
@@ -49,6 +49,14 @@ class Observer:
 
     def backfilled(self, rows: int) -> None:
         """So many more rows of the table are durable."""
+
+    def cleaned(self, rows: int, dropped: Sequence[str], made: Sequence[str], seconds: float) -> None:
+        """A pass of the leader's clean-up: so many rows went, those of the `dropped` partitions too; days were `made`.
+        Called from another thread than the relay's.
+        """
+
+    def not_cleaned(self, why: str) -> None:
+        """The leader's clean-up could not do something, and tries again later. From another thread as well."""
 
     def stopping(self, unsettled: int) -> None:
         """A stop was asked for; `unsettled` messages are still to be settled."""

@@ -140,7 +140,7 @@ colour: red
         "walrelay.yaml:16: retry: min_pause (50) is above max_pause (30)",
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
         "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, sink, refusals, delivery,"
-        " position, retry, shutdown_timeout, log",
+        " position, retention, retry, shutdown_timeout, log",
     ]
 
 

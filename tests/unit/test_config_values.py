@@ -4,7 +4,14 @@ import pytest
 from pydantic import ValidationError
 
 from walrelay.config import values
-from walrelay.config.models import ColumnsSettings, MessagesSettings, OutboxSettings, RetrySettings, SourceSettings
+from walrelay.config.models import (
+    ColumnsSettings,
+    MessagesSettings,
+    OutboxSettings,
+    RetrySettings,
+    Settings,
+    SourceSettings,
+)
 from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
 from walrelay.route import TopicTemplate
@@ -160,3 +167,12 @@ def test_a_duration_is_a_number_and_a_unit() -> None:
 def test_a_duration_without_a_unit_or_without_length_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration: write a number and s, m, h, d or w"):
         values.duration(text)
+
+
+def test_retention_is_text_with_a_unit_and_seconds_inside() -> None:
+    source = {"dsn": "host=h"}
+    settings = Settings.model_validate({"source": source, "sink": {"kind": "stdout"}, "retention": "7d"})
+    assert settings.retention == 604_800
+    assert Settings.model_validate({"source": source, "sink": {"kind": "stdout"}}).retention is None
+    with pytest.raises(ValidationError, match="write a number and s, m, h, d or w"):
+        Settings.model_validate({"source": source, "sink": {"kind": "stdout"}, "retention": 7})

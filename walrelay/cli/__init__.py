@@ -7,6 +7,7 @@ import click
 from walrelay import __version__
 from walrelay.cli.audit import audit
 from walrelay.cli.bench import bench
+from walrelay.cli.cleanup import cleanup
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
 from walrelay.cli.dlq import dlq
@@ -52,5 +53,5 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, recover, replay, audit, dlq, skip, drop, config, demo, bench):
+for command in (init, doctor, run, status, tail, cleanup, replay, audit, recover, dlq, skip, drop, config, demo, bench):
     main.add_command(command)

@@ -21,21 +21,25 @@ from walrelay.source.catalog import Catalog
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
 @click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.option("--backfill", is_flag=True, help="Publish the rows that are in the table already; then stream.")
+@click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
 @click.pass_context
-def init(ctx: click.Context, config_path: Path, dry_run: bool, timeout: float, backfill: bool) -> None:
+def init(
+    ctx: click.Context, config_path: Path, dry_run: bool, timeout: float, backfill: bool, partitioned: bool
+) -> None:
     """Make what the relay needs in the database: outbox table, walrelay.emit, publication, slot.
 
     Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew. A backfill that
-    was interrupted goes on where it stopped.
+    was interrupted goes on where it stopped. Of a partitioned outbox `walrelay cleanup` drops whole days.
 
     \b
     Example:
       walrelay init --dry-run
       walrelay init -c walrelay.yaml
       walrelay init --backfill
+      walrelay init --partitioned
     """
     settings = load(config_path)
-    wanted = compose.wanted(settings)
+    wanted = compose.wanted(settings, partitioned=partitioned)
     with Catalog(compose.dsn(settings)) as catalog:
         steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wanted)
         if dry_run:

@@ -2,6 +2,7 @@
 
 from walrelay.compose.audit import Period, audit
 from walrelay.compose.backfill import backfill_until
+from walrelay.compose.cleanup import cleaning
 from walrelay.compose.commands import expected, lines, remarks, topics, wanted
 from walrelay.compose.positions import begin_at, kept_positions, position_findings
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
@@ -24,6 +25,7 @@ __all__ = [
     "backfill_until",
     "begin_at",
     "binary_suits",
+    "cleaning",
     "dead_letters",
     "dsn",
     "expected",

@@ -77,7 +77,9 @@ class _Attempts:
                 outbox = outbox_rows.in_commit_order(
                     view, outbox_table(settings, catalog), Selection(progress.scope.floor)
                 )
-                reached = journal.made(made.consistent_point, view.xmin, [term.name for term in outbox.order])
+                reached = journal.made(
+                    made.consistent_point, view.xmin, view.xmax, [term.name for term in outbox.order]
+                )
                 scope = progress.scope
                 rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
                 self._observer.backfilling(rows.count(), progress.published)

@@ -8,8 +8,10 @@ from walrelay.decode.as_wal2json import PluginLines, RenderedLines
 from walrelay.decode.binary import PRINTERS
 from walrelay.decode.contract import Columns
 from walrelay.decode.lines import Lines, RecordLines
+from walrelay.errors import Fatal
 from walrelay.route import FIELDS
 from walrelay.source.catalog import Catalog
+from walrelay.source.days import COLUMN, NewDays
 from walrelay.source.doctor import Expected
 from walrelay.source.likeness import type_names, unlikenesses
 from walrelay.source.setup import Wanted
@@ -67,8 +69,8 @@ def topics(settings: Settings) -> list[str]:
     return [settings.route.topic.format(**dict.fromkeys(FIELDS, "*"))]
 
 
-def wanted(settings: Settings) -> Wanted:
-    """What `walrelay init` makes for the settings."""
+def wanted(settings: Settings, *, partitioned: bool = False) -> Wanted:
+    """What `walrelay init` makes for the settings; `partitioned`: the outbox with a partition for each day."""
     columns = settings.outbox.decoding.columns._asdict()
     arguments = (role for role in Columns._fields if role != "created_at")
     return Wanted(
@@ -80,4 +82,15 @@ def wanted(settings: Settings) -> Wanted:
         failover=settings.source.failover,
         prefix=settings.outbox.messages.prefix,
         max_message_bytes=settings.outbox.max_message_bytes,
+        days=_days(settings) if partitioned else None,
     )
+
+
+def _days(settings: Settings) -> NewDays:
+    outbox = settings.outbox.decoding
+    if outbox.columns.created_at != COLUMN:
+        raise Fatal(
+            f"a partitioned outbox has its days by the column {COLUMN}, the settings name {outbox.columns.created_at}",
+            hint=f"outbox.columns.created_at: {COLUMN}",
+        )
+    return NewDays(outbox.schema, outbox.table)

@@ -9,6 +9,7 @@ from time import monotonic
 from walrelay.compose.positions import positions
 from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publication, reading
 from walrelay.compose.refusals import Refusals
+from walrelay.compose.retention import Retention
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Retryable
@@ -66,6 +67,7 @@ class Runs:
         self._sink: Sink | None = None
         self._held_until = inf
         self._refusals = Refusals(settings, observer)
+        self._retention = Retention(settings, observer)
 
     def run(self, stop: Callable[[], bool]) -> None:
         """One run, from connecting to leaving or to the error that ends it."""
@@ -119,7 +121,8 @@ class Runs:
         self.bookmark = source.bookmark
         self._observer.streaming(source.slot.name, source.start, self._settings.source.plugin)
         try:
-            self._relay.run(stop)
+            with self._retention.while_leading(catalog):
+                self._relay.run(stop)
         except Disconnected:
             self._held_until = monotonic() + (_HOLD if self._settings.delivery == "at_least_once" else 0)
             raise

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from walrelay.config import values
 from walrelay.config.section import Section
@@ -26,6 +26,16 @@ def _number(value: Any) -> Any:
     """A Literal of numbers takes no text, but `${NAME}` always yields text."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
+
+def _duration(value: Any) -> Any:
+    """A bare number would leave open of what."""
+    if isinstance(value, str):
+        return values.duration(value)
+    raise ValueError(f"{value!r} is no duration: write a number and s, m, h, d or w, as in 7d")
+
+
+Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema({"type": "string"})]
+"""Seconds; written as `7d`, `12h`, `90m`."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
 Name = Annotated[str, AfterValidator(name)]
@@ -249,6 +259,12 @@ class Settings(Section):
     published in Kafka transactions together with their position; consumers need `isolation.level: read_committed`."""
 
     position: PositionSettings = PositionSettings()
+
+    retention: Duration | None = None
+    """How long a row stays in the outbox, as in `7d` or `12h`. The relay that leads then deletes what is older, was
+    published and is confirmed, in small batches, and drops whole days of a partitioned outbox. null: nothing is
+    deleted. docs/cleanup.md has the whole story."""
+
     retry: RetrySettings = RetrySettings()
 
     shutdown_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})] = 25

@@ -36,7 +36,7 @@ class Journal:
     def __init__(self, catalog: Catalog, slot: str) -> None:
         self._catalog, self._slot = catalog, slot
         self._point = LSN(0)
-        self._xmin = 0
+        self._xmin = self._xmax = 0
         self._earlier: tuple[Reached, ...] = ()
         self._progress = Progress(Scope())
 
@@ -61,6 +61,7 @@ class Journal:
             " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
             " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill,"
             " created_xmin = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.created_xmin END,"
+            " published_from = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.published_from END,"
             " system_identifier = excluded.system_identifier",
             self._slot,
             plugin,
@@ -68,9 +69,9 @@ class Journal:
         )
         return progress
 
-    def made(self, consistent_point: LSN, xmin: int, order: Sequence[str]) -> tuple[Reached, ...]:
-        """The slot is there, its snapshot has this xmin; returns what earlier readings in the same order reached."""
-        self._point, self._xmin = consistent_point, xmin
+    def made(self, consistent_point: LSN, xmin: int, xmax: int, order: Sequence[str]) -> tuple[Reached, ...]:
+        """The slot is there, with a snapshot; returns what earlier readings in the same order reached."""
+        self._point, self._xmin, self._xmax = consistent_point, xmin, xmax
         if self._progress.order != tuple(order):  # its places mean nothing in another order
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
@@ -108,10 +109,14 @@ class Journal:
                 " the rest the last batch again at most. If max_slot_wal_keep_size or idle_replication_slot_timeout"
                 " took the slot, raise it before.",
             )
+        scope = self._progress.scope
         changed = self._catalog.run(
-            "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s"
+            "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
+            " published_from = CASE WHEN %s THEN 0 ELSE coalesce(published_from, %s) END"
             " WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
             self._xmin,
+            not scope.floor and scope.since is None,  # then all that the table holds
+            self._xmax,
             self._slot,
             str(self._point),
         )

@@ -1,7 +1,7 @@
 """What the catalog says about slot, publication and table; asked on an ordinary connection."""
 
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import psycopg
 
@@ -99,7 +99,7 @@ class Catalog:
         self.connection = connect.ordinary(dsn)
         self.connection.patience = patience
 
-    def __enter__(self) -> "Catalog":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,10 +14,12 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.source import connect
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
-from walrelay.source.catalog import Catalog, Seen, Slot
+from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import failure, first_line, slot_lost
 from walrelay.source.missing import made, missing
+from walrelay.source.noting import remember
 from walrelay.wire.commands import create_slot, literal
 
 
@@ -32,6 +34,7 @@ class Wanted(NamedTuple):
     failover: bool
     prefix: str | None = None  # of logical messages that are events
     max_message_bytes: int = 1_000_000
+    days: NewDays | None = None  # the outbox is to have a partition for each day
 
 
 class Step(NamedTuple):
@@ -72,12 +75,19 @@ def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
 
 def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Everything but the slot."""
+    table = wanted.table
+    if wanted.days is not None:
+        refuse_days(catalog, table, wanted.plugin)
+    new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
     steps = [
         Step("schema walrelay", _schema_exists(catalog), script("schema")),
         Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
-        Step(f"table {wanted.table}", _table_exists(catalog, wanted), script("outbox", table=wanted.table)),
+        Step(f"table {table}", _table_exists(catalog, wanted), new_table),
         *_functions(catalog, wanted),
     ]
+    if wanted.days is not None and _table_exists(catalog, wanted):
+        missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
+        steps.append(Step("partitions of the coming days", not missing_days, missing_days))
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
     return steps
@@ -108,7 +118,8 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
             yield step, f"left out: {first_line(cause)}"
     now = catalog.published(wanted.publication or "", wanted.table)
     before = catalog.noted(wanted.slot) if wanted.publication is not None else None
-    _remember(catalog, wanted, now.seen, xmin)
+    mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
+    remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
 
@@ -152,7 +163,7 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
 def _schema_exists(catalog: Catalog) -> bool:
     """With the columns and tables that it did not have at first."""
     query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
-    columns = ["publication_stamp", "created_xmin", "backfill"]
+    columns = ["publication_stamp", "created_xmin", "backfill", "published_from"]
     complete = catalog.value(query, columns) == len(columns)
     return complete and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
 
@@ -214,22 +225,6 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
             "source.failover needs PostgreSQL 17 or later",
             hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
         )
-
-
-def _remember(catalog: Catalog, wanted: Wanted, seen: Seen, xmin: int | None) -> None:
-    """`xmin`: of a snapshot from before the slot, where there is one."""
-    noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
-    excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
-    catalog.connection.execute(
-        "INSERT INTO walrelay.slots AS s"
-        " (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid, publication_stamp, created_xmin)"
-        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
-        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded}"
-        " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
-        f" IS DISTINCT FROM {excluded}".encode(),
-        (*seen, xmin, wanted.slot),
-    )
 
 
 def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:

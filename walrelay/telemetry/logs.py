@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
@@ -99,6 +100,12 @@ class LogObserver(Observer):
 
     def retrying(self, cause: str, attempt: int, pause: float) -> None:
         self._log.warning("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
+
+    def cleaned(self, rows: int, dropped: Sequence[str], made: Sequence[str], seconds: float) -> None:
+        self._log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
+
+    def not_cleaned(self, why: str) -> None:
+        self._log.warning("not cleaned up", why=why)
 
     def stopping(self, unsettled: int) -> None:
         self._log.info("stopping", unsettled=unsettled)

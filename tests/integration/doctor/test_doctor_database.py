@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 
@@ -19,6 +20,7 @@ from walrelay import compose
 from walrelay.config import load
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
+from walrelay.source import days
 from walrelay.source.doctor import writers
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import pgoutput_options
@@ -442,3 +444,35 @@ def _relay(patient: Patient, database: Database) -> Iterator[None]:
     finally:
         stop.set()
         relay.join(10)
+
+
+# Days of a partitioned outbox
+
+
+@pytest.fixture
+def partitioned(patient: Patient) -> Patient:
+    assert patient.run("init", "--partitioned").exit_code == 0
+    return patient
+
+
+def test_a_partitioned_outbox_gives_only_ok(partitioned: Patient) -> None:
+    assert partitioned.complaints() == []
+    assert partitioned.told("partitions").detail == "made for today and 7 more days"
+
+
+def test_days_that_run_out(partitioned: Patient, database: Database) -> None:
+    for number in range(2, 8):
+        database.execute(f"DROP TABLE outbox_{days.today() + timedelta(days=number):%Y%m%d}")
+    complaint = partitioned.complaint("partitions")
+    assert complaint.detail.startswith("made for today and 1 more days")
+    partitioned.paste(complaint.fix)
+    assert partitioned.complaints() == []
+
+
+def test_rows_for_which_there_was_no_day(partitioned: Patient, database: Database) -> None:
+    database.execute(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, type, created_at) VALUES ('a', '1', 't', '2020-1-1')"
+    )
+    complaint = partitioned.complaint("partitions")
+    assert "outbox_default has rows" in complaint.detail
+    partitioned.paste(complaint.fix)

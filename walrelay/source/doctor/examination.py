@@ -39,7 +39,7 @@ _CHAINS: tuple[tuple[Question, ...], ...] = (
     (limits.idle_slots,),
     (synchronous.standby_names,),
     (table.schema,),
-    (table.exists, table.persistence),
+    (table.exists, table.persistence, table.partitions),
     (table.columns, table.generated, table.headers, table.binary),
     (
         publication.exists,

@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
+from walrelay.source import days
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.doctor.rights import init_command
+from walrelay.source.partman import managed
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
 _TYPES = {"id": "uuid DEFAULT gen_random_uuid()", "payload": "jsonb", "headers": "jsonb NOT NULL DEFAULT '{}'"}
 _REQUIRED = ("id", "payload")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 REPLICATED_KINDS = ("r", "p")
+_DAYS_AHEAD = 3
 
 
 class Table(NamedTuple):
@@ -94,6 +97,38 @@ def persistence(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         quoted = f"{identifier(schema_name)}.{identifier(name)}"
         detail = f"{schema_name}.{name} is unlogged or temporary: its rows are not in the WAL"
         yield problem("table", detail, f"ALTER TABLE {quoted} SET LOGGED;")
+
+
+def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Those that walrelay makes a few days ahead: what it is not there for goes into the default partition."""
+    table = look(catalog, expected)
+    if table is None or table.kind != "p":
+        return
+    found = days.partitions(catalog, expected.outbox)
+    if managed(catalog, expected.outbox):
+        yield ok("partitions", "pg_partman makes and drops them")
+    elif found.ours:
+        yield _ahead(found, expected)
+        if found.default is not None and _has_rows(catalog, found.default):
+            yield warning(
+                "partitions",
+                f"{found.default} has rows: days had no partition, or rows are of a time far from now",
+                f"SELECT {days.COLUMN}::date, count(*) FROM {found.default} GROUP BY 1;  -- cleanup deletes old ones",
+            )
+
+
+def _ahead(found: days.Partitions, expected: Expected) -> Finding:
+    detail = f"made for today and {found.ahead} more days" if found.today else "there is none for today"
+    if found.today and found.ahead >= _DAYS_AHEAD:
+        return ok("partitions", detail)
+    detail += ": nothing makes the coming ones"
+    return warning("partitions", detail, expected.walrelay("init --partitioned") + "   # and set retention")
+
+
+def _has_rows(catalog: Catalog, table: str) -> bool:
+    """As far as the role may know: the relay needs no right to read the table."""
+    may = catalog.value("SELECT has_table_privilege(%s, 'SELECT')", table)
+    return bool(may and catalog.value(f"SELECT EXISTS (SELECT FROM {table})"))
 
 
 def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

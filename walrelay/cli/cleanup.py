@@ -1,0 +1,127 @@
+"""`walrelay cleanup`: deletes what was published and is old enough."""
+
+import json
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+
+from walrelay import compose
+from walrelay.cli.options import config_option
+from walrelay.cli.signals import signalled
+from walrelay.config import Settings, load, values
+from walrelay.source.cleanup import CleanupWish, Tally
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return values.duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@config_option
+@click.option("--older-than", type=_Duration(), help="How old a row must be, as in 7d; otherwise `retention`.")
+@click.option("--dry-run", is_flag=True, help="Count what would go, and change nothing.")
+@click.option(
+    "--pace",
+    type=click.FloatRange(0.01, 1),
+    default=0.1,
+    show_default=True,
+    help="The share of the time that it works; 1: as fast as it can.",
+)
+@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for the slots.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def cleanup(
+    ctx: click.Context,
+    config_path: Path,
+    older_than: float | None,
+    dry_run: bool,
+    pace: float,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Delete rows that were published, are confirmed and are old enough; of a partitioned outbox whole days.
+
+    It works in small batches with pauses, so that writers do not notice, and never deletes a row that is not
+    confirmed. Ctrl-C stops it after the current batch (exit code 1); what is deleted then is gone.
+
+    \b
+    Example:
+      walrelay cleanup --older-than 7d --dry-run
+      walrelay cleanup --older-than 12h --pace 0.5
+    """
+    settings = load(config_path)
+    age = settings.retention if older_than is None else older_than
+    if age is None:
+        raise click.UsageError("How old? Give --older-than, as in --older-than 7d, or set `retention` in the settings.")
+    tally = _worked(settings, CleanupWish(age, dry_run, pace, timeout))
+    if as_json:
+        click.echo(json.dumps(vars(tally)))
+    else:
+        _tell(tally, settings.source.slot, dry_run=dry_run)
+    if not tally.complete:
+        click.echo("stopped before the end: run it again", err=True)
+        ctx.exit(1)
+
+
+def _worked(settings: Settings, wish: CleanupWish) -> Tally:
+    stop = signalled()
+    with compose.cleaning(settings, wish, stop.wait) as (steps, tally):
+        with _Bars(stop) as bars:
+            for what, done, whole in steps:
+                bars.at(what, done, whole)
+                if stop.is_set():
+                    break
+        return tally
+
+
+def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    click.echo(f"{tally.rows} rows {would}deleted")
+    for table in tally.dropped:
+        click.echo(f"{would}dropped  {table}")
+    for day in tally.made:
+        click.echo(f"{would}made  the partition of {day}")
+    for note in tally.notes:
+        click.echo(f"note: {note}", err=True)
+    if tally.unknown:
+        click.echo(
+            "hint: A slot that is made by `walrelay init --backfill` publishes such rows. If you know that all of them"
+            f" were published: UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';",
+            err=True,
+        )
+
+
+class _Bars:
+    """A bar on stderr for whatever is under way; without a terminal its label only."""
+
+    def __init__(self, stop: Event) -> None:
+        self._bar: Any = None
+        self._label = ""
+
+    def at(self, label: str, done: float, whole: float) -> None:
+        if label != self._label:
+            self._end()
+            self._label = label
+            self._bar = click.progressbar(length=max(1, int(whole)), label=label, file=sys.stderr)
+            self._bar.__enter__()
+        self._bar.update(int(done) - self._bar.pos)
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def __enter__(self) -> "_Bars":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()

@@ -1,0 +1,78 @@
+"""The leader cleans up: passes in a thread beside the relay, on a connection of their own, for as long as it leads."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from time import monotonic
+
+from walrelay.compose.cleanup import cleaning
+from walrelay.compose.reading import table
+from walrelay.config import Settings
+from walrelay.errors import WalrelayError
+from walrelay.observe import Observer
+from walrelay.source.catalog import Catalog
+from walrelay.source.cleanup import CleanupWish, Tally
+
+_FIRST = 10.0  # seconds after the relay began to stream
+_SHORTEST, _LONGEST = 1.0, 6 * 3600.0  # seconds between two passes
+_AFTER_AN_ERROR = 300.0
+_PATIENCE = 60.0  # for slots to confirm
+_FAREWELL = 0.5  # seconds that a batch may take to its end when the relay leaves
+
+
+class Retention:
+    """Made once in a process; knows from one run to the next how far a pass got."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self._settings, self._observer = settings, observer
+        age = settings.retention
+        self._pause = _LONGEST if age is None else min(_LONGEST, max(_SHORTEST, age / 10))
+        self._wish = CleanupWish(age, patience=_PATIENCE)
+        self._reached: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    @contextmanager
+    def while_leading(self, catalog: Catalog) -> Iterator[None]:
+        """Whatever happens in the thread, it is told, and the relay knows nothing of it."""
+        if self._wish.older_than is None and not catalog.published("", table(self._settings)).partitioned:
+            yield
+            return
+        stop = Event()
+        thread = Thread(target=self._work, args=(stop,), name="retention", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(_FAREWELL)
+
+    def _work(self, stop: Event) -> None:
+        pause = min(_FIRST, self._pause)
+        while not stop.wait(pause):
+            pause = self._pause if self._attempt(stop.wait) else min(_AFTER_AN_ERROR, self._pause)
+
+    def _attempt(self, wait: Callable[[float], bool]) -> bool:
+        try:
+            self._pass(wait)
+        except WalrelayError as error:
+            self._observer.not_cleaned(str(error))
+            return False
+        except Exception as error:  # a bug here is no reason to stop publishing
+            self._observer.not_cleaned(f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    def _pass(self, wait: Callable[[float], bool]) -> None:
+        begun = monotonic()
+        with cleaning(self._settings, self._wish, wait, self._reached) as (steps, tally):
+            for _ in steps:
+                if wait(0):
+                    break
+        self._tell(tally, monotonic() - begun)
+
+    def _tell(self, tally: Tally, seconds: float) -> None:
+        if tally.rows or tally.dropped or tally.made:
+            self._observer.cleaned(tally.rows, tally.dropped, tally.made, seconds)
+        for note in sorted({*tally.notes} - self._told):
+            self._observer.not_cleaned(note)
+        self._told = {*tally.notes}
