@@ -16,7 +16,8 @@ from walrelay.publish import Found, ReadBack, Span, load_read_back
 from walrelay.source.catalog import Catalog
 from walrelay.source.confirmed import Confirmed, confirmed
 from walrelay.source.dead_letters.of_records import letters_of
-from walrelay.source.outbox_rows import OutboxRows, Selection, xid8
+from walrelay.source.outbox_rows import OutboxRows
+from walrelay.source.outbox_selection import Selection, xid8
 from walrelay.source.recovery import beginning
 from walrelay.source.row_filters import Filters, condition
 from walrelay.source.snapshot import View

@@ -14,10 +14,11 @@ from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.publish import load
 from walrelay.route import Router
-from walrelay.source import outbox_rows
 from walrelay.source.backfill_progress import Journal, Scope
 from walrelay.source.catalog import Catalog
-from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.outbox_rows import OutboxRows, in_commit_order
+from walrelay.source.outbox_selection import Selection
+from walrelay.source.outbox_table import OutboxTable, look
 from walrelay.source.setup import blocked, drop_slot
 from walrelay.source.snapshot import Blocked, View, new_slot
 
@@ -74,9 +75,7 @@ class _Attempts:
             except Blocked as cause:
                 raise blocked(catalog, f"slot {asked.slot}", self._patience) from cause
             with view:
-                outbox = outbox_rows.in_commit_order(
-                    view, outbox_table(settings, catalog), Selection(progress.scope.floor)
-                )
+                outbox = in_commit_order(view, outbox_table(settings, catalog), Selection(progress.scope.floor))
                 reached = journal.made(
                     made.consistent_point, view.xmin, view.xmax, [term.name for term in outbox.order]
                 )
@@ -121,4 +120,4 @@ class _Attempts:
 def outbox_table(settings: Settings, catalog: Catalog) -> OutboxTable:
     """The settings' outbox, as the catalog has it."""
     columns = settings.outbox.columns
-    return outbox_rows.look(catalog, table(settings), publication(settings), columns.id, columns.created_at)
+    return look(catalog, table(settings), publication(settings), columns.id, columns.created_at)

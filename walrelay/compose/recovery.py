@@ -17,7 +17,9 @@ from walrelay.source import recovery
 from walrelay.source.backfill_progress import Progress, Scope, refusal, unfinished
 from walrelay.source.catalog import Catalog
 from walrelay.source.history import History, history
-from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.outbox_rows import OutboxRows
+from walrelay.source.outbox_selection import Selection
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.recovery import KeptPosition, Loss
 from walrelay.source.removed import Published, Removed, removed
 from walrelay.source.snapshot import View

@@ -18,16 +18,9 @@ from walrelay.source.catalog import Catalog
 from walrelay.source.confirmed import confirmed
 from walrelay.source.dead_letters.session import TABLE as DEAD_LETTERS
 from walrelay.source.dead_letters.writing import present
-from walrelay.source.outbox_rows import (
-    Condition,
-    OutboxRows,
-    OutboxTable,
-    Reached,
-    Selection,
-    as_text,
-    in_commit_order,
-    xid8,
-)
+from walrelay.source.outbox_rows import OutboxRows, in_commit_order
+from walrelay.source.outbox_selection import Condition, Reached, Selection, xid8
+from walrelay.source.outbox_table import OutboxTable, as_text
 from walrelay.source.replay_progress import Asked, Replaying, unfinished
 from walrelay.source.row_filters import Filters, and_also, condition
 from walrelay.source.snapshot import View

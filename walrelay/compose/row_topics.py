@@ -12,7 +12,9 @@ from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.route import TopicTemplate
-from walrelay.source.outbox_rows import OutboxRows, OutboxTable, Selection
+from walrelay.source.outbox_rows import OutboxRows
+from walrelay.source.outbox_selection import Selection
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.snapshot import View
 
 _UNROUTABLE = ""

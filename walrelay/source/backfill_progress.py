@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
-from walrelay.source.outbox_rows import Reached
+from walrelay.source.outbox_selection import Reached
 
 _LOCK_PATIENCE = 2.0  # seconds, for a connection of this process that just broke
 

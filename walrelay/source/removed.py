@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from walrelay.identifiers import identifier
-from walrelay.source.outbox_rows import OutboxTable, xid8
+from walrelay.source.outbox_selection import xid8
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.snapshot import View
 
 _INTEGERS = {20, 21, 23}

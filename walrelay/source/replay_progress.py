@@ -12,7 +12,7 @@ from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
-from walrelay.source.outbox_rows import Reached
+from walrelay.source.outbox_selection import Reached
 
 _TABLE = "walrelay.replays"
 _LOCK_PATIENCE = 2.0  # seconds, for a connection of a process that was just killed

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
-from walrelay.source.outbox_rows import Condition, OutboxTable
+from walrelay.source.outbox_selection import Condition
+from walrelay.source.outbox_table import OutboxTable
 
 _UUID, _INTEGERS = 2950, frozenset({20, 21, 23})
 

@@ -12,7 +12,7 @@ import psycopg
 from walrelay.ddl import script
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
-from walrelay.source import connect
+from walrelay.source import connect, functions
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
@@ -173,23 +173,12 @@ def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
 
 
 def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
-    """walrelay.emit and its variants: writers may do without, and with other columns than ours some cannot be made."""
-    columns = ", ".join(identifier(column) for column in wanted.columns.values())
-    functions = {"check_event_size": script("event_size", limit=str(wanted.max_message_bytes))}
-    for name in ("emit", "emit_and_delete"):
-        values = ", ".join(f"{name}.{argument}" for argument in wanted.columns)
-        functions[name] = script(name, table=wanted.table, columns=columns, values=values)
-    if wanted.prefix is not None:
-        functions["emit_message"] = script("emit_message", prefix=literal(wanted.prefix))
+    """Optional: writers may do without, and with other columns than ours some cannot be made."""
+    scripts = functions.scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
     return [
-        Step(f"function walrelay.{name}", _function_exists(catalog, name), sql, optional=True)
-        for name, sql in functions.items()
+        Step(f"function walrelay.{name}", functions.present(catalog, name), sql, optional=True)
+        for name, sql in scripts.items()
     ]
-
-
-def _function_exists(catalog: Catalog, name: str) -> bool:
-    query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"
-    return bool(catalog.value(query, name))
 
 
 def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:

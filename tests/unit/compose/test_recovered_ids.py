@@ -5,7 +5,7 @@ from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.publish import Recalled
 from walrelay.source.history import History
-from walrelay.source.outbox_rows import OutboxTable
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.recovery import Loss
 
 INT8, UUID = 20, 2950

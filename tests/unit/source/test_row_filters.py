@@ -3,7 +3,7 @@
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.source.outbox_rows import OutboxTable
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.row_filters import Filters, and_also, condition
 
 UUID, INT8, TEXT = 2950, 20, 25

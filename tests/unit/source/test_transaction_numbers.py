@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as some
 
-from walrelay.source.outbox_rows import xid8
+from walrelay.source.outbox_selection import xid8
 
 
 def number(xmax: int, xmin: int) -> int:

@@ -11,7 +11,7 @@ from walrelay.source.cleanup.rhythm import Rhythm
 from walrelay.source.cleanup.session import Session
 from walrelay.source.cleanup.tally import CleanupWish, Step, Tally
 from walrelay.source.days import partitions
-from walrelay.source.outbox_rows import OutboxTable
+from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.partman import managed
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed

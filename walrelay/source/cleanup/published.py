@@ -13,15 +13,15 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.source.backfill_progress import refusal, unfinished
 from walrelay.source.catalog import Catalog, Slot
-from walrelay.source.outbox_rows import OutboxTable
+from walrelay.source.outbox_table import OutboxTable
 
 _ROUND = 2**32
 _TIMES = {1114, 1184}  # timestamp, timestamptz
 
 _COMMIT_TIME = "pg_xact_commit_timestamp(o.xmin)"
 
-# As outbox_rows.xid8, but in each statement with its own snapshot: a row that was written after the pass began has a
-# number above that of the pass, and would seem to be one from 2^32 transactions ago.
+# As outbox_selection.xid8, but in each statement with its own snapshot: a row that was written after the pass began has
+# a number above that of the pass, and would seem to be one from 2^32 transactions ago.
 _NEWEST = "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)"
 _XID8 = f"({_NEWEST} - (({_NEWEST} - o.xmin::text::int8) & 4294967295))"
 
