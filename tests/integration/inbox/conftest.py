@@ -19,6 +19,11 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 @pytest.fixture
+def database(emptied_database: Database) -> Database:
+    return emptied_database
+
+
+@pytest.fixture
 def consumers(database: Database) -> Database:
     """Has the tables, and `handled (what text)`."""
     with database.connect() as connection:

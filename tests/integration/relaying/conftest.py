@@ -10,7 +10,7 @@ from tests.integration.relaying.harness import Outbox
 from tests.integration.relaying.ways import WAYS, need, there
 from tests.servers import choose
 from tests.servers.choose import Machine
-from tests.servers.database import Database, Postgres
+from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay.publish import load
 
@@ -30,18 +30,9 @@ def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-@pytest.fixture(scope="package")
-def _one_database(postgres: Postgres) -> Iterator[Database]:
-    fresh = postgres.create_database()
-    yield fresh
-    fresh.drop()
-
-
 @pytest.fixture
-def database(_one_database: Database) -> Iterator[Database]:
-    """One database for all these tests, empty for each: making one for each would take half of their time."""
-    yield _one_database
-    _one_database.empty()
+def database(emptied_database: Database) -> Database:
+    return emptied_database
 
 
 @pytest.fixture(params=WAYS)
