@@ -114,7 +114,9 @@ class _Keeper:
             if each.transaction is None
         ]
         for each, aggregate in sorted(due, key=lambda pair: pair[0].number):
-            outbox.emit(self._session, each.resolved())
+            # The connection of the aggregate's own row: a session may have several.
+            connection = self._session.connection(bind_arguments={"mapper": inspect(aggregate).mapper})
+            outbox.emit(connection, each.resolved())
             each.transaction = self._current
             self._held[id(aggregate)] = aggregate
 

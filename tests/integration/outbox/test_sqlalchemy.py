@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sess
 from sqlalchemy.pool import NullPool
 
 from tests.integration.libraries import url
-from tests.servers.database import Database
+from tests.servers.database import Database, Postgres
 from walrelay.outbox import Event, EventTooLarge, Outbox
 from walrelay.outbox.sqlalchemy import RecordsEvents, UnitOfWork, write_recorded
 
@@ -214,6 +214,24 @@ def test_a_detached_object_records_nothing(sessions: sessionmaker[Session]) -> N
         order = session.get_one(Order, id_)
     with pytest.raises(RuntimeError, match="is detached: add it to a session"):
         order.did("lost by Session.merge")
+
+
+def test_an_event_goes_to_the_database_of_its_object(
+    sessions: sessionmaker[Session], database: Database, postgres: Postgres
+) -> None:
+    other = postgres.create_database()
+    engines = [create_engine(url(each.dsn, "psycopg"), poolclass=NullPool) for each in (database, other)]
+    try:
+        for default in ({}, {"bind": engines[1]}):
+            several = sessionmaker(**default, binds={Order: engines[0]})
+            write_recorded(several, Outbox())
+            with several.begin() as session:
+                order = Order()
+                order.did("placed")
+                session.add(order)
+    finally:
+        other.drop()
+    assert written(database) == [("1", "placed"), ("2", "placed")]
 
 
 def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session], database: Database) -> None:
