@@ -58,10 +58,11 @@ class SyncPsycopg:
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
 
-    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
+        encoding = _encoding(self._connection.info)
         with psycopg.Cursor(self._connection) as cursor, cursor.copy(_copy(table, columns)) as copy:
             for line in lines:
-                copy.write(line)
+                copy.write(line.encode(encoding))
 
     @property
     def _status(self) -> TransactionStatus:
@@ -103,14 +104,20 @@ class AsyncPsycopg:
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
 
-    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
+        encoding = _encoding(self._connection.info)
         async with psycopg.AsyncCursor(self._connection) as cursor, cursor.copy(_copy(table, columns)) as copy:
             for line in lines:
-                await copy.write(line)
+                await copy.write(line.encode(encoding))
 
     @property
     def _status(self) -> TransactionStatus:
         return self._connection.info.transaction_status
+
+
+def _encoding(info: psycopg.ConnectionInfo) -> str:
+    """The session's, as psycopg has it for parameters: that of the database, unless the client asked for another."""
+    return "utf-8" if info.encoding == "ascii" else info.encoding
 
 
 def _copy(table: tuple[str, str], columns: list[str]) -> sql.Composed:
