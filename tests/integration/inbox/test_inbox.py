@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -37,6 +38,12 @@ def test_a_message_that_comes_again_is_told(library: Library, consumers: Databas
 
     assert answers == [True, False, False, False, True, True]
     assert len(handled(consumers)) == 3
+
+
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_message_without_an_id_is_refused_and_not_taken_for_a_repetition(missing: Any) -> None:
+    with pytest.raises(ValueError, match="the message has no id"):
+        Inbox().receive(None, consumer="billing", message_id=missing)
 
 
 def test_a_rollback_takes_the_receipt_with_it(library: Library, consumers: Database) -> None:
