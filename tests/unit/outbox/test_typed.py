@@ -53,6 +53,12 @@ def test_a_class_that_nobody_registered_says_how_to() -> None:
         registry.envelope({"a": 1})
 
 
+def test_an_event_whose_key_is_not_known_yet_is_refused() -> None:
+    registry, first, _ = registered()
+    with pytest.raises(ValueError, match="aggregate_id is None"):
+        registry.envelope(first(None, Decimal(1)))
+
+
 def test_two_classes_of_one_name_and_version_are_refused() -> None:
     registry, first, _ = registered()
     with pytest.raises(ValueError, match=r"OrderPlaced version 1 is .*First already"):
