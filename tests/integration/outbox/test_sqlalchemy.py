@@ -222,8 +222,8 @@ def test_an_event_goes_to_the_database_of_its_object(
     other = postgres.create_database()
     engines = [create_engine(url(each.dsn, "psycopg"), poolclass=NullPool) for each in (database, other)]
     try:
-        for default in ({}, {"bind": engines[1]}):
-            several = sessionmaker(**default, binds={Order: engines[0]})
+        for default in (None, engines[1]):
+            several = sessionmaker(default, binds={Order: engines[0]})
             write_recorded(several, Outbox())
             with several.begin() as session:
                 order = Order()
