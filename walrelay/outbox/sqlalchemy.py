@@ -41,6 +41,13 @@ class RecordsEvents(Recording):
         flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
 
 
+@sqlalchemy_event.listens_for(RecordsEvents, "expire", propagate=True)
+def _expired(aggregate: RecordsEvents, attributes: Iterable[str] | None) -> None:
+    """What was changed and not flushed is forgotten, and so is what tells of it."""
+    if attributes is None:
+        aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not None]
+
+
 def write_recorded(
     sessions: sessionmaker[Any] | async_sessionmaker[Any] | type[Session] | Session, outbox: Outbox
 ) -> None:
@@ -54,13 +61,21 @@ def write_recorded(
         target = under if isinstance(under, sessionmaker) else type(under.__name__, (under,), {})
         sessions.configure(sync_session_class=target)
 
-    def after_flush(session: Session, _: object) -> None:
-        _keeper(session).write(outbox, {*session.new, *session.dirty, *session.deleted})
-
-    sqlalchemy_event.listen(target, "after_flush", after_flush)
+    sqlalchemy_event.listen(target, "after_flush", _AfterFlush(outbox))
+    sqlalchemy_event.listen(target, "after_flush_postexec", lambda session, _: _keeper(session).flushed())
     sqlalchemy_event.listen(target, "after_commit", lambda session: _keeper(session).committed())
     sqlalchemy_event.listen(target, "after_rollback", lambda session: _keeper(session).rolling_back())
     sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: _keeper(session).ended(ended))
+
+
+class _AfterFlush:
+    """A listener that is known again: see UnitOfWork."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __call__(self, session: Session, _: object) -> None:
+        _keeper(session).write(self._outbox, {*session.new, *session.dirty, *session.deleted})
 
 
 class UnitOfWork:
@@ -102,14 +117,15 @@ class _Keeper:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._held: dict[int, RecordsEvents] = {}
+        self._flushed: list[RecordsEvents] = []
         self._going: list[tuple[RecordsEvents, Recorded]] = []
 
     def write(self, outbox: Outbox, flushed: Iterable[object]) -> None:
         """The events of the flushed objects that are not written yet, in the order in which they were recorded."""
+        self._flushed = [each for each in flushed if isinstance(each, RecordsEvents)]
         due = [
             (each, aggregate)
-            for aggregate in flushed
-            if isinstance(aggregate, RecordsEvents)
+            for aggregate in self._flushed
             for each in aggregate.recordings
             if each.transaction is None
         ]
@@ -119,6 +135,13 @@ class _Keeper:
             outbox.emit(connection, each.resolved())
             each.transaction = self._current
             self._held[id(aggregate)] = aggregate
+
+    def flushed(self) -> None:
+        """What listeners recorded behind ours waits for the next flush: this one has marked the objects as clean."""
+        for aggregate in self._flushed:
+            if any(each.transaction is None for each in aggregate.recordings) and aggregate in self._session:
+                flag_dirty(aggregate)
+        self._flushed = []
 
     def committed(self) -> None:
         """A savepoint's events are now its parent's. Those of the outermost transaction are done: see `ended`."""
@@ -147,7 +170,7 @@ class _Keeper:
         for aggregate, each in self._going:
             if inspect(aggregate).transient:
                 each.transaction = None
-            else:
+            elif each in aggregate.recordings:  # not expired already
                 aggregate.recordings.remove(each)
         self._going = []
         for aggregate in self._held.values():

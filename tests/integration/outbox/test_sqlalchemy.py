@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 from sqlalchemy.pool import NullPool
@@ -197,6 +198,38 @@ def test_a_flush_that_fails_leaves_no_event(sessions: sessionmaker[Session], dat
         order.did("then")
         session.commit()
     assert written(database) == [(str(id_), "then")]
+
+
+def test_what_is_expired_takes_its_events_with_its_changes(sessions: sessionmaker[Session], database: Database) -> None:
+    id_ = made_order(sessions)
+    with sessions.begin() as session:
+        order = session.get_one(Order, id_)
+        order.did("flushed")
+        session.flush()
+        order.did("never")
+        session.expire(order)
+        assert order.state == "flushed"
+        order.did("paid")
+    assert [what for _, what in written(database)] == ["flushed", "paid"]
+
+
+def test_what_a_listener_records_after_the_flush_is_in_the_next(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    def react(session: Session, _: object) -> None:
+        for each in {*session.new, *session.dirty}:
+            if each.state == "placed":
+                each.did("paid")
+
+    sqlalchemy_event.listen(sessions, "after_flush", react)
+    with sessions.begin() as session:
+        order = Order(id=1)
+        order.did("placed")
+        session.add(order)
+        session.flush()
+        del order
+        gc.collect()
+    assert [what for _, what in written(database)] == ["placed", "paid"]
 
 
 def test_a_deleted_object_tells_of_it(sessions: sessionmaker[Session], database: Database) -> None:
