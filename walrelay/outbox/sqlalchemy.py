@@ -82,7 +82,7 @@ class UnitOfWork:
     """One session and one transaction: `with UnitOfWork(sessions, outbox) as work:` (or `async with`).
 
     The end of the block commits, an exception rolls back. `work.session` is the session, `work.emit(event)` writes an
-    event that no aggregate recorded.
+    event that no aggregate recorded. What aggregates recorded is written whether or not `write_recorded` was called.
     """
 
     def __init__(self, sessions: sessionmaker[Any] | async_sessionmaker[Any], outbox: Outbox) -> None:
@@ -97,6 +97,7 @@ class UnitOfWork:
     def __enter__(self) -> Self:
         self._scope = cast(sessionmaker[Any], self._sessions).begin()
         self.session = self._scope.__enter__()
+        self._listen(self.session)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -105,10 +106,15 @@ class UnitOfWork:
     async def __aenter__(self) -> Self:
         self._scope = cast(async_sessionmaker[Any], self._sessions).begin()
         self.session = await self._scope.__aenter__()
+        self._listen(self.session.sync_session)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         await self._scope.__aexit__(*error)
+
+    def _listen(self, session: Session) -> None:
+        if not any(isinstance(each, _AfterFlush) for each in session.dispatch.after_flush):
+            write_recorded(session, self._outbox)
 
 
 class _Keeper:

@@ -281,6 +281,27 @@ def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session],
     assert database.execute("SELECT state FROM orders") == [("placed",)]
 
 
+def test_a_unit_of_work_writes_what_was_recorded_whatever_its_sessions_do(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    engine = create_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+    for number, made in enumerate([sessionmaker(engine), sessions], 1):
+        with UnitOfWork(made, Outbox()) as work:
+            order = Order(id=number)
+            order.did("placed")
+            work.session.add(order)
+
+    async def wait() -> None:
+        asynchronous = create_async_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+        async with UnitOfWork(async_sessionmaker(asynchronous), Outbox()) as work:
+            order = Order(id=3)
+            order.did("placed")
+            work.session.add(order)
+
+    asyncio.run(wait())
+    assert [id_ for id_, _ in written(database)] == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
 def test_async_sessions_write_what_was_recorded(
     driver: str, sessions: sessionmaker[Session], database: Database
