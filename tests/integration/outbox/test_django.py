@@ -85,6 +85,17 @@ def test_after_a_rollback_the_next_save_writes_row_and_events_again(orders: Any,
     assert (written(database), order.recorded_events) == (["placed"], ())
 
 
+def test_an_object_that_is_new_again_may_get_another_key(orders: Any, database: Database) -> None:
+    order = orders()
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        transaction.set_rollback(True)
+    order.pk, order._state.adding = None, True
+    order.save()
+    assert database.execute("SELECT aggregate_id FROM outbox") == database.execute("SELECT id::text FROM shop_order")
+
+
 def test_after_a_rollback_to_a_savepoint_the_next_save_writes_again_what_was_undone(
     orders: Any, database: Database
 ) -> None:
