@@ -75,7 +75,7 @@ class _AfterFlush:
         self._outbox = outbox
 
     def __call__(self, session: Session, _: object) -> None:
-        _keeper(session).write(self._outbox, {*session.new, *session.dirty, *session.deleted})
+        _keeper(session).write(self._outbox, session.new.union(session.dirty).union(session.deleted))
 
 
 class UnitOfWork:

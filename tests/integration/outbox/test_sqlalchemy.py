@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, Session, mapped_column, sessionmaker
 from sqlalchemy.pool import NullPool
 
 from tests.integration.libraries import url
@@ -30,6 +30,12 @@ class Order(RecordsEvents, Base):
         """Changes the order and records it, with the key that only the database knows at first."""
         self.state = what
         self.record(lambda: Event(aggregate_type="order", aggregate_id=self.id, type=what))
+
+
+class Line(RecordsEvents, MappedAsDataclass, Base):
+    __tablename__ = "lines"
+    id: Mapped[int] = mapped_column(primary_key=True, init=False, compare=False)
+    name: Mapped[str]
 
 
 @pytest.fixture
@@ -230,6 +236,16 @@ def test_what_a_listener_records_after_the_flush_is_in_the_next(
         del order
         gc.collect()
     assert [what for _, what in written(database)] == ["placed", "paid"]
+
+
+def test_objects_are_told_apart_however_they_compare(sessions: sessionmaker[Session], database: Database) -> None:
+    """A mapped dataclass has no hash."""
+    with sessions.begin() as session:
+        for what in ("a", "b"):
+            line = Line(name="same")
+            line.record(Event(aggregate_type="line", aggregate_id=0, type=what))
+            session.add(line)
+    assert [what for _, what in written(database)] == ["a", "b"]
 
 
 def test_a_deleted_object_tells_of_it(sessions: sessionmaker[Session], database: Database) -> None:
