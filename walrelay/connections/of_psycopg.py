@@ -49,7 +49,7 @@ class SyncPsycopg:
         try:
             yield
         except BaseException:
-            if not self._connection.closed:
+            if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
                 self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
@@ -95,7 +95,7 @@ class AsyncPsycopg:
         try:
             yield
         except BaseException:
-            if not self._connection.closed:
+            if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
                 await self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 await self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
