@@ -21,7 +21,7 @@ from typing import Any, Self, cast
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import async_sessionmaker
-from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 from sqlalchemy.orm.attributes import flag_dirty
 
 from walrelay.outbox.emitting import Outbox
@@ -49,7 +49,8 @@ def _expired(aggregate: RecordsEvents, attributes: Iterable[str] | None) -> None
 
 
 def write_recorded(
-    sessions: sessionmaker[Any] | async_sessionmaker[Any] | type[Session] | Session, outbox: Outbox
+    sessions: sessionmaker[Any] | async_sessionmaker[Any] | scoped_session[Any] | type[Session] | Session,
+    outbox: Outbox,
 ) -> None:
     """From now on these sessions write what their objects recorded, within the flush that writes the objects.
 

@@ -8,7 +8,15 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, Session, mapped_column, sessionmaker
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    MappedAsDataclass,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 from sqlalchemy.pool import NullPool
 
 from tests.integration.libraries import url
@@ -281,6 +289,19 @@ def test_an_event_goes_to_the_database_of_its_object(
     finally:
         other.drop()
     assert written(database) == [("1", "placed"), ("2", "placed")]
+
+
+def test_a_scoped_session_writes_what_was_recorded(database: Database, sessions: sessionmaker[Session]) -> None:
+    engine = create_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+    scoped = scoped_session(sessionmaker(engine))
+    write_recorded(scoped, Outbox())
+    order = Order(id=1)
+    order.did("placed")
+    scoped.add(order)
+    Outbox().emit(scoped, Event(aggregate_type="shop", aggregate_id="s", type="busy"))
+    scoped.commit()
+    scoped.remove()
+    assert sorted(written(database)) == [("1", "placed"), ("s", "busy")]
 
 
 def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session], database: Database) -> None:
