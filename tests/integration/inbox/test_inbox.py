@@ -49,7 +49,7 @@ def test_a_message_without_an_id_is_refused_and_not_taken_for_a_repetition(missi
 @pytest.mark.parametrize("library", LIBRARIES[:2], ids=str)
 def test_an_error_after_a_rollback_inside_is_not_hidden(library: Library, consumers: Database) -> None:
     assert library.name.startswith("psycopg")
-    with (
+    with (  # noqa: PT012
         pytest.raises(ZeroDivisionError),
         transaction(library, consumers.dsn) as client,
         client.block(INBOX.receive(client.connection, consumer="billing", message_id="1")),
