@@ -29,7 +29,7 @@ class SyncPsycopg:
         self._connection = connection
 
     def require_transaction(self, what: str) -> None:
-        if not self._connection.autocommit:
+        if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:  # a pipeline, whose BEGIN may be under way
             with self._connection.pipeline():
@@ -76,7 +76,7 @@ class AsyncPsycopg:
         self._connection = connection
 
     async def require_transaction(self, what: str) -> None:
-        if not self._connection.autocommit:
+        if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:
             async with self._connection.pipeline():
@@ -113,6 +113,11 @@ class AsyncPsycopg:
     @property
     def _status(self) -> TransactionStatus:
         return self._connection.info.transaction_status
+
+
+def _in_block(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Whether a `connection.transaction()` is open. psycopg has no public word for it; without it we wait and see."""
+    return getattr(connection, "_num_transactions", 0) > 0
 
 
 def _encoding(info: psycopg.ConnectionInfo) -> str:

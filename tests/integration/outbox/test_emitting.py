@@ -126,11 +126,19 @@ def test_an_async_pipeline_in_autocommit_is_refused(database: Database) -> None:
     assert rows(database) == []
 
 
-def test_a_pipeline_does_not_wait_for_each_event(database: Database) -> None:
-    with psycopg.connect(database.dsn) as connection, connection.pipeline():
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_a_pipeline_does_not_wait_for_each_event(autocommit: bool, database: Database) -> None:
+    options = "-c lock_timeout=3s"  # and whoever waits for an INSERT has this error
+    with (
+        database.connect(autocommit=False) as holder,
+        psycopg.connect(database.dsn, autocommit=autocommit, options=options) as connection,
+        connection.pipeline(),
+        connection.transaction(),
+    ):
+        holder.execute("LOCK TABLE outbox")
         for number in range(10):
             Outbox().emit(connection, event(number))
-        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE, "nothing was waited for"
+        holder.rollback()
     assert len(rows(database)) == 10
 
 
