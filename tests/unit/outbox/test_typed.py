@@ -3,10 +3,12 @@
 import dataclasses
 from decimal import Decimal
 
+import pydantic.dataclasses
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from walrelay.outbox import Event, Registry, UnknownEvent
+from walrelay.outbox.payload import json_text
 
 
 def registered() -> tuple[Registry, type, type]:
@@ -45,6 +47,19 @@ def test_a_message_is_read_as_the_class_of_its_type_and_version() -> None:
         registry.read("OrderPlaced", b'{"order_id": "seven"}')
     with pytest.raises(UnknownEvent, match="OrderPlaced version 3 is not a registered event; known are: OrderPlaced 1"):
         registry.read("OrderPlaced", b"{}", 3)
+
+
+def test_an_instance_is_read_back_as_it_was_written_whatever_it_is_called_outside() -> None:
+    registry = Registry()
+
+    @registry.event("Named", aggregate_type="a", aggregate_id="id")
+    @pydantic.dataclasses.dataclass
+    class Named:
+        id: int = Field(alias="key")
+
+    given = Named(key=7)
+    assert registry.read("Named", json_text(given) or "") == given
+    assert json_text([given]) == '[{"key": 7}]'
 
 
 def test_a_class_that_nobody_registered_says_how_to() -> None:
