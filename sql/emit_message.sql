@@ -11,8 +11,10 @@ CREATE OR REPLACE FUNCTION walrelay.emit_message(
     id             uuid DEFAULT gen_random_uuid()
 ) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
 BEGIN
-    IF aggregate_type = '' OR type IS NULL OR topic = '' OR jsonb_typeof(headers) <> 'object' THEN
-        RAISE EXCEPTION 'event % of %: aggregate_type, type and topic are not empty, and headers is an object',
+    IF num_nulls(id, aggregate_type, aggregate_id, type, headers) > 0 OR aggregate_type = '' OR topic = ''
+        OR jsonb_typeof(headers) <> 'object' THEN
+        RAISE EXCEPTION 'event % of %: id, aggregate_id and type are not null, aggregate_type and topic not empty, and'
+            ' headers is an object',
             type, aggregate_type USING ERRCODE = 'check_violation';
     END IF;
     PERFORM walrelay.check_event_size(aggregate_id, type, payload, headers);

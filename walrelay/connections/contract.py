@@ -35,7 +35,7 @@ class SyncConnection(Protocol):
     def copies(self) -> bool:
         """Whether `copy` may be called now; otherwise many rows go by one INSERT."""
 
-    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         """COPY of lines in PostgreSQL's text format into `table` (schema and name, neither quoted)."""
 
 
@@ -54,7 +54,7 @@ class AsyncConnection(Protocol):
     def copies(self) -> bool:
         """As in SyncConnection."""
 
-    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         """As in SyncConnection."""
 
 

@@ -38,17 +38,17 @@ class AsyncAsyncpg:
     def copies(self) -> bool:
         return True
 
-    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         schema, name = table
         source = _chunks(lines)
         await self._connection.copy_to_table(name, schema_name=schema, columns=columns, source=source, format="text")
 
 
-async def _chunks(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _chunks(lines: Iterable[str]) -> AsyncIterator[bytes]:
     """Each one is a message on the wire, so not each line."""
     chunk = bytearray()
     for line in lines:
-        chunk += line
+        chunk += line.encode()  # asyncpg's sessions are in UTF-8
         if len(chunk) >= _CHUNK:
             yield bytes(chunk)
             chunk.clear()

@@ -39,5 +39,5 @@ class SyncDjango:
     def copies(self) -> bool:
         return False
 
-    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         raise NotImplementedError("Django has no COPY")

@@ -29,7 +29,7 @@ class SyncPsycopg:
         self._connection = connection
 
     def require_transaction(self, what: str) -> None:
-        if not self._connection.autocommit:
+        if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:  # a pipeline, whose BEGIN may be under way
             with self._connection.pipeline():
@@ -49,7 +49,7 @@ class SyncPsycopg:
         try:
             yield
         except BaseException:
-            if not self._connection.closed:
+            if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
                 self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
@@ -58,10 +58,11 @@ class SyncPsycopg:
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
 
-    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
+        encoding = _encoding(self._connection.info)
         with psycopg.Cursor(self._connection) as cursor, cursor.copy(_copy(table, columns)) as copy:
             for line in lines:
-                copy.write(line)
+                copy.write(line.encode(encoding))
 
     @property
     def _status(self) -> TransactionStatus:
@@ -75,7 +76,7 @@ class AsyncPsycopg:
         self._connection = connection
 
     async def require_transaction(self, what: str) -> None:
-        if not self._connection.autocommit:
+        if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:
             async with self._connection.pipeline():
@@ -94,7 +95,7 @@ class AsyncPsycopg:
         try:
             yield
         except BaseException:
-            if not self._connection.closed:
+            if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
                 await self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 await self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
@@ -103,14 +104,25 @@ class AsyncPsycopg:
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
 
-    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
+        encoding = _encoding(self._connection.info)
         async with psycopg.AsyncCursor(self._connection) as cursor, cursor.copy(_copy(table, columns)) as copy:
             for line in lines:
-                await copy.write(line)
+                await copy.write(line.encode(encoding))
 
     @property
     def _status(self) -> TransactionStatus:
         return self._connection.info.transaction_status
+
+
+def _in_block(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Whether a `connection.transaction()` is open. psycopg has no public word for it; without it we wait and see."""
+    return getattr(connection, "_num_transactions", 0) > 0
+
+
+def _encoding(info: psycopg.ConnectionInfo) -> str:
+    """The session's, as psycopg has it for parameters: that of the database, unless the client asked for another."""
+    return "utf-8" if info.encoding == "ascii" else info.encoding
 
 
 def _copy(table: tuple[str, str], columns: list[str]) -> sql.Composed:

@@ -45,7 +45,7 @@ class SyncSqlalchemy:
     def copies(self) -> bool:
         return False
 
-    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         raise NotImplementedError("SQLAlchemy has no COPY")
 
     @property
@@ -74,7 +74,7 @@ class AsyncSqlalchemy:
     def copies(self) -> bool:
         return False
 
-    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[bytes]) -> None:
+    async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         raise NotImplementedError("SQLAlchemy has no COPY")
 
     async def _connection(self) -> AsyncConnection:

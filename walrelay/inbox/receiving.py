@@ -28,10 +28,12 @@ class Inbox:
 
         `first` is False if this consumer has received the message before, and there is nothing to do. Never commits:
         that is the application's, and only then counts the message as received. An exception that leaves the block
-        takes the receipt with it. OutsideTransaction where each statement would be committed by itself. Under
-        REPEATABLE READ and SERIALIZABLE a duplicate that is committed meanwhile is PostgreSQL's serialization failure
-        (40001): begin the transaction again, as for any of them.
+        takes the receipt with it. OutsideTransaction where each statement would be committed by itself, ValueError for
+        a message without an id. Under REPEATABLE READ and SERIALIZABLE a duplicate that is committed meanwhile is
+        PostgreSQL's serialization failure (40001): begin the transaction again, as for any of them.
         """
+        if message_id is None or message_id == "":  # the second message without one would count as a repetition
+            raise ValueError(f"the message has no id: message_id is {message_id!r}")
         identity = message_id if isinstance(message_id, Identity) else Identity(str(message_id))
         return Block(connection, "Inbox.receive", lambda: self._received(consumer, identity))
 

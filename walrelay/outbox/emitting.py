@@ -1,7 +1,7 @@
 """Emitting: an event becomes a row of the outbox (or a logical message) in the transaction of a connection."""
 
 import json
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, cast, overload
 from uuid import UUID
 
@@ -20,7 +20,7 @@ class EventTooLarge(ValueError):
 
 
 class Awaiting(Protocol):
-    """An async connection, for type checkers: of psycopg, asyncpg or SQLAlchemy."""
+    """An async connection, for type checkers, which tell then of an `await` that was forgotten."""
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any: ...
 
@@ -58,10 +58,10 @@ class Outbox:
         self._writing = LogicalMessages(prefix) if storage == "message" else self._table
 
     @overload
-    def emit(self, connection: Awaiting, event: object) -> Awaitable[UUID]: ...  # type: ignore[overload-overlap]
+    def emit(self, connection: Awaiting, event: object) -> Coroutine[Any, Any, UUID]: ...  # type: ignore[overload-overlap]
     @overload
     def emit(self, connection: object, event: object) -> UUID: ...
-    def emit(self, connection: object, event: object) -> UUID | Awaitable[UUID]:
+    def emit(self, connection: object, event: object) -> UUID | Coroutine[Any, Any, UUID]:
         """Writes an Event, or an instance of a registered class, in the connection's transaction; returns its id.
 
         With an async connection it is awaited. OutsideTransaction if the connection would commit the event by itself,
@@ -77,10 +77,10 @@ class Outbox:
     @overload
     def emit_many(  # type: ignore[overload-overlap]
         self, connection: Awaiting, events: Iterable[object]
-    ) -> Awaitable[list[UUID]]: ...
+    ) -> Coroutine[Any, Any, list[UUID]]: ...
     @overload
     def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID]: ...
-    def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID] | Awaitable[list[UUID]]:
+    def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID] | Coroutine[Any, Any, list[UUID]]:
         """As `emit`, for many, in their order: by COPY with psycopg and asyncpg, else by one INSERT a thousand."""
         written = [self._written(event) for event in events]
         link = joined(connection)

@@ -10,6 +10,16 @@ RESERVED = frozenset({"id", "type", "position", "replayed"})
 """Headers that walrelay gives each message itself."""
 
 
+def key_text(aggregate_id: object) -> str:
+    """ValueError for none: it would be the text "None"."""
+    if aggregate_id is None:
+        raise ValueError(
+            "aggregate_id is None. If the database makes the key: flush (or save) first, or record a function, which is"
+            " called when the key is known"
+        )
+    return str(aggregate_id)
+
+
 class Json(str):
     """JSON that is text already; a plain str is a JSON string."""
 
@@ -42,6 +52,7 @@ class Event:
         for name in ("aggregate_type", "type", "topic"):
             if getattr(self, name) == "":
                 raise ValueError(f"{name} is empty")
+        key_text(self.aggregate_id)
         for name in ("aggregate_type", "aggregate_id", "type", "topic", "tenant_id"):
             if "\0" in str(getattr(self, name)):
                 raise ValueError(f"{name} contains the zero byte, which PostgreSQL has no text for")

@@ -23,6 +23,8 @@ def json_text(payload: object) -> str | None:
         return payload
     if (dump := getattr(payload, "model_dump_json", None)) is not None:
         return str(dump(by_alias=True))
+    if (serializer := getattr(type(payload), "__pydantic_serializer__", None)) is not None:  # a pydantic dataclass
+        return str(serializer.to_json(payload, by_alias=True).decode())
     return json.dumps(payload, default=_plain, ensure_ascii=False, allow_nan=False)
 
 
@@ -40,10 +42,10 @@ def _digits(number: str) -> str:
 
 
 def _plain(value: object) -> object:
+    if (serializer := getattr(type(value), "__pydantic_serializer__", None)) is not None:
+        return serializer.to_python(value, mode="json", by_alias=True)
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    if (dump := getattr(value, "model_dump", None)) is not None:
-        return dump(mode="json", by_alias=True)
     if isinstance(value, UUID | Decimal):
         return str(value)
     if isinstance(value, datetime | date | time):

@@ -17,10 +17,8 @@ class Recorded:
         self.transaction: object = None
 
     def resolved(self) -> object:
-        """The event; of a function what it gives now, and from then on."""
-        if callable(self.event):
-            self.event = self.event()
-        return self.event
+        """The event; of a function what it gives now: after a rollback the object may get another key."""
+        return self.event() if callable(self.event) else self.event
 
 
 class Recording:

@@ -44,14 +44,14 @@ class OutboxTable:
         self._insert = f"INSERT INTO {quoted} ({listed}) VALUES ({values})"
         self._insert_many = (
             f"INSERT INTO {quoted} ({listed}) SELECT {selected}"
-            f" FROM ROWS FROM (json_to_recordset(CAST(:rows AS json)) AS ({fields})) WITH ORDINALITY AS r"
+            f" FROM ROWS FROM (json_to_recordset(CAST(CAST(:rows AS text) AS json)) AS ({fields})) WITH ORDINALITY AS r"
             " ORDER BY r.ordinality"
         )
         id_, kind = identifier(self.roles["id"]), types.get("id", "text")
         self._deletion = f"DELETE FROM {quoted} WHERE {id_} = CAST(CAST(:id AS text) AS {kind})"
         self._deletion_many = (
             f"DELETE FROM {quoted} WHERE {id_} IN"
-            f" (SELECT CAST(r.id AS {kind}) FROM json_array_elements_text(CAST(:ids AS json)) AS r (id))"
+            f" (SELECT CAST(r.id AS {kind}) FROM json_array_elements_text(CAST(CAST(:ids AS text) AS json)) AS r (id))"
         )
 
     def one(self, event: Written) -> Steps[None]:
@@ -65,10 +65,10 @@ class OutboxTable:
             if self._delete:
                 yield Statement(self._deletion_many, {"ids": json.dumps([str(event.id) for event in batch])})
 
-    def lines(self, events: Iterable[Written]) -> Iterator[bytes]:
+    def lines(self, events: Iterable[Written]) -> Iterator[str]:
         """The events in COPY's text format."""
         for event in events:
-            yield ("\t".join(self._field(role, event.values[role]) for role in self.roles) + "\n").encode()
+            yield "\t".join(self._field(role, event.values[role]) for role in self.roles) + "\n"
 
     def _field(self, role: str, value: str | None) -> str:
         if value is None:
@@ -86,8 +86,8 @@ class LogicalMessages:
     _ONE = "SELECT pg_logical_emit_message(true, CAST(:prefix AS text), CAST(:content AS text))"
     _MANY = (
         "SELECT count(pg_logical_emit_message(true, CAST(:prefix AS text), ordered.content)) FROM (SELECT r.content"
-        " FROM json_array_elements_text(CAST(:contents AS json)) WITH ORDINALITY AS r (content, n) ORDER BY r.n)"
-        " AS ordered"
+        " FROM json_array_elements_text(CAST(CAST(:contents AS text) AS json)) WITH ORDINALITY AS r (content, n)"
+        " ORDER BY r.n) AS ordered"
     )
 
     def __init__(self, prefix: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Self, cast
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import async_sessionmaker
-from sqlalchemy.orm import Session, SessionTransaction, sessionmaker
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
 from sqlalchemy.orm.attributes import flag_dirty
 
 from walrelay.outbox.emitting import Outbox
@@ -41,8 +41,16 @@ class RecordsEvents(Recording):
         flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
 
 
+@sqlalchemy_event.listens_for(RecordsEvents, "expire", propagate=True)
+def _expired(aggregate: RecordsEvents, attributes: Iterable[str] | None) -> None:
+    """What was changed and not flushed is forgotten, and so is what tells of it."""
+    if attributes is None:
+        aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not None]
+
+
 def write_recorded(
-    sessions: sessionmaker[Any] | async_sessionmaker[Any] | type[Session] | Session, outbox: Outbox
+    sessions: sessionmaker[Any] | async_sessionmaker[Any] | scoped_session[Any] | type[Session] | Session,
+    outbox: Outbox,
 ) -> None:
     """From now on these sessions write what their objects recorded, within the flush that writes the objects.
 
@@ -54,20 +62,28 @@ def write_recorded(
         target = under if isinstance(under, sessionmaker) else type(under.__name__, (under,), {})
         sessions.configure(sync_session_class=target)
 
-    def after_flush(session: Session, _: object) -> None:
-        _keeper(session).write(outbox, {*session.new, *session.dirty, *session.deleted})
-
-    sqlalchemy_event.listen(target, "after_flush", after_flush)
+    sqlalchemy_event.listen(target, "after_flush", _AfterFlush(outbox))
+    sqlalchemy_event.listen(target, "after_flush_postexec", lambda session, _: _keeper(session).flushed())
     sqlalchemy_event.listen(target, "after_commit", lambda session: _keeper(session).committed())
     sqlalchemy_event.listen(target, "after_rollback", lambda session: _keeper(session).rolling_back())
     sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: _keeper(session).ended(ended))
+
+
+class _AfterFlush:
+    """A listener that is known again: see UnitOfWork."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __call__(self, session: Session, _: object) -> None:
+        _keeper(session).write(self._outbox, session.new.union(session.dirty).union(session.deleted))
 
 
 class UnitOfWork:
     """One session and one transaction: `with UnitOfWork(sessions, outbox) as work:` (or `async with`).
 
     The end of the block commits, an exception rolls back. `work.session` is the session, `work.emit(event)` writes an
-    event that no aggregate recorded.
+    event that no aggregate recorded. What aggregates recorded is written whether or not `write_recorded` was called.
     """
 
     def __init__(self, sessions: sessionmaker[Any] | async_sessionmaker[Any], outbox: Outbox) -> None:
@@ -82,6 +98,7 @@ class UnitOfWork:
     def __enter__(self) -> Self:
         self._scope = cast(sessionmaker[Any], self._sessions).begin()
         self.session = self._scope.__enter__()
+        self._listen(self.session)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -90,10 +107,15 @@ class UnitOfWork:
     async def __aenter__(self) -> Self:
         self._scope = cast(async_sessionmaker[Any], self._sessions).begin()
         self.session = await self._scope.__aenter__()
+        self._listen(self.session.sync_session)
         return self
 
     async def __aexit__(self, *error: Any) -> None:
         await self._scope.__aexit__(*error)
+
+    def _listen(self, session: Session) -> None:
+        if not any(isinstance(each, _AfterFlush) for each in session.dispatch.after_flush):
+            write_recorded(session, self._outbox)
 
 
 class _Keeper:
@@ -102,21 +124,31 @@ class _Keeper:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._held: dict[int, RecordsEvents] = {}
+        self._flushed: list[RecordsEvents] = []
         self._going: list[tuple[RecordsEvents, Recorded]] = []
 
     def write(self, outbox: Outbox, flushed: Iterable[object]) -> None:
         """The events of the flushed objects that are not written yet, in the order in which they were recorded."""
+        self._flushed = [each for each in flushed if isinstance(each, RecordsEvents)]
         due = [
             (each, aggregate)
-            for aggregate in flushed
-            if isinstance(aggregate, RecordsEvents)
+            for aggregate in self._flushed
             for each in aggregate.recordings
             if each.transaction is None
         ]
         for each, aggregate in sorted(due, key=lambda pair: pair[0].number):
-            outbox.emit(self._session, each.resolved())
+            # The connection of the aggregate's own row: a session may have several.
+            connection = self._session.connection(bind_arguments={"mapper": inspect(aggregate).mapper})
+            outbox.emit(connection, each.resolved())
             each.transaction = self._current
             self._held[id(aggregate)] = aggregate
+
+    def flushed(self) -> None:
+        """What listeners recorded behind ours waits for the next flush: this one has marked the objects as clean."""
+        for aggregate in self._flushed:
+            if any(each.transaction is None for each in aggregate.recordings) and aggregate in self._session:
+                flag_dirty(aggregate)
+        self._flushed = []
 
     def committed(self) -> None:
         """A savepoint's events are now its parent's. Those of the outermost transaction are done: see `ended`."""
@@ -145,7 +177,7 @@ class _Keeper:
         for aggregate, each in self._going:
             if inspect(aggregate).transient:
                 each.transaction = None
-            else:
+            elif each in aggregate.recordings:  # not expired already
                 aggregate.recordings.remove(each)
         self._going = []
         for aggregate in self._held.values():

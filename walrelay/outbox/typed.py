@@ -5,7 +5,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from walrelay.outbox.events import Event
+from walrelay.outbox.events import Event, key_text
 
 VERSION = "event-version"
 """The header with the version; there is none in version 1."""
@@ -69,7 +69,7 @@ class Registry:
             )
         return Event(
             aggregate_type=described.aggregate_type,
-            aggregate_id=str(described.aggregate_id(payload)),
+            aggregate_id=key_text(described.aggregate_id(payload)),
             type=described.name,
             payload=payload,
             headers={} if described.version == 1 else {VERSION: str(described.version)},

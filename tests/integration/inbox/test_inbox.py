@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -37,6 +38,24 @@ def test_a_message_that_comes_again_is_told(library: Library, consumers: Databas
 
     assert answers == [True, False, False, False, True, True]
     assert len(handled(consumers)) == 3
+
+
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_message_without_an_id_is_refused_and_not_taken_for_a_repetition(missing: Any) -> None:
+    with pytest.raises(ValueError, match="the message has no id"):
+        Inbox().receive(None, consumer="billing", message_id=missing)
+
+
+@pytest.mark.parametrize("library", LIBRARIES[:2], ids=str)
+def test_an_error_after_a_rollback_inside_is_not_hidden(library: Library, consumers: Database) -> None:
+    assert library.name.startswith("psycopg")
+    with (  # noqa: PT012
+        pytest.raises(ZeroDivisionError),
+        transaction(library, consumers.dsn) as client,
+        client.block(INBOX.receive(client.connection, consumer="billing", message_id="1")),
+    ):
+        client.roll_back()
+        raise ZeroDivisionError
 
 
 def test_a_rollback_takes_the_receipt_with_it(library: Library, consumers: Database) -> None:

@@ -1,11 +1,13 @@
 """Django's models: what they record is committed with their rows."""
 
+import unittest
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.apps import apps
 from django.db import models, transaction
+from django.test import TestCase
 
 from tests.integration.libraries import django_default
 from tests.servers.database import Database
@@ -83,6 +85,17 @@ def test_after_a_rollback_the_next_save_writes_row_and_events_again(orders: Any,
     assert (written(database), order.recorded_events) == (["placed"], ())
 
 
+def test_an_object_that_is_new_again_may_get_another_key(orders: Any, database: Database) -> None:
+    order = orders()
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        transaction.set_rollback(True)
+    order.pk, order._state.adding = None, True
+    order.save()
+    assert database.execute("SELECT aggregate_id FROM outbox") == database.execute("SELECT id::text FROM shop_order")
+
+
 def test_after_a_rollback_to_a_savepoint_the_next_save_writes_again_what_was_undone(
     orders: Any, database: Database
 ) -> None:
@@ -109,6 +122,75 @@ def test_without_another_save_what_a_savepoint_undid_is_not_written(orders: Any,
             order.save()
             transaction.set_rollback(True)
     assert written(database) == ["placed"]
+
+
+def test_what_is_read_back_after_a_rollback_has_no_event_of_what_was_undone(orders: Any, database: Database) -> None:
+    order = orders()
+    order.save()
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        transaction.set_rollback(True)
+    order.refresh_from_db()
+    assert (order.state, order.recorded_events) == ("new", ())
+    with transaction.atomic():
+        order.did("paid")
+        order.save()
+        order.refresh_from_db()
+        assert len(order.recorded_events) == 1, "it is written, and may still be rolled back"
+    assert (written(database), order.recorded_events) == (["paid"], ())
+
+
+def test_a_deferred_field_is_loaded_without_a_loss(orders: Any, database: Database) -> None:
+    orders(pk=1).save()
+    order = orders.objects.defer("state").get()
+    order.record(Event(aggregate_type="order", aggregate_id=1, type="looked at"))
+    assert order.state == "new"
+    order.save()
+    assert written(database) == ["looked at"]
+
+
+def test_a_commit_hook_that_fails_does_not_have_events_written_again(orders: Any, database: Database) -> None:
+    order = orders()
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), transaction.atomic():  # noqa: PT012
+        transaction.on_commit(fail)
+        order.did("placed")
+        order.save()
+    order.save()
+    assert written(database) == ["placed"]
+
+
+def test_a_commit_hook_that_saves_does_not_have_events_written_again(orders: Any, database: Database) -> None:
+    order = orders()
+    with transaction.atomic():
+        transaction.on_commit(order.save)
+        order.did("placed")
+        order.save()
+    assert (written(database), order.recorded_events) == (["placed"], ())
+
+
+def test_a_testcase_captures_the_hooks_that_it_would_without_events(orders: Any, database: Database) -> None:
+    calls: list[str] = []
+
+    class Case(TestCase):  # type: ignore[misc]
+        def test_it(self) -> None:
+            transaction.on_commit(lambda: calls.append("of a fixture"))
+            for _ in range(2):
+                with self.captureOnCommitCallbacks(execute=True), self.captureOnCommitCallbacks(execute=True):
+                    transaction.on_commit(lambda: calls.append("captured"))
+                    order = orders()
+                    order.did("placed")
+                    order.save()
+                assert order.recorded_events == ()
+
+    result = unittest.TestResult()
+    unittest.TestSuite([Case("test_it")]).run(result)
+    assert (result.errors, result.failures) == ([], [])
+    assert calls == ["captured"] * 4
 
 
 def test_delete_tells_of_it_with_the_key_it_had(orders: Any, database: Database) -> None:

@@ -5,12 +5,14 @@ import json
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import psycopg
 import pytest
 from sqlalchemy import create_engine
 
 from tests.integration.libraries import IN_OTHER_WAYS, LIBRARIES, Library, autocommit, transaction, url
-from tests.servers.database import Database
+from tests.servers.database import Database, Postgres
+from walrelay.ddl import script
 from walrelay.outbox import Event, EventTooLarge, Json, Outbox, OutsideTransaction, UnknownConnection, context
 
 COLUMNS = "id, aggregate_type, aggregate_id, type, payload::text, headers, topic, tenant_id"
@@ -124,11 +126,19 @@ def test_an_async_pipeline_in_autocommit_is_refused(database: Database) -> None:
     assert rows(database) == []
 
 
-def test_a_pipeline_does_not_wait_for_each_event(database: Database) -> None:
-    with psycopg.connect(database.dsn) as connection, connection.pipeline():
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_a_pipeline_does_not_wait_for_each_event(autocommit: bool, database: Database) -> None:
+    options = "-c lock_timeout=3s"  # and whoever waits for an INSERT has this error
+    with (
+        database.connect(autocommit=False) as holder,
+        psycopg.connect(database.dsn, autocommit=autocommit, options=options) as connection,
+        connection.pipeline(),
+        connection.transaction(),
+    ):
+        holder.execute("LOCK TABLE outbox")
         for number in range(10):
             Outbox().emit(connection, event(number))
-        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.ACTIVE, "nothing was waited for"
+        holder.rollback()
     assert len(rows(database)) == 10
 
 
@@ -152,6 +162,45 @@ def test_an_event_that_the_broker_would_refuse_is_not_written(database: Database
             outbox.emit(connection, event(payload=Json("[" + ",".join("1" * 4_900) + "]"), headers={}))
         outbox.emit(connection, event(payload="x" * 9_000))
     assert len(rows(database)) == 1
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_many_events_are_written_in_the_encoding_of_the_session(encoding: str, postgres: Postgres) -> None:
+    empty = postgres.create_database()
+    empty.drop()
+    postgres.execute(f"CREATE DATABASE {empty.name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+
+    async def write() -> None:
+        async with await psycopg.AsyncConnection.connect(empty.dsn) as connection:
+            await Outbox().emit_many(connection, [event(payload="é")])
+
+    try:
+        empty.execute(script("outbox", table="public.outbox"))
+        with psycopg.connect(empty.dsn) as connection:  # a session has its database's encoding if it asks for none
+            Outbox().emit_many(connection, [event(payload="é")])
+            Outbox().emit(connection, event(payload="é"))
+        asyncio.run(write())
+        with empty.connect(client_encoding="UTF8") as connection:
+            found = connection.execute("SELECT convert_to(payload::text, getdatabaseencoding()) FROM outbox").fetchall()
+        assert found == [('"é"'.encode("latin-1" if encoding == "LATIN1" else "utf-8"),)] * 3
+    finally:
+        empty.drop()
+
+
+@pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
+def test_an_asyncpg_connection_may_have_codecs_of_its_own(storage: Any, database: Database) -> None:
+    async def write(connection: asyncpg.Connection) -> None:
+        for kind in ("json", "jsonb"):
+            await connection.set_type_codec(kind, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+        await Outbox(storage=storage).emit(connection, event(1))
+        await Outbox(storage=storage).emit_many(connection, [event(2)])
+
+    (library,) = (each for each in LIBRARIES if str(each) == "asyncpg")
+    with transaction(library, database.dsn) as client:
+        client.wait(write(client.connection))
+    assert rows(database) == (
+        [expected(event(n, id=id_)) for n, (id_, *_) in enumerate(rows(database), 1)] if storage == "row" else []
+    )
 
 
 def test_an_outbox_with_other_columns_and_types(database: Database) -> None:

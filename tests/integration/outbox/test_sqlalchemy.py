@@ -6,12 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    MappedAsDataclass,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 from sqlalchemy.pool import NullPool
 
 from tests.integration.libraries import url
-from tests.servers.database import Database
+from tests.servers.database import Database, Postgres
 from walrelay.outbox import Event, EventTooLarge, Outbox
 from walrelay.outbox.sqlalchemy import RecordsEvents, UnitOfWork, write_recorded
 
@@ -29,6 +38,12 @@ class Order(RecordsEvents, Base):
         """Changes the order and records it, with the key that only the database knows at first."""
         self.state = what
         self.record(lambda: Event(aggregate_type="order", aggregate_id=self.id, type=what))
+
+
+class Line(RecordsEvents, MappedAsDataclass, Base):
+    __tablename__ = "lines"
+    id: Mapped[int] = mapped_column(primary_key=True, init=False, compare=False)
+    name: Mapped[str]
 
 
 @pytest.fixture
@@ -199,6 +214,48 @@ def test_a_flush_that_fails_leaves_no_event(sessions: sessionmaker[Session], dat
     assert written(database) == [(str(id_), "then")]
 
 
+def test_what_is_expired_takes_its_events_with_its_changes(sessions: sessionmaker[Session], database: Database) -> None:
+    id_ = made_order(sessions)
+    with sessions.begin() as session:
+        order = session.get_one(Order, id_)
+        order.did("flushed")
+        session.flush()
+        order.did("never")
+        session.expire(order)
+        assert order.state == "flushed"
+        order.did("paid")
+    assert [what for _, what in written(database)] == ["flushed", "paid"]
+
+
+def test_what_a_listener_records_after_the_flush_is_in_the_next(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    def react(session: Session, _: object) -> None:
+        for each in {*session.new, *session.dirty}:
+            if each.state == "placed":
+                each.did("paid")
+
+    sqlalchemy_event.listen(sessions, "after_flush", react)
+    with sessions.begin() as session:
+        order = Order(id=1)
+        order.did("placed")
+        session.add(order)
+        session.flush()
+        del order
+        gc.collect()
+    assert [what for _, what in written(database)] == ["placed", "paid"]
+
+
+def test_objects_are_told_apart_however_they_compare(sessions: sessionmaker[Session], database: Database) -> None:
+    """A mapped dataclass has no hash."""
+    with sessions.begin() as session:
+        for what in ("a", "b"):
+            line = Line(name="same")
+            line.record(Event(aggregate_type="line", aggregate_id=0, type=what))
+            session.add(line)
+    assert [what for _, what in written(database)] == ["a", "b"]
+
+
 def test_a_deleted_object_tells_of_it(sessions: sessionmaker[Session], database: Database) -> None:
     id_ = made_order(sessions)
     with sessions.begin() as session:
@@ -216,6 +273,37 @@ def test_a_detached_object_records_nothing(sessions: sessionmaker[Session]) -> N
         order.did("lost by Session.merge")
 
 
+def test_an_event_goes_to_the_database_of_its_object(
+    sessions: sessionmaker[Session], database: Database, postgres: Postgres
+) -> None:
+    other = postgres.create_database()
+    engines = [create_engine(url(each.dsn, "psycopg"), poolclass=NullPool) for each in (database, other)]
+    try:
+        for default in (None, engines[1]):
+            several = sessionmaker(default, binds={Order: engines[0]})
+            write_recorded(several, Outbox())
+            with several.begin() as session:
+                order = Order()
+                order.did("placed")
+                session.add(order)
+    finally:
+        other.drop()
+    assert written(database) == [("1", "placed"), ("2", "placed")]
+
+
+def test_a_scoped_session_writes_what_was_recorded(database: Database, sessions: sessionmaker[Session]) -> None:
+    engine = create_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+    scoped = scoped_session(sessionmaker(engine))
+    write_recorded(scoped, Outbox())
+    order = Order(id=1)
+    order.did("placed")
+    scoped.add(order)
+    Outbox().emit(scoped, Event(aggregate_type="shop", aggregate_id="s", type="busy"))
+    scoped.commit()
+    scoped.remove()
+    assert sorted(written(database)) == [("1", "placed"), ("s", "busy")]
+
+
 def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session], database: Database) -> None:
     with UnitOfWork(sessions, Outbox()) as work:
         order = Order(id=1)
@@ -228,6 +316,27 @@ def test_a_unit_of_work_commits_both_or_neither(sessions: sessionmaker[Session],
         raise ZeroDivisionError
     assert sorted(written(database)) == [("1", "placed"), ("s", "busy")]
     assert database.execute("SELECT state FROM orders") == [("placed",)]
+
+
+def test_a_unit_of_work_writes_what_was_recorded_whatever_its_sessions_do(
+    sessions: sessionmaker[Session], database: Database
+) -> None:
+    engine = create_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+    for number, made in enumerate([sessionmaker(engine), sessions], 1):
+        with UnitOfWork(made, Outbox()) as work:
+            order = Order(id=number)
+            order.did("placed")
+            work.session.add(order)
+
+    async def wait() -> None:
+        asynchronous = create_async_engine(url(database.dsn, "psycopg"), poolclass=NullPool)
+        async with UnitOfWork(async_sessionmaker(asynchronous), Outbox()) as work:
+            order = Order(id=3)
+            order.did("placed")
+            work.session.add(order)
+
+    asyncio.run(wait())
+    assert [id_ for id_, _ in written(database)] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])

@@ -81,7 +81,19 @@ def test_sql_refuses_an_event_that_the_broker_would_refuse(outbox: Outbox, funct
         assert [len(message.value or b"") for message in outbox.messages(relay)] == [999_002]
 
 
-@pytest.mark.parametrize("wrong", ["'', '1', 't'", "'a', '1', NULL", "'a', '1', 't', headers => '[]'"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "'', '1', 't'",
+        "NULL, '1', 't'",
+        "'a', NULL, 't'",
+        "'a', '1', NULL",
+        "'a', '1', 't', id => NULL",
+        "'a', '1', 't', topic => ''",
+        "'a', '1', 't', headers => NULL",
+        "'a', '1', 't', headers => '[]'",
+    ],
+)
 def test_an_event_without_a_row_is_checked_as_a_row_is(outbox: Outbox, wrong: str) -> None:
     for function in FUNCTIONS:
         with outbox.database.connect() as connection, pytest.raises(psycopg.errors.IntegrityError):

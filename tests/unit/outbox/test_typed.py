@@ -3,10 +3,12 @@
 import dataclasses
 from decimal import Decimal
 
+import pydantic.dataclasses
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from walrelay.outbox import Event, Registry, UnknownEvent
+from walrelay.outbox.payload import json_text
 
 
 def registered() -> tuple[Registry, type, type]:
@@ -47,10 +49,29 @@ def test_a_message_is_read_as_the_class_of_its_type_and_version() -> None:
         registry.read("OrderPlaced", b"{}", 3)
 
 
+def test_an_instance_is_read_back_as_it_was_written_whatever_it_is_called_outside() -> None:
+    registry = Registry()
+
+    @registry.event("Named", aggregate_type="a", aggregate_id="id")
+    @pydantic.dataclasses.dataclass
+    class Named:
+        id: int = Field(alias="key")
+
+    given = Named(key=7)
+    assert registry.read("Named", json_text(given) or "") == given
+    assert json_text([given]) == '[{"key": 7}]'
+
+
 def test_a_class_that_nobody_registered_says_how_to() -> None:
     registry, _, _ = registered()
     with pytest.raises(UnknownEvent, match="dict is not a registered event: decorate the class with @event"):
         registry.envelope({"a": 1})
+
+
+def test_an_event_whose_key_is_not_known_yet_is_refused() -> None:
+    registry, first, _ = registered()
+    with pytest.raises(ValueError, match="aggregate_id is None"):
+        registry.envelope(first(None, Decimal(1)))
 
 
 def test_two_classes_of_one_name_and_version_are_refused() -> None:
