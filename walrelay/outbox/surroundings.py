@@ -3,10 +3,12 @@
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+
+Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 
 CORRELATION = "correlation-id"
 CAUSATION = "causation-id"
@@ -31,9 +33,14 @@ def context(
 
 
 @contextmanager
-def consuming(message_id: str, headers: Mapping[str, str | None], *, tenant_id: str | None = None) -> Iterator[None]:
-    """Inside, events are caused by that message, and correlated to what it was correlated to, or to itself."""
-    with context(correlation_id=headers.get(CORRELATION) or message_id, causation_id=message_id, tenant_id=tenant_id):
+def consuming(message_id: str, headers: Headers | None, *, tenant_id: str | None = None) -> Iterator[None]:
+    """Inside, events are caused by that message, and correlated to what it was correlated to, or to itself. `headers`
+    are those of the message, as its library has them: a mapping or pairs, of text or bytes.
+    """
+    correlation = dict(headers or ()).get(CORRELATION)
+    if isinstance(correlation, bytes):
+        correlation = correlation.decode(errors="replace")
+    with context(correlation_id=correlation or message_id, causation_id=message_id, tenant_id=tenant_id):
         yield
 
 

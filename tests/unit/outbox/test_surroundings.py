@@ -25,8 +25,12 @@ def test_what_a_message_causes_is_correlated_to_what_caused_the_message() -> Non
     with consuming("m-1", {}):
         assert captured() == {"correlation-id": "m-1", "causation-id": "m-1"}
         first = captured()
-    with consuming("m-2", first):
-        assert captured() == {"correlation-id": "m-1", "causation-id": "m-2"}
+    of_kafka = [("type", b"Placed"), ("correlation-id", b"m-1"), ("none", None)]
+    for headers in (first, of_kafka):
+        with consuming("m-2", headers):
+            assert captured() == {"correlation-id": "m-1", "causation-id": "m-2"}
+    with consuming("m-3", None):
+        assert captured() == {"correlation-id": "m-3", "causation-id": "m-3"}
 
 
 def test_the_context_goes_with_a_task_and_does_not_leave_it() -> None:
