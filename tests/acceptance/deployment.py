@@ -40,6 +40,7 @@ class Deployment:
         self._sections |= sections
         defaults: dict[str, dict[str, Any]] = {
             "source": {"dsn": self.database.dsn, "slot": self.slot_name},
+            "outbox": {"max_message_bytes": 2**30},  # so that what is too large for the broker gets there
             "route": {"topic": self.topic},
             "sink": {"kind": "kafka", "bootstrap_servers": self.kafka.bootstrap_servers},
             "retry": {"max_pause": 1},

@@ -29,7 +29,10 @@ def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:
 
 
 def make(catalog: Catalog, settings: Settings, what: str, schema: str, *, with_emit: bool, patience: float) -> None:
-    """Runs the SQL that makes the schema, then what `walrelay init` makes; `patience` in seconds, for the slot."""
+    """Runs the SQL that makes the schema, then what `walrelay init` makes; `patience` in seconds, for the slot.
+
+    `with_emit`: also walrelay.emit and its variants. A database of the user's may have them, for the user's outbox.
+    """
     try:
         catalog.connection.execute(schema.encode())
     except psycopg.errors.InsufficientPrivilege as cause:
@@ -38,7 +41,7 @@ def make(catalog: Catalog, settings: Settings, what: str, schema: str, *, with_e
             hint="GRANT CREATE ON DATABASE ... TO ..., or give --dsn a role that may.",
         ) from cause
     wanted = compose.wanted(settings)
-    steps = [step for step in setup.plan(catalog, wanted) if with_emit or step.what != "function walrelay.emit"]
+    steps = [step for step in setup.plan(catalog, wanted) if with_emit or not step.what.startswith("function ")]
     for _ in setup.apply(catalog, wanted, steps, patience=patience):
         pass
 
