@@ -85,9 +85,10 @@ def test_init_makes_today_and_a_week_and_writers_need_not_know(outbox: Outbox) -
     assert tables(outbox) == {"outbox_default", *(table(ago(-number)) for number in range(8))}
     assert (found(outbox).today, found(outbox).ahead) == (True, 7)
     outbox.database.execute("SELECT walrelay.emit('order', 'o-1', 'placed', '1')")
+    outbox.database.execute("SELECT walrelay.emit_and_delete('order', 'o-1', 'placed', '2')")
     assert outbox.database.execute("SELECT tableoid::regclass::text FROM outbox") == [(table(days.today()),)]
     with outbox.relay() as relay:
-        assert outbox.values(relay) == [b"1"]
+        assert outbox.values(relay) == [b"1", b"2"]
     assert set(init(outbox).values()) == {"present"}
     assert set(outbox.init().values()) == {"present"}
 
