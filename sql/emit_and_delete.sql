@@ -1,15 +1,7 @@
 -- As walrelay.emit, and the row is deleted in the same transaction: the relay reads its INSERT in the WAL, and no row is
 -- left to clean up, replay or audit. It needs DELETE on the outbox as well.
-CREATE OR REPLACE FUNCTION walrelay.emit_and_delete(
-    aggregate_type text,
-    aggregate_id   text,
-    type           text,
-    payload        jsonb DEFAULT NULL,
-    headers        jsonb DEFAULT '{}',
-    topic          text DEFAULT NULL,
-    tenant_id      text DEFAULT NULL,
-    id             uuid DEFAULT gen_random_uuid()
-) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
+-- :arguments stands for emit_arguments.sql.
+CREATE OR REPLACE FUNCTION walrelay.emit_and_delete(:arguments) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
 DECLARE
     place tid;
     part  oid;

@@ -1,15 +1,7 @@
 -- As walrelay.emit, without a table: the event is a logical message in the WAL, of the prefix that the relay knows.
 -- :prefix stands for outbox.messages.prefix of the settings.
-CREATE OR REPLACE FUNCTION walrelay.emit_message(
-    aggregate_type text,
-    aggregate_id   text,
-    type           text,
-    payload        jsonb DEFAULT NULL,
-    headers        jsonb DEFAULT '{}',
-    topic          text DEFAULT NULL,
-    tenant_id      text DEFAULT NULL,
-    id             uuid DEFAULT gen_random_uuid()
-) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
+-- :arguments stands for emit_arguments.sql.
+CREATE OR REPLACE FUNCTION walrelay.emit_message(:arguments) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
 BEGIN
     IF num_nulls(id, aggregate_type, aggregate_id, type, headers) > 0 OR aggregate_type = '' OR topic = ''
         OR jsonb_typeof(headers) <> 'object' THEN

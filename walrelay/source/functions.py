@@ -13,12 +13,13 @@ def scripts(table: str, columns: Mapping[str, str], prefix: str | None, max_mess
     the outbox; without a `prefix` no logical message is an event.
     """
     found = {"check_event_size": script("event_size", limit=str(max_message_bytes))}
+    arguments = script("emit_arguments")
     listed = ", ".join(identifier(column) for column in columns.values())
     for name in ("emit", "emit_and_delete"):
         values = ", ".join(f"{name}.{argument}" for argument in columns)
-        found[name] = script(name, table=table, columns=listed, values=values)
+        found[name] = script(name, arguments=arguments, table=table, columns=listed, values=values)
     if prefix is not None:
-        found["emit_message"] = script("emit_message", prefix=literal(prefix))
+        found["emit_message"] = script("emit_message", arguments=arguments, prefix=literal(prefix))
     return found
 
 

@@ -5,9 +5,24 @@ from collections.abc import Callable
 from time import sleep
 from typing import Any
 
+import pytest
+
 from tests.integration.relaying.harness import Outbox
 from walrelay import compose
 from walrelay.source.cleanup import CleanupWish, Step, Tally
+
+AT_ONCE: dict[str, Any] = {"source": {"publication_check_interval": 0.02}}
+"""Settings with which a relay tells at once how far an idle server got."""
+
+one_way = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
+
+
+def publish(outbox: Outbox, *numbers: object) -> None:
+    """Writes the rows, and returns when they are durable and confirmed."""
+    outbox.write(*numbers)
+    end = outbox.end_of_wal()
+    with outbox.relay() as relay:
+        relay.confirms(end)
 
 
 def clean(

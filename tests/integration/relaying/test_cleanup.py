@@ -2,39 +2,24 @@
 
 from collections import Counter
 from threading import Event, Thread
-from time import monotonic
-from typing import Any
 
-import psycopg
 import pytest
 
 from tests.conftest import PostgresMaker
-from tests.integration.relaying.cleaning import clean, left
+from tests.integration.relaying.cleaning import AT_ONCE, clean, left, one_way, publish
 from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox, small, without_sentinels
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
-from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source.cleanup import Cleanup, CleanupWish, Session, Step, heap
-
-AT_ONCE: dict[str, Any] = {"source": {"publication_check_interval": 0.02}}
-one_way = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
+from walrelay.source.cleanup import Cleanup, Session, Step, heap
 
 
 @pytest.fixture
 def outbox(make_outbox: OutboxMaker) -> Outbox:
     """Its relay tells at once how far an idle server got."""
     return make_outbox(**AT_ONCE)
-
-
-def publish(outbox: Outbox, *numbers: object) -> None:
-    """Writes the rows, and returns when they are durable and confirmed."""
-    outbox.write(*numbers)
-    end = outbox.end_of_wal()
-    with outbox.relay() as relay:
-        relay.confirms(end)
 
 
 def test_deletions_are_not_in_the_stream_and_what_was_published_goes(outbox: Outbox) -> None:
@@ -227,111 +212,6 @@ def test_a_prepared_transactions_rows_stay(own_server: PostgresServer, way: str)
 
 
 @one_way
-def test_rows_from_before_the_slot_stay_and_are_counted(database: Database, way: str) -> None:
-    outbox = Outbox(database, way, **AT_ONCE)
-    outbox.init()
-    publish(outbox, "of the first slot")
-    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
-    outbox.database.execute("DELETE FROM walrelay.slots")  # as `walrelay drop` does
-    outbox.write("of no slot")
-    outbox.init()
-    publish(outbox, "of the second")
-    with outbox.relay():
-        tally = clean(outbox)
-    assert (tally.rows, tally.unknown) == (1, 2)
-    assert left(outbox) == ["of no slot", "of the first slot"]
-    assert any("2 rows are from before the slot" in note for note in tally.notes)
-
-
-@one_way
-def test_a_transaction_that_was_open_while_the_slot_was_made_is_not_taken_for_published(
-    database: Database, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Making the slot waits for it, and so it is not in the stream."""
-    outbox = Outbox(database, way, **AT_ONCE)
-    outbox.init()
-    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
-    outbox.database.execute("DELETE FROM walrelay.slots")
-    with database.connect(autocommit=False) as writer:
-        outbox.write("while the slot was made", connection=writer)
-        making = Thread(target=outbox.init, daemon=True)
-        making.start()
-        wait_until(
-            lambda: database.execute("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"),
-            10,
-            "the slot to wait for the transaction",
-        )
-        writer.commit()
-        making.join(10)
-    publish(outbox, "later")
-    assert len(without_sentinels(outbox.broker.durable)) == 1
-    with outbox.relay():
-        tally = clean(outbox)
-    assert left(outbox) == ["while the slot was made"]
-    assert (tally.rows, tally.unknown) == (1, 1)
-
-
-@one_way
-@pytest.mark.parametrize("gap", ["SET (publish = 'delete')", "DROP TABLE outbox"])
-def test_rows_from_while_the_table_was_not_published_stay_after_init_mended_that(outbox: Outbox, gap: str) -> None:
-    publish(outbox, "published")
-    outbox.database.execute(f"ALTER PUBLICATION walrelay {gap}")
-    outbox.write("meanwhile")
-    outbox.init()
-    publish(outbox, "later")
-    assert b'"meanwhile"' not in [message.value for message in outbox.broker.durable]
-    with outbox.relay():
-        tally = clean(outbox)
-        assert (tally.rows, tally.unknown) == (1, 2)
-        assert left(outbox) == ["meanwhile", "published"]
-        outbox.database.execute("UPDATE walrelay.slots SET published_from = 0")  # as the docs say
-        assert clean(outbox).rows == 2
-
-
-@one_way
-def test_what_a_backfill_published_goes(database: Database, way: str) -> None:
-    outbox = Outbox(database, way, **AT_ONCE)
-    outbox.init()
-    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
-    outbox.database.execute("DELETE FROM walrelay.slots")
-    outbox.write(*range(10))
-    assert outbox.backfill()
-    with outbox.relay():
-        assert clean(outbox).rows == 10
-
-
-@one_way
-def test_an_unfinished_backfill_refuses(outbox: Outbox) -> None:
-    publish(outbox, 1)
-    outbox.database.execute(
-        "UPDATE walrelay.slots SET backfill ="
-        """ '{"command": "recover", "floor": 0, "since": null, "published": 0, "order": [], "reached": []}'"""
-    )
-    with pytest.raises(Fatal, match="did not get to its end"):
-        clean(outbox)
-    assert left(outbox) == [1]
-
-
-@one_way
-def test_recover_after_a_clean_up_publishes_the_rest_and_a_clean_up_after_it_takes_all(outbox: Outbox) -> None:
-    publish(outbox, *range(10))
-    with outbox.relay():
-        assert clean(outbox).rows == 10
-    publish(outbox, *range(10, 15))
-    outbox.write(*range(15, 20))
-    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
-    with pytest.raises(Fatal, match="is gone") as caught:
-        clean(outbox)
-    assert "walrelay recover" in caught.value.hint
-    assert left(outbox) == list(range(10, 20))
-    outbox.recover()
-    with outbox.relay():
-        assert clean(outbox).rows == 10
-    values = Counter(message.value for message in without_sentinels(outbox.broker.durable))
-    assert values == Counter(str(number).encode() for number in range(20))
-
-
-@one_way
 def test_every_slot_of_the_outbox_is_waited_for(outbox: Outbox) -> None:
     second = outbox.under(source={"slot": f"{outbox.settings.source.slot}_2"})
     second.init()
@@ -355,19 +235,6 @@ def test_a_slot_of_another_outbox_is_not_waited_for(outbox: Outbox) -> None:
     publish(outbox, *range(3))
     with outbox.relay():
         assert clean(outbox).rows == 3
-
-
-@one_way
-def test_a_dry_run_counts_what_then_goes_and_changes_nothing(outbox: Outbox) -> None:
-    publish(outbox, *range(20))
-    outbox.database.execute("UPDATE outbox SET created_at = now() - interval '8 days' WHERE payload::text::int < 7")
-    with outbox.relay() as relay:
-        relay.confirms(outbox.end_of_wal())
-        week = 7 * 86_400
-        told = clean(outbox, week, dry_run=True)
-        assert left(outbox) == list(range(20))
-        assert told.rows == clean(outbox, week).rows == 7
-    assert left(outbox) == list(range(7, 20))
 
 
 @one_way
@@ -417,114 +284,3 @@ def test_rows_that_the_publication_leaves_out_and_children_stay(outbox: Outbox) 
     with outbox.relay():
         assert clean(outbox).rows == 2
     assert left(outbox) == [2, 7]
-
-
-@one_way
-def test_a_batch_holds_no_lock_that_a_writer_or_reader_waits_for(outbox: Outbox) -> None:
-    publish(outbox, *range(10))
-    with outbox.relay(), outbox.database.connect(autocommit=False) as writer:
-        writer.execute("SELECT count(*) FROM outbox")
-        outbox.write("open", connection=writer)  # its lock on the table is held for the whole pass
-        assert clean(outbox).rows == 10
-        writer.commit()
-
-
-@one_way
-def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
-    outbox: Outbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("walrelay.source.cleanup.session.ROW_PATIENCE", 0.02)
-    monkeypatch.setattr("walrelay.source.cleanup.heap._PAUSE", 0.001)
-    publish(outbox, *(f"{number} {'x' * 1000}" for number in range(30)))
-    with outbox.relay(), outbox.database.connect(autocommit=False) as other:
-        other.execute("SELECT FROM outbox WHERE payload::text LIKE '\"0 %' FOR UPDATE")
-        begun = monotonic()
-        tally = clean(outbox)
-        assert monotonic() - begun < 4  # a statement's own limit is 5 seconds
-        assert 20 < tally.rows < 30
-        assert left(outbox)[0].startswith("0 ")
-        assert any("somebody has locked rows" in note for note in tally.notes)
-        other.rollback()
-        clean(outbox)
-    assert left(outbox) == []
-
-
-@one_way
-def test_a_pass_that_is_stopped_goes_on_at_its_page(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.source.cleanup.rhythm._FIRST", 1)
-    monkeypatch.setattr("walrelay.source.cleanup.rhythm._MOST", 1)
-    publish(outbox, *(f"{number} {'x' * 1000}" for number in range(60)))
-    reached: dict[str, int] = {}
-    with outbox.relay():
-        wish = CleanupWish(0.0, pace=1)
-        with compose.cleaning(outbox.settings, wish, lambda _: None, reached) as (steps, tally):
-            for step in steps:
-                if step.done == 3 and step.what.startswith("cleaning"):
-                    break
-        assert not tally.complete
-        assert list(reached.values()) == [3]
-        with compose.cleaning(outbox.settings, wish, lambda _: None, reached) as (steps, second):
-            pages = [step.done for step in steps if step.what.startswith("cleaning")]
-        assert pages[0] == 4
-        assert tally.rows + second.rows == 60
-        assert reached == {}
-
-
-@one_way
-def test_two_at_once_are_refused(outbox: Outbox) -> None:
-    publish(outbox, 1)
-    with outbox.relay(), Session(compose.dsn(outbox.settings)) as session:
-        session.alone(compose.table(outbox.settings))
-        with pytest.raises(Fatal, match="another clean-up"):
-            clean(outbox)
-
-
-@one_way
-def test_a_record_of_an_older_walrelay_is_completed_by_init(outbox: Outbox) -> None:
-    publish(outbox, 1)
-    outbox.database.execute("ALTER TABLE walrelay.slots DROP COLUMN published_from")
-    with pytest.raises(Fatal, match="does not say from when on") as caught:
-        clean(outbox)
-    assert "walrelay init" in caught.value.hint
-    outbox.init()
-    publish(outbox, 2)
-    with outbox.relay():
-        tally = clean(outbox)
-    assert (tally.rows, tally.unknown) == (1, 1)
-
-
-@one_way
-def test_numbers_that_came_round_do_not_make_an_unpublished_row_a_published_one(
-    database: Database, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2^32 transactions later the number of a row from before the slot looks like one of a later transaction."""
-    outbox = Outbox(database, way, **AT_ONCE)
-    outbox.init()
-    outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
-    outbox.database.execute("DELETE FROM walrelay.slots")
-    outbox.write("before the slot")
-    outbox.init()
-    publish(outbox, "later")
-    outbox.database.execute("UPDATE walrelay.slots SET published_from = 1")
-    with outbox.relay():
-        monkeypatch.setattr("walrelay.source.cleanup.published._ROUND", 1)
-        tally = clean(outbox)
-    assert left(outbox) == ["before the slot"]
-    assert (tally.rows, tally.unknown) == (1, 1)
-
-
-@one_way
-def test_a_role_without_the_right_is_told_which(outbox: Outbox) -> None:
-    role = f"r_{outbox.database.name}"
-    publish(outbox, 1)
-    database: Any = outbox.database
-    database.execute(f"CREATE ROLE {role} LOGIN")
-    try:
-        database.execute(f"GRANT USAGE ON SCHEMA walrelay, public TO {role}")
-        database.execute(f"GRANT SELECT ON walrelay.slots, outbox TO {role}")
-        dsn = psycopg.conninfo.make_conninfo(database.dsn, user=role)
-        with outbox.relay(), pytest.raises(Fatal, match="may not clean up") as caught:
-            clean(outbox.under(source={"dsn": dsn}))
-        assert "DELETE" in caught.value.hint
-    finally:
-        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")

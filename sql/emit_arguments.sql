@@ -1,0 +1,10 @@
+-- What walrelay.emit and its variants take, all the same.
+
+    aggregate_type text,
+    aggregate_id   text,
+    type           text,
+    payload        jsonb DEFAULT NULL,
+    headers        jsonb DEFAULT '{}',
+    topic          text DEFAULT NULL,
+    tenant_id      text DEFAULT NULL,
+    id             uuid DEFAULT gen_random_uuid()
