@@ -35,6 +35,16 @@ def told(deployment: Deployment, *options: str) -> tuple[int, str]:
 
 
 @pytest.fixture
+def exactly_once(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
+    """Two events, published by a relay that runs on."""
+    deployment = deploy(database, kafka, topic, delivery="exactly_once")
+    deployment.start()
+    deployment.write("1", "2")
+    deployment.catch_up()
+    return deployment
+
+
+@pytest.fixture
 def published(deployment: Deployment) -> Deployment:
     """Six events of two keys, published by a relay that runs on."""
     deployment.start()
@@ -126,17 +136,11 @@ def test_a_repetition_is_counted_and_named_and_allowed_at_least_once(published: 
     assert audited(published)[1]["repeated"] == {"3": 1}
 
 
-def test_a_repetition_is_a_fault_where_delivery_is_exactly_once(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str
-) -> None:
-    deployment = deploy(database, kafka, topic, delivery="exactly_once")
-    deployment.start()
-    deployment.write("1", "2")
-    deployment.catch_up()
-    assert audited(deployment)[0] == 0
-    (message, *_) = deployment.delivered()
-    produce(deployment, (event_id(message), "a", header(message, "position")))
-    code, found = audited(deployment)
+def test_a_repetition_is_a_fault_where_delivery_is_exactly_once(exactly_once: Deployment) -> None:
+    assert audited(exactly_once)[0] == 0
+    (message, *_) = exactly_once.delivered()
+    produce(exactly_once, (event_id(message), "a", header(message, "position")))
+    code, found = audited(exactly_once)
     assert (code, found["faults"]) == (1, ["1 repeated"])
 
 
@@ -206,27 +210,21 @@ def test_rows_of_a_backfill_are_not_judged_by_their_order(deployment: Deployment
     assert (code, found["rows"], found["again"], found["misplaced"]) == (0, 51, 50, 0)
 
 
-def test_an_aborted_transaction_in_the_topic_is_neither_an_arrival_nor_a_repetition(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str
-) -> None:
-    deployment = deploy(database, kafka, topic, delivery="exactly_once")
-    deployment.start()
-    deployment.write("1", "2")
-    deployment.catch_up()
-    (message, *_) = deployment.delivered()
-    produce(deployment, (event_id(message), "a", header(message, "position")), transaction="abort")
-    assert audited(deployment)[0] == 0
-    before = len(deployment.delivered())
-    (lost,) = deployment.database.execute(
+def test_an_aborted_transaction_in_the_topic_is_neither_an_arrival_nor_a_repetition(exactly_once: Deployment) -> None:
+    (message, *_) = exactly_once.delivered()
+    produce(exactly_once, (event_id(message), "a", header(message, "position")), transaction="abort")
+    assert audited(exactly_once)[0] == 0
+    before = len(exactly_once.delivered())
+    (lost,) = exactly_once.database.execute(
         "INSERT INTO outbox (aggregate_type, aggregate_id, type, created_at)"
         " VALUES ('thing', 'a', 'Happened', now() - interval '30 min') RETURNING id::text"
     )[0]
-    deployment.catch_up()
-    assert len(deployment.delivered()) == before + 1
-    arrived = next(message for message in deployment.delivered() if event_id(message) == lost)
-    delete_before(deployment, arrived.topic, arrived.partition, arrived.offset + 1)
-    produce(deployment, (lost, "a", "F/10:0"), transaction="abort")
-    code, found = audited(deployment)
+    exactly_once.catch_up()
+    assert len(exactly_once.delivered()) == before + 1
+    arrived = next(message for message in exactly_once.delivered() if event_id(message) == lost)
+    delete_before(exactly_once, arrived.topic, arrived.partition, arrived.offset + 1)
+    produce(exactly_once, (lost, "a", "F/10:0"), transaction="abort")
+    code, found = audited(exactly_once)
     assert code == 1
     assert lost in {each["id"] for each in found["missing_listed"]}
 

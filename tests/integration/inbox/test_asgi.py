@@ -17,14 +17,13 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from tests.integration.inbox import shop as shop_module
+from tests.integration.inbox.kept import handled, keys
 from tests.integration.inbox.shop import shop
 from tests.integration.libraries import async_engine
 from tests.servers.database import Database
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import ServerProcess, temporary_directory
 from tests.servers.waiting import wait_until
-from walrelay.inbox import IdempotencyKeys
-from walrelay.inbox.asgi import IdempotencyMiddleware, by_authorization, transaction
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,14 +45,6 @@ def talk(database: Database, work: Work, **options: Any) -> Any:
 async def order(client: httpx.AsyncClient, what: str, key: str = "k1", token: str = "alice") -> httpx.Response:
     headers = {"idempotency-key": key, "authorization": f"Bearer {token}"}
     return await client.post("/orders?from=test", json={"what": what}, headers=headers)
-
-
-def handled(database: Database) -> list[str]:
-    return [what for (what,) in database.execute("SELECT what FROM handled")]
-
-
-def keys(database: Database) -> int:
-    return len(database.execute("SELECT 1 FROM idempotency_keys"))
 
 
 def test_the_same_request_gets_the_stored_response(consumers: Database) -> None:
@@ -205,99 +196,6 @@ def test_sessions_are_lent_as_well(consumers: Database) -> None:
     assert talk(consumers, work, transaction=factory.begin) == [201, 201]
     assert handled(consumers) == ["apple"]
     assert AsyncSession in factory.class_.__mro__
-
-
-def spoken(app: Any, *heard: dict[str, Any], into: list[Any] | None = None, **scope: Any) -> list[Any]:
-    """What a bare application sends when the server says this; `into` has it also after an error."""
-    sent: list[Any] = [] if into is None else into
-    messages = list(heard)
-
-    async def receive() -> Any:
-        return messages.pop(0)
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    asyncio.run(app({"type": "http", "method": "POST", "path": "/", "headers": [], **scope}, receive, send))
-    return sent
-
-
-def around(app: Any, database: Database) -> IdempotencyMiddleware:
-    begin = async_engine(database.dsn).begin
-    return IdempotencyMiddleware(app, keys=IdempotencyKeys(), transaction=begin, client=by_authorization)
-
-
-KEY = [(b"idempotency-key", b"k1")]
-PART = {"type": "http.request", "body": b"half", "more_body": True}
-REST = {"type": "http.request", "body": b" and half"}
-GONE = {"type": "http.disconnect"}
-
-
-def test_a_client_that_leaves_while_it_sends_has_sent_nothing(consumers: Database) -> None:
-    async def app(*_: Any) -> None:
-        raise AssertionError("the application must not see half a request")
-
-    assert spoken(around(app, consumers), PART, GONE, headers=KEY) == []
-    assert keys(consumers) == 0
-
-
-def test_an_endpoint_sees_the_body_whole_and_then_that_the_client_left_and_what_it_answers_is_kept(
-    consumers: Database,
-) -> None:
-    seen: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.extend([scope["extensions"], await receive(), await receive()])
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"done"})
-
-    spoken(around(app, consumers), PART, REST, GONE, headers=KEY, extensions={"http.response.pathsend": {}})
-    assert seen == [{}, {"type": "http.request", "body": b"half and half", "more_body": False}, GONE]
-
-    again = spoken(around(app, consumers), PART, REST, headers=KEY)
-    assert again[0]["headers"] == [(b"idempotency-replayed", b"true")]
-    assert again[1]["body"] == b"done"
-
-
-def test_an_application_that_ends_without_a_whole_response_is_rolled_back(consumers: Database) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"half", "more_body": True})
-
-    with pytest.raises(RuntimeError, match="without a whole response"):
-        spoken(around(app, consumers), REST, headers=KEY)
-    assert keys(consumers) == 0
-
-
-def test_a_commit_that_fails_lets_the_client_see_nothing(consumers: Database) -> None:
-    consumers.execute("CREATE TABLE parent (id int PRIMARY KEY)")
-    consumers.execute("CREATE TABLE child (id int REFERENCES parent DEFERRABLE INITIALLY DEFERRED)")
-    seen: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await transaction().exec_driver_sql("INSERT INTO child VALUES (1)")
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"done"})
-
-    with pytest.raises(Exception, match="foreign key"):
-        spoken(around(app, consumers), REST, into=seen, headers=KEY)
-    assert seen == []
-    assert keys(consumers) == 0
-
-
-@pytest.mark.parametrize("kind", ["websocket", "lifespan"])
-def test_websockets_and_lifespan_pass_untouched(consumers: Database, kind: str) -> None:
-    seen: list[Any] = []
-
-    async def app(*heard: Any) -> None:
-        seen.extend(heard)
-
-    async def unused(*_: Any) -> Any:
-        raise AssertionError
-
-    scope = {"type": kind}
-    asyncio.run(around(app, consumers)(scope, unused, unused))
-    assert seen == [scope, unused, unused]
 
 
 @contextmanager
