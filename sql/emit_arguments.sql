@@ -7,4 +7,4 @@
     headers        jsonb DEFAULT '{}',
     topic          text DEFAULT NULL,
     tenant_id      text DEFAULT NULL,
-    id             uuid DEFAULT gen_random_uuid()
+    id             uuid DEFAULT pg_catalog.gen_random_uuid()

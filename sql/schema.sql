@@ -35,4 +35,7 @@ ALTER TABLE walrelay.slots
     ADD COLUMN IF NOT EXISTS backfill          jsonb,
     -- Rows of every transaction with an xid8 from it on are published, by the slot or from the table; of those before
     -- nothing is known. 0: all rows are.
-    ADD COLUMN IF NOT EXISTS published_from    bigint;
+    ADD COLUMN IF NOT EXISTS published_from    bigint,
+    -- Of each table that holds rows of the outbox, by its OID: the file it lay in, how it was attached as a partition,
+    -- and, where published_from is not 0, from which transaction and time on its rows are published.
+    ADD COLUMN IF NOT EXISTS parts             jsonb;

@@ -45,7 +45,7 @@ class Backfill:
     def _settle(self) -> None:
         for receipt in self._sink.receipts(_WAIT):
             if not isinstance(receipt, Receipt):
-                raise refused(receipt)
+                raise refused([receipt])
             self._unsettled -= receipt.messages
             self._settled += receipt.messages
         self._stalls.saw(self._unsettled, self._settled)

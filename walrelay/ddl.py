@@ -7,15 +7,15 @@ from importlib.resources.abc import Traversable
 
 def script(name: str, **names: str) -> str:
     """The statements of `sql/<name>.sql`; each `:word` of `names` is replaced (the caller has quoted the values)."""
-    text = _directory().joinpath(f"{name}.sql").read_text()
+    text = shipped("sql").joinpath(f"{name}.sql").read_text()
     return re.sub(r"(?<!:):([a-z]+)\b", lambda match: names.get(match[1], match[0]), _without_head(text))
 
 
-def _directory() -> Traversable:
-    """Inside the package in a wheel, beside it in a source tree."""
+def shipped(directory: str) -> Traversable:
+    """`sql` or `docs`: inside the package in a wheel, beside it in a source tree."""
     package = files("walrelay")
-    inside = package.joinpath("sql")
-    return inside if inside.is_dir() else package.joinpath("..", "sql")
+    inside = package.joinpath(directory)
+    return inside if inside.is_dir() else package.joinpath("..", directory)
 
 
 def _without_head(text: str) -> str:

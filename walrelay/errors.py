@@ -4,7 +4,11 @@ from walrelay.lsn import LSN
 
 
 class WalrelayError(Exception):
-    """Whatever walrelay says on purpose; its text names what happened and where."""
+    """Whatever walrelay says on purpose; its text names what happened and where. `hint` tells the operator what to do,
+    best as a command to paste; empty where nothing is to be done.
+    """
+
+    hint: str = ""
 
 
 class Retryable(WalrelayError):
@@ -23,6 +27,16 @@ class Disconnected(Retryable):
     """The connection to PostgreSQL is gone. The sink is not to blame: what it holds may still be delivered."""
 
 
+class NotConnected(Disconnected):
+    """No connection could be made. `final`: the server refused this role, password or database, which may pass later in
+    a run, as when passwords are changed, but at its first connection is a mistake.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", final: bool = False) -> None:
+        super().__init__(message)
+        self.hint, self.final = hint, final
+
+
 class StartAnew(Retryable):
     """The run ends by choice and in order: what is settled is confirmed, and the next run begins at once."""
 
@@ -30,8 +44,12 @@ class StartAnew(Retryable):
         super().__init__(message, retry_within=retry_within)
 
 
+class NoRoom(Retryable):
+    """The sink has had no room for a while, so the stream is let go of. The sink is kept where the lead can be kept."""
+
+
 class Fatal(WalrelayError):
-    """No retry can cure it. `hint` tells the operator what to do, best as a command to paste."""
+    """No retry can cure it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -56,12 +74,34 @@ class Undecodable(Fatal):
     """A committed row that cannot be read as an outbox record with these settings; text says which and why."""
 
 
+AS_IT_WAS_WRITTEN = (
+    "The event is in the WAL as it was written: changing the row does not help. To have it set aside:"
+    " `refusals: {policy: dead_letter}` in the settings, start walrelay again, then `walrelay dlq list`."
+)
+"""The hint for what a message holds, and nothing but another event can hold instead."""
+
+
 class Unroutable(Fatal):
     """A record for which the routing rules yield no message."""
 
 
 class Refused(Fatal):
-    """The broker will not take a message, however often it is offered."""
+    """The broker will not take a message, however often it is offered.
+
+    `place`: commit LSN and ordinal of its record; None where the message does not say.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", place: tuple[LSN, int] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.place = place
+
+
+class StopAhead(StartAnew):
+    """A message was `refused` while others were under way: the next run publishes those, and ends ahead of it."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(f"what stands before it is published first: {refused}")
+        self.refused = refused
 
 
 class SettingsError(Fatal):

@@ -122,12 +122,24 @@ class System(NamedTuple):
     timeline: int
 
 
+class Counting(NamedTuple):
+    """What counts as a record, and so decides which ordinals the records of a transaction have. WAL does not change,
+    and the server decodes it with the catalog of then; so it is these settings alone.
+    """
+
+    plugin: str  # with wal2json's format
+    publication: str | None
+    table: str  # quoted where it must be
+    prefix: str | None  # of logical messages
+
+
 class Position(NamedTuple):
     """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
 
     Of the one transaction whose commit record starts at `commit_lsn`, those of the records before `ordinal` are durable
     as well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before the
-    server got to `lsn`; 0 where that is not known.
+    server got to `lsn`; 0 where that is not known. `counted`: by what those records were counted; None: by an earlier
+    version, or there is nothing to count.
     """
 
     system: System
@@ -136,11 +148,14 @@ class Position(NamedTuple):
     commit_lsn: LSN = ZERO
     ordinal: int = 0
     xmin: int = 0
+    counted: Counting | None = None
 
     def as_json(self) -> bytes:
         """For where a position is kept; LSNs as PostgreSQL writes them."""
         members = {**self._asdict(), "system": self.system._asdict(), "lsn": str(self.lsn)}
-        return json.dumps({**members, "commit_lsn": str(self.commit_lsn)}).encode()
+        counted = {"counted": self.counted._asdict()} if self.counted else {}
+        del members["counted"]
+        return json.dumps({**members, "commit_lsn": str(self.commit_lsn), **counted}).encode()
 
     @staticmethod
     def of_json(text: bytes) -> "Position":
@@ -148,7 +163,12 @@ class Position(NamedTuple):
         members = json.loads(text)
         system = System(str(members["system"]["identifier"]), int(members["system"]["timeline"]))
         lsns = LSN.parse(members["lsn"]), LSN.parse(members["commit_lsn"])
-        return Position(system, str(members["slot"]), *lsns, int(members["ordinal"]), int(members["xmin"]))
+        counts = (int(members["ordinal"]), int(members["xmin"]))
+        return Position(system, str(members["slot"]), *lsns, *counts, _counting(members.get("counted")))
+
+
+def _counting(members: dict[str, str | None] | None) -> Counting | None:
+    return None if members is None else Counting(**{name: members[name] for name in Counting._fields})  # type: ignore[arg-type]
 
 
 class Finding(NamedTuple):

@@ -58,8 +58,8 @@ class Observer:
     def not_cleaned(self, why: str) -> None:
         """The leader's clean-up could not do something, and tries again later. From another thread as well."""
 
-    def stopping(self, unsettled: int) -> None:
-        """A stop was asked for; `unsettled` messages are still to be settled."""
+    def stopping(self, unsettled: int, seconds: float) -> None:
+        """A stop was asked for; `unsettled` messages are still to be settled, which may take so long."""
 
     def stopped(self, confirmed: LSN, unsettled: int) -> None:
         """The relay left in good order."""

@@ -1,13 +1,12 @@
 """The loop: tail, decode, route, publish, confirm."""
 
 from collections.abc import Callable
-from math import inf
 from time import monotonic
 from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Retryable, StartAnew, Undecodable, Unroutable
+from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
 from walrelay.model import Committed, Idle, Message, OutboxRecord
 from walrelay.observe import Observer
 from walrelay.publish import Push, Sink
@@ -35,35 +34,38 @@ class Relay:
     ) -> None:
         self._sink, self._observer, self._limits = sink, observer, limits
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
-        self.ledger = Ledger(source.start)
-        self._push = Push(sink)
-        self._settling = Settling(source, sink, self.ledger, observer)
+        self.ledger, self._push = Ledger(source.start), Push(sink)
+        self.settling = Settling(source, sink, self.ledger, observer)
         self._last: OutboxRecord | None = None
-        self._deadline = inf
+        self._end: Fatal | None = None  # what stands behind all that is published
 
     def resume(self, source: Source, decoder: Decoder) -> None:
         """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
-        self._settling.over(source)
+        self.settling.over(source)
         self._decode, self._route = decoder.decode, self._routing.route
         if self.ledger.in_transaction and self._last is not None:
             self._route = Resumed(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Relays until `stop` says so, or up to a record that cannot be published; settles, confirms and leaves."""
+        """Relays until `stop` says so, or up to what cannot be published; settles, confirms and leaves."""
         self._stop = stop
         try:
-            while not stop():
-                self._turn()
-            self._leave()
-        except (Undecodable, Unroutable):  # what came before must not come again: it may need the settings of then
-            self._leave(to_commit=False)
-            raise
+            try:
+                self.settling.settle(0)  # nothing may overtake what was refused before a resumption
+                while self._end is None and not stop():
+                    self._turn()
+                self._leave(to_commit=self._end is None)
+            except (ProtocolError, Refused, Undecodable, Unroutable) as end:
+                self._end = end
+                self._leave(to_commit=False)  # what came before must not come again: it may need the settings of then
         except StartAnew:
-            self._settling.leave()
+            self.settling.leave()
             raise
+        if self._end:
+            raise self.settling.ends_in(self._end, stopping=stop())
 
     def _turn(self, *, to_commit: bool = False) -> None:
-        decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self._settling
+        decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
         publish, records, messages = sink.publish, 0, 0
         for frame in settling.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
             for event in decode(frame):
@@ -87,34 +89,30 @@ class Relay:
         if records:
             self._push.handed_over(messages)
             self._observer.read(records, messages)
-        else:  # nothing came, or nothing of ours: a busy database's keepalives must not hold a message back
-            self._push.drained()
+        else:
+            self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
         settling.mark(self._last)
         settling.settle(0)
 
     def _publish_when_there_is_room(self, message: Message, record: OutboxRecord) -> None:
-        """Reading pauses: PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer of
-        the whole cluster (PITFALLS A8), so after a while the connection is let go.
-        """
+        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (PITFALLS A8)."""
         paused = monotonic()
         while not self._sink.publish(message, self.ledger.ticket):
             self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
             if self._stop():
-                self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
-            if monotonic() > min(paused + self._limits.pause, self._deadline):
-                why = f"{monotonic() - paused:.0f} s ({self._sink.trouble() or 'no receipt came'})"
-                raise Retryable(f"the sink has had no room for {why}; letting the replication connection go")
-            self._settling.settle(_ROOM_WAIT)
+                self.settling.begin_to_leave(self._limits.shutdown)
+            if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
+                raise self.settling.no_room(monotonic() - paused)
+            self.settling.settle(_ROOM_WAIT)
 
     def _leave(self, *, to_commit: bool = True) -> None:
-        ledger = self.ledger
-        self._deadline = min(self._deadline, monotonic() + self._limits.shutdown)
-        self._observer.stopping(ledger.unsettled)
+        ledger, settling = self.ledger, self.settling
+        settling.begin_to_leave(self._limits.shutdown)
         if not to_commit:
-            self._settling.mark(self._last, over=True)
-        while to_commit and ledger.in_transaction and monotonic() < self._deadline:
+            settling.mark(self._last, over=True)
+        while to_commit and ledger.in_transaction and monotonic() < settling.deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
-        while ledger.unsettled and monotonic() < self._deadline:
+        while settling.owed and settling.goes_on and monotonic() < settling.deadline:
             self._sink.flush(_ROOM_WAIT)
-            self._settling.settle(_ROOM_WAIT)
-        self._observer.stopped(self._settling.leave(), ledger.unsettled)
+            settling.settle(_ROOM_WAIT)
+        self._observer.stopped(settling.leave(), ledger.unsettled)

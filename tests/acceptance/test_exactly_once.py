@@ -1,15 +1,21 @@
 """Exactly once to Kafka, whatever dies: a consumer that reads committed messages sees each event once, in order."""
 
+import json
 import random
+import re
 import signal
+import subprocess
 from collections.abc import Callable
 from functools import partial
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
+from tests.acceptance.relay_process import WALRELAY
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
@@ -124,6 +130,62 @@ def test_a_transaction_that_would_keep_a_group_open_for_too_long_is_cut_and_resu
     ids = deployment.delivered_ids()
     assert len(set(ids)) == len(ids) == ROWS
     assert_delivered(deployment)
+
+
+def test_settings_that_count_records_in_another_way_wait_for_the_end_of_a_transaction_that_is_cut(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    """Else the ordinal of the first unpublished record is another one's, and events are passed over in silence."""
+    with_messages = {"messages": {"prefix": "walrelay", "writers": ["public"]}}
+    deployment = deploy(database, kafka, topic, outbox=with_messages, **EXACTLY_ONCE)
+    event = json.dumps({"id": str(uuid4()), "aggregate_id": "a", "payload": 1})
+    with database.connect(autocommit=False) as connection:
+        connection.execute("SELECT pg_logical_emit_message(true, 'walrelay', %s)", [event])
+        connection.execute("SELECT pg_logical_emit_message(true, 'walrelay', 'not an event')")
+        connection.execute("SELECT walrelay.emit('thing', 'a', 'Happened', to_jsonb(n)) FROM generate_series(2, 3) n")
+    cure = stopped(deployment)["hint"]
+    deployment.write_settings(outbox={"messages": {"prefix": None, "writers": []}})
+    refused = stopped(deployment)
+    assert "which was counted with outbox.messages.prefix: walrelay, not null" in refused["error"]
+    assert [message.value for message in deployment.delivered()] == [b"1"]
+    deployment.write_settings(outbox=with_messages)
+    command = re.search(r"`walrelay (skip --position \S+)`", cure)
+    assert command is not None
+    deployment.command(*command[1].split(), "--yes")
+    deployment.start()
+    deployment.catch_up()
+    deployment.relays[-1].stop()
+    deployment.write_settings(outbox={"messages": {"prefix": None, "writers": []}})
+    deployment.start()
+    deployment.write("4")
+    deployment.catch_up()
+    assert [message.value for message in deployment.delivered()] == [b"1", b"2", b"3", b"4"]
+
+
+def test_no_event_gets_into_the_topic_of_the_positions(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    """Neither by its row nor by a replay: the last record of a key there says where a relay begins."""
+    deployment = deploy(database, kafka, topic, refusals={"policy": "dead_letter"}, **EXACTLY_ONCE)
+    deployment.start()
+    deployment.write("1")
+    (wrong,) = deployment.write("2", topic="walrelay.positions")
+    deployment.catch_up()
+    (letter,) = [json.loads(line) for line in deployment.command("dlq", "export").splitlines()]
+    assert (letter["id"], letter["error"]) == (wrong, "unroutable")
+    replay = (WALRELAY, "replay", "--all", "--topic", "walrelay.positions", "--config", deployment.config)
+    done = subprocess.run(replay, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is where relays keep their positions" in done.stderr
+    assert [message for message in kafka.read_all("walrelay.positions") if message.headers] == []
+
+
+def stopped(deployment: Deployment) -> dict[str, Any]:
+    """The last line of a relay that stops."""
+    relay = deployment.launch()
+    assert relay.wait(30) == 1
+    (fatal,) = relay.events("fatal")
+    return fatal
 
 
 def confirmed_after(deployment: Deployment, lsn: LSN) -> LSN:

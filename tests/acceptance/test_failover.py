@@ -1,7 +1,11 @@
 """PostgreSQL fails over under load: the relay goes on by itself on the standby that was promoted, and loses nothing."""
 
 import json
+import os
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
+from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_slot_lost import assert_fatal, assert_init_refuses
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker, ProxyMaker, StandbyMaker
@@ -16,6 +21,7 @@ from tests.servers.proxy import Proxy
 from tests.servers.standby import Pair
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
+from walrelay.lsn import LSN
 
 WITH_FAILOVER_SLOTS = 18
 
@@ -79,6 +85,102 @@ def test_a_standby_takes_over_and_nothing_was_published_that_it_does_not_have(
     assert not writers.undone & kept
     measured("after a failover", assert_delivered(deployment))
     measured("commits that the failover lost, none of them published", len(writers.acknowledged - kept))
+
+
+@contextmanager
+def hung(pair: Pair) -> Iterator[None]:
+    """Meanwhile the standby gets no WAL (a busy disk, a slow network), but copies slots over its other connection."""
+    ((walsender,),) = pair.primary.execute(
+        "SELECT active_pid FROM pg_replication_slots WHERE slot_name = %s", [pair.standby.slot]
+    )
+    os.kill(walsender, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(walsender, signal.SIGCONT)
+
+
+def waits_or_is_past(deployment: Deployment, pair: Pair, relay: RelayProcess, position: str) -> None:
+    """Returns when the relay waits for the standby, or the standby has the slot behind that record."""
+    copied = "SELECT confirmed_flush_lsn > %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+
+    def either() -> bool:
+        waits = any("standby slot standby_1" in entry["cause"] for entry in relay.events("retrying"))
+        return waits or pair.standby.execute(copied, [position.split(":")[0], deployment.slot_name]) == [(True,)]
+
+    wait_until(either, 40, "the relay to wait, or the slot to be copied", interval=0.1)
+
+
+def stops_at(relay: RelayProcess) -> str:
+    """The position of the row that the relay cannot read."""
+    assert relay.wait(40) == 1
+    (fatal,) = relay.events("fatal")
+    return str(fatal["error"].split(" at ")[1].split()[0])
+
+
+def test_a_dead_letter_survives_a_failover_that_its_record_survives(
+    deploy: Deploy, cluster: Cluster, kafka: Kafka, topic: str
+) -> None:
+    """It is written behind the record, and a standby copies the slot whether it has that or not."""
+    pair = cluster(WITH_FAILOVER_SLOTS)
+    deployment = deployed(deploy, pair, kafka, topic, failover=True)
+    deployment.write_settings(refusals={"policy": "dead_letter"})
+    relay = deployment.start()
+    deployment.write("1")
+    pair.standby.wait_for_slot(deployment.slot_name)
+    deployment.catch_up()
+    relay.send(signal.SIGSTOP)
+    (poison,) = deployment.write("3", topic="walrelay.positions")  # where no event may go
+    sent_past(pair, deployment.slot.pid, deployment.position())
+    with hung(pair):  # what the server has sent meanwhile waits for the relay, and no more comes
+        relay.send(signal.SIGCONT)
+        waits_or_is_past(deployment, pair, relay, relay.wait_for("set aside", containing=poison)["position"])
+        pair.fail_over()
+    deployment.write("2")
+    deployment.catch_up()
+    (letter,) = [json.loads(line) for line in deployment.command("dlq", "export").splitlines()]
+    assert (letter["id"], letter["attempts"]) == (poison, 1)
+    assert list(dict.fromkeys(message.value for message in deployment.delivered())) == [b"1", b"2"]
+
+
+def sent_past(pair: Pair, walsender: int | None, end: LSN) -> None:
+    """Returns when the server has sent everything before `end`, which the standby has then."""
+    sent = "SELECT sent_lsn >= %s::pg_lsn FROM pg_stat_replication WHERE pid = %s"
+    wait_until(lambda: pair.primary.execute(sent, [str(end), walsender]) == [(True,)], 20, "the record to be sent")
+
+
+@pytest.mark.chaos
+def test_a_row_is_passed_over_once_the_standby_knows_that_it_is_to_be(
+    deploy: Deploy, cluster: Cluster, kafka: Kafka, topic: str
+) -> None:
+    """`walrelay skip` keeps what is lost: that has to survive whatever the slot survives."""
+    pair = cluster(WITH_FAILOVER_SLOTS)
+    deployment = deployed(deploy, pair, kafka, topic, failover=True)
+    deployment.database.execute("ALTER TABLE outbox DROP CONSTRAINT outbox_pkey, ALTER id DROP NOT NULL")
+    relay = deployment.start()
+    deployment.write("1")
+    pair.standby.wait_for_slot(deployment.slot_name)
+    deployment.database.execute(
+        "INSERT INTO outbox (id, aggregate_type, aggregate_id, type, payload) VALUES (NULL, 'x', 'a', 'y', '3')"
+    )
+    position = stops_at(relay)
+    deployment.command("skip", "--position", position, "--yes")  # this waits for the standby itself
+    deployment.database.execute("CREATE TABLE kept AS SELECT * FROM walrelay.dead_letters")
+    deployment.database.execute("DELETE FROM walrelay.dead_letters")
+    pair.standby.catch_up()
+    with hung(pair):
+        deployment.database.execute("INSERT INTO walrelay.dead_letters OVERRIDING SYSTEM VALUE SELECT * FROM kept")
+        relay = deployment.launch()
+        waits_or_is_past(deployment, pair, relay, position)
+        pair.fail_over()
+        assert stops_at(relay) == position
+    deployment.command("skip", "--position", position, "--yes")
+    deployment.start()
+    deployment.write("2")
+    deployment.catch_up()
+    (letter,) = [json.loads(line) for line in deployment.command("dlq", "export").splitlines()]
+    assert (letter["position"], letter["status"]) == (position, "skipped")
 
 
 def test_a_dead_standby_that_is_waited_for_is_named_and_its_return_is_enough(

@@ -1,16 +1,20 @@
 """A position of the relay's own: what a crash of PostgreSQL forgets is not published again."""
 
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
+from tests.acceptance.relay_process import WALRELAY
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
+from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
 from walrelay.model import Position
@@ -93,6 +97,44 @@ def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
     deployment.write("3")
     deployment.catch_up()
     assert [message.value for message in deployment.delivered()] == [b"1", b"3"]
+    _stays_until_init_takes_note(deployment, "2")
+
+
+def test_a_role_that_may_not_note_what_is_passed_over_passes_over_nothing(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    role = f"r_{database.name}"
+    deployment = deploy(database, kafka, topic, position={"keep": "file", "path": str(tmp_path / "position")})
+    (tmp_path / "position").write_text("cannot be read")
+    database.execute(
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA walrelay TO {role};"
+        f" GRANT SELECT ON walrelay.slots, walrelay.dead_letters TO {role}"
+    )
+    try:
+        deployment.write_settings(source={"dsn": psycopg.conninfo.make_conninfo(database.dsn, user=role)})
+        relay = deployment.launch("--from-slot")
+        assert relay.wait() == 1
+        (fatal,) = relay.events("fatal")
+        database.execute(fatal["hint"])
+        relay = deployment.launch("--from-slot")
+        relay.wait_for("streaming")
+        assert database.execute("SELECT published_from FROM walrelay.slots") == [(None,)]
+        relay.stop()
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def _stays_until_init_takes_note(deployment: Deployment, passed_over: str) -> None:
+    """What the relay was told to pass over is confirmed, and nobody has it."""
+    command = [str(WALRELAY), "cleanup", "--older-than", "0.01s", "--config", str(deployment.config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "does not say from when on" in done.stderr
+    assert "walrelay init" in done.stderr
+    deployment.command("init")
+    deployment.write("4")
+    deployment.catch_up()
+    assert "1 row deleted" in deployment.command("cleanup", "--older-than", "0.01s")
+    assert (passed_over,) in deployment.database.execute("SELECT payload::text FROM outbox")
 
 
 def test_a_position_of_another_server_is_refused(

@@ -28,9 +28,16 @@ def test_the_wheel_has_the_sql_of_the_source_tree(wheel: zipfile.ZipFile) -> Non
     assert source
 
 
+def test_the_wheel_has_the_manual_of_the_source_tree(wheel: zipfile.ZipFile) -> None:
+    packaged = {name for name in wheel.namelist() if name.startswith("walrelay/docs/")}
+    pages = {f"walrelay/docs/{file.name}" for file in (ROOT / "docs").glob("*.md")}
+    assert pages <= packaged
+    assert "walrelay/docs/settings.md" in pages
+
+
 def test_the_wheel_has_every_module_and_no_test(wheel: zipfile.ZipFile) -> None:
     modules = {str(file.relative_to(ROOT)) for file in (ROOT / "walrelay").rglob("*.py")}
-    packaged = {name for name in wheel.namelist() if name.endswith(".py")}
+    packaged = {name for name in wheel.namelist() if name.endswith(".py") and not name.startswith("walrelay/docs/")}
     assert packaged == modules
     assert "walrelay/config/example.yaml" in wheel.namelist()
 

@@ -78,10 +78,11 @@ def test_messages_that_are_too_large_only_together_are_delivered(
     topic = kafka.create_topic(config={"max.message.bytes": "20000"})
     deployment = deploy(database, kafka, topic)
     relay = deployment.start()
+    deployment.write("1")  # whose message goes alone, as those of the first transaction do
     deployment.write(*[text_of(1000)] * 100)
     deployment.catch_up()
     relay.wait_for("retrying", containing="each message is sent alone")
-    assert assert_delivered(deployment).events == 100
+    assert assert_delivered(deployment).events == 101
     kafka.delete_topics(topic)
 
 
@@ -92,6 +93,23 @@ def test_an_unknown_topic_stops_the_relay(deploy: Deploy, database: Database, ka
     kafka.create_topic(f"{topic}-unknown")
     assert_nothing_is_lost(deployment, f"{topic}-unknown")
     kafka.delete_topics(f"{topic}-unknown")
+
+
+def test_an_unknown_topic_is_named_as_soon_as_nothing_moves_and_may_be_made_then(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    """librdkafka says nothing of it for half a minute."""
+    deployment = deploy(database, kafka, topic)
+    relay = deployment.start()
+    unknown = f"{topic}-unknown"
+    deployment.write("1", topic=unknown)
+    stalled = relay.wait_for("stalled")
+    assert f"topic {unknown} does not exist" in stalled["why"]
+    kafka.create_topic(unknown)
+    deployment.catch_up()
+    assert relay.events("retrying") == []
+    assert_delivered(deployment, topics=[unknown])
+    kafka.delete_topics(unknown)
 
 
 def test_a_topic_that_walrelay_may_not_write_stops_the_relay(

@@ -17,6 +17,7 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import load
 from walrelay.observe import Observer
+from walrelay.source.catalog import Catalog
 from walrelay.source.replay_progress import Asked
 from walrelay.source.snapshot import View
 
@@ -130,8 +131,8 @@ def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reache
     plan = compose.replay_plan(settings, compose.Wanted(Asked(everything=True)), time.sleep)
 
     class Counted(View):
-        def __init__(self, dsn: str) -> None:
-            super().__init__(dsn)
+        def __init__(self, dsn: str, beside: Catalog) -> None:
+            super().__init__(dsn, beside)
             snapshots.append(self)
 
     monkeypatch.setattr("walrelay.compose.replay.View", Counted)

@@ -3,10 +3,11 @@
 from contextlib import closing
 from threading import Thread
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from tests.conftest import KafkaMaker
 from tests.contract.cases import KafkaCase, message, numbers
@@ -16,6 +17,7 @@ from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Message, Position, Receipt, System
+from walrelay.sinks.kafka import position_topic
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
@@ -287,6 +289,50 @@ def test_the_last_of_many_positions_is_found(relaying: Relaying) -> None:
             wait_until(lambda lsn=lsn: other.keep(talkative.position(lsn)) == lsn, 10, "a position")  # type: ignore[misc]
         assert sink.last() == relaying.position(100)
         assert other.last() == talkative.position(300)
+
+
+class BehindConsumer(Consumer):
+    """Its broker's metadata are behind, for the first questions: a topic that is there is unknown to it."""
+
+    unaware = 0
+
+    def get_watermark_offsets(self, *args: Any, **kwargs: Any) -> Any:
+        if BehindConsumer.unaware:
+            BehindConsumer.unaware -= 1
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return super().get_watermark_offsets(*args, **kwargs)
+
+
+@pytest.mark.parametrize("opened", ["exactly once", "a topic for positions"])
+def test_a_broker_that_does_not_know_the_topic_yet_is_asked_again_for_the_position(
+    relaying: Relaying, opened: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a position the relay would begin at the slot, and publish again what is behind that."""
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=100)
+        settle(sink)
+    monkeypatch.setattr(position_topic, "Consumer", BehindConsumer)
+    BehindConsumer.unaware = 3
+    if opened == "exactly once":
+        with closing(relaying.open()) as successor:
+            assert successor.last() == relaying.position(100)
+    else:
+        positions = relaying.plugin.open_positions(relaying.settings, SYSTEM, relaying.slot)
+        assert positions.last() == relaying.position(100)
+    assert BehindConsumer.unaware == 0
+
+
+def test_a_topic_for_positions_that_is_deleted_under_the_relay_is_not_one_without_a_position(
+    relaying: Relaying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(position_topic, "_BEHIND", 0.3)
+    name = relaying.case.broker.create_topic(config={"cleanup.policy": "compact"})
+    relaying.settings = relaying.settings.model_copy(update={"positions_topic": name})
+    with closing(relaying.open()) as sink:
+        assert sink.last() is None
+        relaying.case.broker.delete_topics(name)
+        with pytest.raises(Retryable, match=name):
+            sink.last()
 
 
 def test_a_position_that_was_held_up_does_not_land_behind_a_later_one(private_kafka: KafkaMaker) -> None:

@@ -20,10 +20,12 @@ DIRECTORY = Path(__file__).parent / "pgoutput"
 VERSIONS = (15, 16, 18)
 MODES = ("text", "binary")
 OUTBOXES = {
-    "everyday": Outbox(),
-    "types": Outbox(columns=Columns(id="number", aggregate_type="short", aggregate_id="token", type="flag")),
+    "everyday": Outbox(prefix="walrelay"),
+    "types": Outbox(
+        columns=Columns(id="number", aggregate_type="short", aggregate_id="token", type="flag"), prefix="walrelay"
+    ),
     "partitions": Outbox(
-        "sales", "events", Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="body")
+        "sales", "events", Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="body"), "walrelay"
     ),
 }
 CAPTURES = [f"{version}/{case}.{mode}" for version in VERSIONS for case in OUTBOXES for mode in MODES]

@@ -16,7 +16,10 @@ from walrelay.wire.commands import Options, pgoutput_options
 from walrelay.wire.wal2json import options
 
 CAPTURES = Path(__file__).parent / "wal2json"
-OUTBOXES = {"plain": Outbox(), "odd": Outbox("Odd, Schema.", "out.box\\ \"*\" 'x'")}
+OUTBOXES = {
+    "plain": Outbox(prefix="walrelay"),
+    "odd": Outbox("Odd, Schema.", "out.box\\ \"*\" 'x'", prefix="walrelay"),
+}
 SERVERS = ("15-2.5", "18-2.6")
 FORMATS = {"pgoutput": "pgoutput", "format1": "wal2json", "format2": "wal2json"}
 

@@ -1,5 +1,6 @@
 """An outbox whose slot waits to be looked into, the installed `walrelay tail`, and wal2json itself for comparison."""
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -80,8 +81,9 @@ class Tailed:
         source = {"dsn": database.dsn, "slot": self.slot, "plugin": plugin, "wal2json_format": wal2json_format}
         settings = {
             "source": source,
-            "outbox": {"table": self.table, **(outbox or {})},
+            "outbox": {"table": self.table, "messages": {"prefix": "walrelay"}, **(outbox or {})},
             "sink": {"kind": "stdout"},
+            **({"route": {"topic": "events"}} if "aggregate_type" in (outbox or {}).get("columns", {}) else {}),
         }
         self._file = directory / "walrelay.yaml"
         self._file.write_text(json.dumps(settings))
@@ -98,7 +100,10 @@ class Tailed:
     def start(self, *options: str, stdout: int | IO[bytes] = subprocess.PIPE) -> "subprocess.Popen[bytes]":
         code = "from walrelay.cli import main; main()"
         command = [sys.executable, "-c", code, "tail", "-c", str(self._file), *options]
-        return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE)
+        if process.stdout is not None:  # it is read at the end, and must not be waited for before
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 2**20)
+        return process
 
     def tail(self, *options: str) -> Ended:
         """Runs the command to its end."""

@@ -295,26 +295,36 @@ def test_the_commands_list_show_export_and_discard(database: Database, letters: 
     letters.keep(letter(2)._replace(message=Message("t", b"\xff", b"\xff", [], 0)))
     listed = run(settings, "dlq", "list")
     assert listed.exit_code == 0
-    assert [line.split()[1:4] for line in listed.stdout.splitlines()] == [
+    head, first, more, second, _ = listed.stdout.splitlines()
+    assert [line.split()[1:4] for line in (head, first, second)] == [
         ["position", "status", "error"],
         ["0/64:1", "waiting", "too_large"],
         ["0/64:2", "waiting", "poison"],
     ]
+    assert more.startswith("         e1 for topic t, key ")
+    assert max(map(len, (head, first, second))) <= 80
     (summary,) = map(json.loads, run(settings, "dlq", "list", "--json", "--error", "poison").stdout.splitlines())
     assert (summary["id"], summary["position"], "message" in summary) == ("e2", "0/64:2", False)
     shown = json.loads(run(settings, "dlq", "show", "e1").stdout)
     assert (shown["message"]["value"], shown["record"]["id"]) == ("1", "e1")
+    assert "T" in shown["record"]["committed_at"]
+    assert run(settings, "dlq", "show", "e2", "--value").stdout_bytes == b"\xff\n"
+    assert "walrelay dlq replay --id 1" in run(settings, "dlq", "show", "e1").stderr
     _, exported = map(json.loads, run(settings, "dlq", "export").stdout.splitlines())
     assert exported["message"]["value"] == {"base64": "/w=="}
     assert run(settings, "dlq", "show", "nothing").exit_code == 1
     asked = run(settings, "dlq", "discard", "--id", "e1", "--reason", "a test", answer="n\n")
-    assert (asked.exit_code, "Discard 1 dead letters?" in asked.stderr) == (1, True)
+    assert (asked.exit_code, "Discard 1 dead letter?" in asked.stderr) == (1, True)
     assert run(settings, "dlq", "discard", "--id", "e1", "--reason", "a test", answer="y\n").exit_code == 0
     assert run(settings, "dlq", "discard", "--reason", "a test", "--dry-run").stdout == (
-        "1 open dead letters would be discarded\n"
+        "1 open dead letter would be discarded\n"
     )
     assert [row[:2] for row in statuses(database)] == [("e1", "discarded"), ("e2", "waiting")]
     assert run(settings, "dlq", "discard", "--yes").exit_code == 2, "a reason is wanted"
+    gone = run(settings, "dlq", "discard", "--id", "e1", "--reason", "again", "--yes")
+    assert (gone.exit_code, "there is no open dead letter 'e1'" in gone.stderr) == (1, True)
+    assert "discarded" not in run(settings, "dlq", "list").stdout
+    assert "discarded" in run(settings, "dlq", "list", "--all").stdout
 
 
 def test_the_command_replays_and_says_what_it_would_replay(

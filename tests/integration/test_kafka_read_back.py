@@ -50,7 +50,7 @@ def test_a_committed_transaction_is_seen_to_its_end_and_an_aborted_one_is_not(ka
 def test_what_an_open_transaction_hides_is_told_and_not_waited_for_for_ever(
     kafka: Kafka, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.sinks.kafka.read_back._PATIENCE", 1.0)
+    monkeypatch.setattr("walrelay.sinks.kafka.read_back._PATIENCE", 3.0)
     produce(kafka, topic, 1)
     open_one = produce(kafka, topic, 2, transactional=True)
     produce(kafka, topic, 3)

@@ -1,15 +1,16 @@
 """The ends of Kafka's topics, read back: what a consumer sees, and nothing else."""
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from tests.conftest import KafkaMaker
 from tests.servers.topics import QUIET, Kafka
 from walrelay.errors import Fatal
-from walrelay.publish import Recall
+from walrelay.publish import Found, Recall
 from walrelay.sinks.kafka import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -58,6 +59,34 @@ def test_messages_of_others_and_topics_that_are_not_there_are_passed_over(kafka:
     producer.flush(10)
     recalled = plugin.newest(settings(kafka), [topic, "no-such-topic", "not/a/topic"], 100)
     assert (recalled.messages, recalled.complete_since_ms) == ([], 0)
+
+
+class BehindConsumer(Consumer):
+    """Its broker's metadata are behind, for the first questions: a topic that is there is unknown to it."""
+
+    unaware = 0
+
+    def list_topics(self, topic: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        if BehindConsumer.unaware:
+            BehindConsumer.unaware -= 1
+            absent = f"absent-{uuid.uuid4()}"
+            return SimpleNamespace(topics={topic: super().list_topics(absent, **kwargs).topics[absent]})
+        return super().list_topics(topic, **kwargs)
+
+
+def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(
+    kafka: Kafka, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recovery would publish everything again, and an audit say that it is missing."""
+    produce(kafka, topic, 1, 2)
+    monkeypatch.setattr("walrelay.sinks.kafka.recall.Consumer", BehindConsumer)
+    monkeypatch.setattr("walrelay.sinks.kafka.read_back.Consumer", BehindConsumer)
+    BehindConsumer.unaware = 3
+    assert len(plugin.newest(settings(kafka), [topic], 9).messages) == 2
+    BehindConsumer.unaware = 3
+    found = [each.id for each in plugin.read_back(settings(kafka), [topic], 0) if isinstance(each, Found)]
+    assert found == ["1", "2"]
+    assert BehindConsumer.unaware == 0
 
 
 def test_topics_that_may_not_be_read_are_an_error_with_a_way_on(private_kafka: KafkaMaker) -> None:

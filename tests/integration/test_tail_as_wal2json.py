@@ -122,12 +122,12 @@ def test_what_pgoutput_does_not_send_is_noted(database: Database, tmp_path: Path
     tailed = Tailed(database, tmp_path, "pgoutput", columns=generated)
     done = tailed.tail("--format", "wal2json")
     assert done.err == 'note: pgoutput does not send size of "public"."outbox", which wal2json prints\n'
-    assert tailed.tail().err == ""
+    assert "does not send" not in tailed.tail().err
 
 
 @pytest.mark.parametrize(
     ("plugin", "note"),
-    [("pgoutput", "rows are printed under its name"), ("wal2json", "no rows will be found")],
+    [("pgoutput", "rows are printed under its name"), ("wal2json", "none would be found")],
 )
 def test_a_partitioned_table_is_noted(database: Database, tmp_path: Path, plugin: str, note: str) -> None:
     tailed = Tailed(database, tmp_path, plugin, options="PARTITION BY LIST (aggregate_type)")
@@ -136,3 +136,34 @@ def test_a_partitioned_table_is_noted(database: Database, tmp_path: Path, plugin
     done: Any = tailed.tail("--format", "wal2json")
     assert note in done.err
     assert len(done.lines) == (3 if plugin == "pgoutput" else 0)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_types_have_the_names_of_then(database: Database, tmp_path: Path, follow: bool) -> None:
+    database.execute("CREATE SCHEMA odd; CREATE SCHEMA \"Odd Two\"; CREATE TYPE lmood AS ENUM ('glad')")
+    database.execute("CREATE TYPE lgone AS ENUM ('gone'); CREATE TYPE lmoved AS ENUM ('moved')")
+    database.execute('CREATE TYPE "Odd Two"."L mood" AS (a int); CREATE DOMAIN ldomain AS text')
+    columns = 'id text, payload text, a lmood, b lgone, c lmoved[], d "Odd Two"."L mood", e ldomain, f lmood[]'
+    none = dict.fromkeys(("aggregate_type", "aggregate_id", "type", "headers", "topic", "tenant_id", "created_at"))
+    tailed = Tailed(database, tmp_path, "pgoutput", compared=True, columns=columns, outbox={"columns": none})
+    row = f"INSERT INTO {tailed.table} VALUES ('1', '{{}}', 'glad', 'gone', '{{moved}}', '(1)', 'e', '{{glad}}')"
+    changes = (
+        "ALTER TYPE lmood RENAME TO lmood_new",
+        f"ALTER TABLE {tailed.table} ALTER b TYPE text",
+        "DROP TYPE lgone",
+        "ALTER TYPE lmoved SET SCHEMA odd",
+        'ALTER TYPE "Odd Two"."L mood" RENAME TO "L new"',
+    )
+    again = f"ALTER TABLE {tailed.table} REPLICA IDENTITY FULL"  # the server names the types anew
+    printed = Comparison(tailed, follow).printed(row, *(changes if not follow else ()), again, row)
+    assert sum(line.startswith(b'{"action":"I"') for line in printed) == 2
+
+
+def test_a_row_filter_is_noted(database: Database, tmp_path: Path) -> None:
+    if database.server.major < 15:
+        pytest.skip("row filters are there since PostgreSQL 15")
+    tailed = Tailed(database, tmp_path, "pgoutput")
+    database.execute(f"ALTER PUBLICATION walrelay SET TABLE {tailed.table} WHERE (id > 'b'), other")
+    tailed.write("a", "c")
+    done = tailed.tail("--format", "wal2json")
+    assert 'pgoutput sends rows of "public"."outbox" only where (id > \'b\'::text); wal2json prints all' in done.err

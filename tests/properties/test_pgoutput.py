@@ -22,7 +22,7 @@ from walrelay.wire import pgoutput
 from walrelay.wire.frames import keepalive, xlogdata
 
 COLUMNS = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", aggregate_id="key", payload="payload")
-OUTBOX = Outbox(columns=COLUMNS)
+OUTBOX = Outbox(prefix="walrelay", columns=COLUMNS)
 OURS, FOREIGN = 16400, 16401
 RELATION = server.relation(OURS, "public", "outbox", [("payload", 3802), ("extra", 25), ("id", 25), ("key", 25)])
 OTHER = server.relation(FOREIGN, "public", "other", [("id", 25)])

@@ -43,7 +43,7 @@ class Proxy:
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
-        self._target = target
+        self._targets = [target]
         self._mode = _Mode.FORWARD
         self._links: set[_Link] = set()
         self._accepted = 0
@@ -87,6 +87,10 @@ class Proxy:
         resume() is for new connections: bytes are missing in these, so they stay dead.
         """
         self._carry_out(self._turn(_Mode.SWALLOW))
+
+    def lead_to(self, *ports: int) -> None:
+        """Of the connections that come from now on each goes to the next of these, and all others to the last."""
+        self._targets = [(LOOPBACK, port) for port in ports]
 
     def resume(self) -> None:
         """Forward again."""
@@ -139,8 +143,9 @@ class Proxy:
         if self._mode is _Mode.REFUSE:
             _reset(writer)
             return
+        target = self._targets.pop(0) if len(self._targets) > 1 else self._targets[0]
         try:
-            target_reader, target_writer = await asyncio.open_connection(*self._target)
+            target_reader, target_writer = await asyncio.open_connection(*target)
         except OSError:
             _reset(writer)
             return

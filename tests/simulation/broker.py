@@ -25,6 +25,7 @@ class FakeBroker:
         self.mute: set[str] = set()  # topics where what became durable gets no receipt
         self.refused: set[bytes] = set()  # values that are refused when their turn comes, but in this topic
         self.dead_letters = "dead letters"
+        self.closed: set[str] = set()  # topics for which everything is refused
         self.survives: bool | None = None  # whether a sink outlives a refusal; None: it goes on as if nothing were
         self.pace = 0.5  # how often a partition moves when it is looked at
         self.gathers = False  # whether clients send only when they are told to or have no room
@@ -125,7 +126,9 @@ class FakeSink:
             if message.value in self._broker.refused and topic != self._broker.dead_letters:
                 ends = not self._broker.survives
                 self._over = self._broker.survives is False
-                self._unheard.append((topic, Refusal(ticket, message, "too large", "Make it smaller.", ends=ends)))
+                scope = "topic" if topic in self._broker.closed else "message"
+                why = ("too large", "Make it smaller.", "poison", scope, ends)
+                self._unheard.append((topic, Refusal(ticket, message, *why)))
                 continue
             self._broker.store(partition, message)
             self._unheard.append((topic, Receipt(ticket, 1)))

@@ -1,6 +1,9 @@
-"""A table of dead letters that keeps what it was given, whatever happens to those who gave it."""
+"""A table of dead letters that keeps what it was given, whatever happens to those who gave it; and a standby's copy."""
+
+from collections.abc import Callable
 
 from tests.simulation.fuse import Fuse, boundary
+from walrelay.errors import Retryable
 from walrelay.letter import Letter, Place
 
 
@@ -10,6 +13,8 @@ class FakeLetters:
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
         self.kept: dict[Place, Letter] = {}
+        self.standbys: dict[Place, Letter] = {}  # what the standby has of it
+        self.hangs: Callable[[], bool] = lambda: False  # whether it gets nothing now
 
     @property
     def ids(self) -> list[str]:
@@ -30,6 +35,17 @@ class FakeLetters:
             return False
         self._write(letter)
         return True
+
+    @boundary
+    def survive(self) -> None:
+        """As `DeadLetters` does it for a failover slot."""
+        if self.hangs():
+            raise Retryable("standby slot standby_1: its standby does not have the dead letters yet")
+        self.standbys = dict(self.kept)
+
+    def fail_over(self) -> None:
+        """The standby's copy is all there is."""
+        self.kept = dict(self.standbys)
 
     def first_open(self, topic: str, key: bytes) -> Place | None:
         return self.blocked_keys().get((topic, key))

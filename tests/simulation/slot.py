@@ -11,7 +11,7 @@ from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Trans
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Slot
-from walrelay.source.start import Server, start_of
+from walrelay.source.start import Own, Server, start_of
 from walrelay.wire.frames import keepalive, xlogdata
 
 SYSTEM = System("7301", 1)
@@ -29,7 +29,7 @@ class FakeSlot:
 
     def __init__(self, wal: Wal, witness: Callable[[LSN], None], random: Random, *, batch: int = 5) -> None:
         self.wal, self.witness, self.random, self.batch = wal, witness, random, batch
-        self.confirmed = self.checkpointed = wal.start
+        self.confirmed = self.checkpointed = self.copied = wal.start
         self.chatty = 0.3  # how often a keepalive comes before a frame
         self.due = 0.7  # how often a status update is due when there is progress to tell
         self.patience = 5.0  # wal_sender_timeout, in seconds
@@ -39,7 +39,7 @@ class FakeSlot:
     def connect(self, bookmark: LSN | None, fuse: Fuse, clock: Clock, *, reached: LSN | None = None) -> "FakeSource":
         """A new stream, from where walrelay's own rule says, or from what a relay `reached` that goes on."""
         row = Slot("slot", "pgoutput", "db", None, None, self.confirmed, "reserved", None, None, False, False)
-        own = Position(SYSTEM, "slot", bookmark) if bookmark else None
+        own = Own("file", Position(SYSTEM, "slot", bookmark)) if bookmark else None  # nobody else leads: it is proof
         confirmed = max(start_of(row, own, Server(SYSTEM, self.wal.end, {})).lsn, self.confirmed)
         self.starts.append(confirmed if reached is None else reached)
         return FakeSource(self, self.starts[-1], confirmed, fuse, clock)
@@ -51,6 +51,12 @@ class FakeSlot:
         self.confirmed = max(self.confirmed, lsn)
         if self.random.random() < 0.2:
             self.checkpointed = self.confirmed
+        if self.random.random() < 0.5:
+            self.copied = self.confirmed
+
+    def fail_over(self) -> None:
+        """A standby takes over, which has all of the WAL that was sent, and the slot where it was copied last."""
+        self.confirmed = self.checkpointed = self.copied
 
     def crash(self) -> None:
         """The server goes down hard and comes back."""
@@ -96,6 +102,9 @@ class FakeSource:
             return False
         self._tell(lsn)
         return True
+
+    def waits(self, since: int | None) -> None:
+        pass
 
     @boundary
     def vouch(self, lsn: LSN) -> LSN:
@@ -144,7 +153,7 @@ def _transaction(transaction: Transaction, column: str, announced: set[str]) -> 
             yield xlogdata(0, 0, server.relation(_OTHER, "public", "other", [("id", _TEXT)]))
         yield xlogdata(row_lsn, row_lsn, server.insert(_OTHER, [b"not an event"]))
     for event in transaction.events:
-        if transaction.as_messages:
+        if event.id in transaction.as_messages:
             yield xlogdata(row_lsn, row_lsn, _message(event, row_lsn, transactional=True))
             continue
         if column not in announced:

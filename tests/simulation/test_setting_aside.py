@@ -104,6 +104,51 @@ def test_random_histories_with_many_crashes_and_many_refusals(clock: Clock, seed
     verify(world)
 
 
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("policy", ["follow", "block", "both", "skip"])
+def test_a_failover_at_any_step_loses_no_dead_letter_that_the_slot_is_past(
+    clock: Clock, policy: str, survives: bool
+) -> None:
+    """The standby copies the slot whenever it likes, and hangs now and then when a letter is to reach it."""
+
+    def world() -> World:
+        world = world_of(small_wal(), clock, POLICIES[policy], survives=survives)
+        world.letters.hangs = lambda: world.random.random() < 0.3
+        return world
+
+    without = world()
+    without.live()
+    verify(without)
+    for step in range(1, without.fuse.burnt + 1):
+        failing = world()
+        failing.fuse.crashes[step] = failing.everything_fails_over
+        failing.live()
+        verify(failing)
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", ["both", "topic", "follow"])
+def test_a_closed_topic_and_a_crash_at_any_step_leave_a_dead_letter_for_each_message(
+    clock: Clock, policy: str, kind: str, survives: bool
+) -> None:
+    """Its messages are not offered any more: their dead letters take their place, if there is room for them."""
+
+    def world() -> World:
+        world = world_of(small_wal(), clock, POLICIES[policy], survives=survives, room=2)
+        world.broker.closed = {"early"}
+        world.broker.refused = {event.payload for event in world.wal.events if event.topic == "early"}
+        return world
+
+    without = world()
+    without.live()
+    for step in range(1, without.fuse.burnt + 1, 2):
+        crashing = world()
+        crashing.fuse.crashes[step] = getattr(crashing, kind)
+        crashing.live()
+        verify(crashing)
+
+
 def test_a_burst_of_refusals_does_not_cost_a_run_each_where_the_sink_survives_them(clock: Clock) -> None:
     wal = Wal()
     wal.commit(numbered("a", 200))

@@ -6,7 +6,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.slot import FakeSource
 from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 
 
@@ -146,7 +146,7 @@ def test_a_broker_that_is_slow_but_moves_is_not_a_stall(clock: Clock) -> None:
     assert [what for what, _ in world.journal.said] == ["stopped"]
 
 
-def test_reading_pauses_so_long_and_then_the_connection_is_let_go(clock: Clock) -> None:
+def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_room(clock: Clock) -> None:
     """A walsender that nobody reads from blocks the checkpointer of the whole cluster (PITFALLS A8)."""
     wal = Wal()
     wal.commit(numbered("a", 20))
@@ -155,17 +155,65 @@ def test_reading_pauses_so_long_and_then_the_connection_is_let_go(clock: Clock) 
     began = clock()
 
     def done() -> bool:
-        if len(world.slot.starts) > 1:
+        if clock() - began > 500:
             world.broker.held.clear()
         return world.done()
 
     world.stop = done
     world.live()
     world.verify()
-    reasons = [text for what, text in world.journal.said if what == "retrying"]
-    assert len(reasons) == 1
-    assert "no room for 30 s (the broker is slow today)" in reasons[0]
-    assert 30 <= clock() - began < 40
+    assert world.repetitions() == 0
+    said = [text for what, text in world.journal.said if what == "noticed"]
+    assert len(said) == 1
+    assert "no room for 30 s (the broker is slow today)" in said[0]
+    assert len(world.slot.starts) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_topic_that_takes_nothing_for_long_costs_no_repetition_of_the_others(clock: Clock, seed: int) -> None:
+    wal = Wal()
+    for number in range(1, 41):
+        wal.commit(f"a{number} z{number} c{number}" if number % 2 else f"c{number} z{number}")
+    world = World(wal, clock, seed, room=6)
+    world.broker.held = {"late"}
+    began = clock()
+
+    def done() -> bool:
+        if clock() - began > 300:
+            world.broker.held.clear()
+        return world.done()
+
+    world.stop = done
+    world.live()
+    world.verify()
+    assert world.repetitions() == 0
+    assert "retrying" not in dict(world.journal.said)
+
+
+def test_a_lead_that_is_lost_while_there_is_no_room_costs_the_sink_what_it_holds(clock: Clock) -> None:
+    """Whoever leads then publishes that, so nothing of it may arrive later."""
+    wal = Wal()
+    wal.commit(numbered("a", 20))
+    world = World(wal, clock, room=5)
+    world.broker.held = {"early"}
+    sinks = []
+
+    def lost() -> None:
+        sinks.append(world._sink)
+        raise Retryable("another one leads")
+
+    def broker_is_back() -> bool:
+        if sinks:
+            world.broker.held.clear()
+        return world.done()
+
+    world.leading, world.stop = lost, broker_is_back
+    world.live()
+    world.verify()
+    (sink,) = sinks
+    assert sink is not None
+    assert sink is not world._sink
+    assert not sink._queues, "it still has what another one publishes"
 
 
 def test_the_server_hears_from_the_relay_all_through_a_large_transaction_and_a_slow_broker(clock: Clock) -> None:

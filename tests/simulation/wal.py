@@ -32,14 +32,16 @@ class Event(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """`foreign`: it wrote to another table of the publication as well, or only to that."""
+    """`foreign`: it wrote to another table of the publication as well, or only to that. `as_messages`: the ids of its
+    events that are logical messages, the others are rows.
+    """
 
     events: tuple[Event, ...]
     opened: LSN
     commit_lsn: LSN
     end_lsn: LSN
     foreign: bool = False
-    as_messages: bool = False
+    as_messages: frozenset[str] = frozenset()
 
 
 class Elsewhere(NamedTuple):
@@ -82,12 +84,13 @@ class Wal:
         return [event for transaction in self.transactions for event in transaction.events]
 
     def commit(
-        self, events: str = "", *, opened: LSN | None = None, foreign: bool = False, as_messages: bool = False
+        self, events: str = "", *, opened: LSN | None = None, foreign: bool = False, as_messages: str | bool = False
     ) -> Transaction:
         """A transaction with these events, whose rows were written at `opened`; without any, of other tables only."""
         commit_lsn, end_lsn = self.end, self._grow(_RECORD)
         named = tuple(map(Event, events.split()))
-        transaction = Transaction(named, opened or commit_lsn, commit_lsn, end_lsn, foreign or not named, as_messages)
+        messages = frozenset((events if as_messages is True else as_messages or "").split())
+        transaction = Transaction(named, opened or commit_lsn, commit_lsn, end_lsn, foreign or not named, messages)
         self.entries.append(transaction)
         return transaction
 

@@ -14,17 +14,17 @@ from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.errors import Disconnected, Retryable, Undecodable
+from walrelay.errors import Disconnected, NoRoom, Retryable, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Event, Message
 from walrelay.observe import Observer
 from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink
 from walrelay.relay import Limits, Relay
-from walrelay.route import Router, Routing
+from walrelay.route import Ahead, Router, Routing
 from walrelay.supervise import Backoff, supervise
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
-OUTBOX = Outbox(columns=_COLUMNS, skip_non_transactional=True)
+OUTBOX = Outbox(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)
 
 _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 
@@ -32,8 +32,8 @@ _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 class FusedDecoder(PgoutputDecoder):
     """The real decoder, whose calls are steps; `unreadable` is a payload that it cannot make anything of."""
 
-    def __init__(self, fuse: Fuse, unreadable: bytes | None) -> None:
-        super().__init__(OUTBOX)
+    def __init__(self, fuse: Fuse, outbox: Outbox, unreadable: bytes | None) -> None:
+        super().__init__(outbox)
         self.fuse = fuse
         self._unreadable = unreadable
 
@@ -97,9 +97,12 @@ class World:
         self.stop: Callable[[], bool] = self.done
         self.prepare: Callable[[FakeSource], None] = lambda source: None
         self.unreadable: Written | None = None
+        self.outbox = OUTBOX
         self.policy = Policy()
         self.letters = FakeLetters(self.fuse)
         self._memory = Memory()
+        self.ahead = Ahead()
+        self.leading: Callable[[], object] = lambda: None  # raises where the lead is lost while there is no room
         self._bookmark: LSN | None = None
         self._sink: FakeSink | None = None
         self._held: Relay | None = None
@@ -142,7 +145,8 @@ class World:
         """One process, whose memory is fresh; what can be retried is retried in it."""
         self._bookmark = self._held = None
         self._memory = Memory()
-        supervise(self._run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
+        self.ahead = Ahead()
+        supervise(self._one_run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
 
     def verify(self) -> None:
         """What holds after every history that ended well."""
@@ -168,6 +172,13 @@ class World:
         """How many deliveries were not the first of their event."""
         return sum(self.broker.durable.values()) - len(self.broker.durable)
 
+    def repetitions_before(self, end: LSN) -> int:
+        """How many deliveries of what was committed before `end` were not the first of their event."""
+        early = [
+            each for transaction in self.wal.transactions if transaction.end_lsn <= end for each in transaction.events
+        ]
+        return sum(max(0, self.arrived(event.payload) - 1) for event in early)
+
     def connection_breaks(self) -> None:
         raise Retryable("the connection broke")
 
@@ -187,14 +198,34 @@ class World:
         self.slot.crash()
         raise Killed
 
+    def everything_fails_over(self) -> None:
+        """The relay's process dies with the server."""
+        self.slot.fail_over()
+        self.letters.fail_over()
+        raise Killed
+
+    def _one_run(self) -> None:
+        self.ahead.run(self._run)
+
     def _run(self) -> None:
-        """One run, as `walrelay.compose` makes it."""
+        """One connection, as `walrelay.compose` makes it; relay and sink are kept while there is no room."""
+        while True:
+            try:
+                return self._stream()
+            except NoRoom as why:
+                if self._sink is None or self._held is None or self.stop():
+                    raise
+                self.journal.noticed(str(why))
+                self._waits_for_room(self._held, self._sink)
+
+    def _stream(self) -> None:
         held, self._held = self._held, None
         source = self.slot.connect(self._bookmark, self.fuse, self.clock, reached=held.ledger.latest if held else None)
-        decoder = FusedDecoder(self.fuse, self.unreadable and self.unreadable.payload)
+        decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload)
         if held is None or self._sink is None:
             self._sink = self.broker.connect(self.fuse, self.clock)
-            routing, sink_of_relay = self._careful(source.start, Router("{aggregate_type}"), self._sink)
+            routing = self.ahead.routing(Router("{aggregate_type}"))
+            routing, sink_of_relay = self._careful(source.start, routing, self._sink)
             relay = Relay(source, decoder, routing, sink_of_relay, self.journal, self.limits)
         else:
             relay = held
@@ -205,7 +236,7 @@ class World:
         self.prepare(source)
         try:
             relay.run(self._stop)
-        except Disconnected:
+        except (Disconnected, NoRoom):
             self._held = relay
             raise
         except Exception:
@@ -215,10 +246,20 @@ class World:
             self._bookmark = source.told
         sink.close()
 
-    def _careful(self, start: LSN, router: Router, sink: FakeSink) -> tuple[Routing, Sink]:
+    def _waits_for_room(self, relay: Relay, sink: FakeSink) -> None:
+        try:
+            relay.settling.await_room(self._stop, self.leading)
+        except Exception:
+            self._held = None
+            sink.close()
+            raise
+
+    def _careful(self, start: LSN, router: Routing, sink: FakeSink) -> tuple[Routing, Sink]:
         if self.policy.only_stops:
             return router, sink
         self._memory.forget_before(start)
+        if self.letters.kept:
+            self.letters.survive()
         settled, blocked = self.letters.settled(), self.letters.blocked_keys() if self.policy.block_key else {}
         aside = Aside(self.policy, self.letters, self._memory, settled, blocked, self.journal.set_aside)
         return CarefulRouter(router.route, aside), _Careful(sink, aside)

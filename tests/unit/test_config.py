@@ -137,7 +137,7 @@ colour: red
         " to have the defaults, leave it out",
         "walrelay.yaml:13: sink: 'address' is missing",
         "walrelay.yaml:15: sink.window: 1.5 is not a whole number of messages",
-        "walrelay.yaml:16: retry: min_pause (50) is above max_pause (30)",
+        "walrelay.yaml:17: retry.min_pause: 50 is above max_pause (30)",
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
         "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, sink, refusals, delivery,"
         " position, retention, retry, shutdown_timeout, log",
@@ -200,7 +200,7 @@ def test_a_section_that_is_no_mapping_says_what_it_should_be() -> None:
     mapping = "must be a mapping: `key: value` lines, indented below it; to have the defaults, leave it out"
     assert problems(SOURCE + SINK + "retry:\n") == [f"walrelay.yaml:6: retry: {mapping}"]
     assert problems(SOURCE + "sink: broker\n") == [f"walrelay.yaml:3: sink: {mapping}"]
-    assert problems("- source\n") == [f"walrelay.yaml:1: {mapping}"]
+    assert problems("- source\n") == ["walrelay.yaml:1: must be a mapping: `key: value` lines"]
 
 
 def test_references_are_replaced_from_the_environment_whatever_the_type() -> None:
@@ -374,3 +374,89 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         load(tmp_path / "latin.yaml")
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
         load(tmp_path)
+
+
+def test_nesting_without_end_is_one_problem_with_its_line() -> None:
+    for opening in ("[", "{a: "):
+        assert problems(SOURCE + SINK + "retry:\n  " + opening * 3000) == [
+            "walrelay.yaml:7: YAML: lists and mappings are nested deeper than 32"
+        ]
+
+
+@pytest.mark.parametrize("setting", ["publication", "slot"])
+def test_a_zero_byte_is_in_no_name(setting: str) -> None:
+    assert problems(SOURCE + f'  {setting}: "a\\0b"\n' + SINK) == [
+        f"walrelay.yaml:3: source.{setting}: has a zero byte in it, which is in no name and no text of PostgreSQL;"
+        " remove it"
+    ]
+
+
+def test_no_text_and_no_key_has_what_is_not_utf_8(tmp_path: Path) -> None:
+    halved = "has bytes in it that are not UTF-8, or half of a surrogate pair; write it in UTF-8"
+    assert problems(SOURCE + SINK + "outbox: {table: ${NAME}}\n".replace("${NAME}", '"${NAME}"'), NAME="\udcff") == [
+        f"walrelay.yaml:6: outbox.table: {halved}"
+    ]
+    assert problems(SOURCE + SINK + '  options: {"\\ud83d": 1}\n') == [f"walrelay.yaml:6: sink.options: a key {halved}"]
+    secret = tmp_path / "dsn"
+    secret.write_text("host=db password=s3cret\0")
+    told = problems(f"source: {{dsn: 'file:{secret}'}}\n" + SINK)
+    assert told[0].startswith("walrelay.yaml:1: source.dsn: has a zero byte in it")
+    assert "s3cret" not in told[0]
+
+
+def test_an_emoji_as_json_writes_it_is_one_character() -> None:
+    settings = read(SOURCE + SINK + 'outbox: {table: "\\"\\ud83d\\ude00\\""}\n')
+    assert settings.outbox.decoding.table == "\N{GRINNING FACE}"
+
+
+def test_a_list_or_mapping_in_place_of_a_value_is_one_problem() -> None:
+    text = SOURCE + "  publication: [a]\n" + SINK + "  options: {a: [1], b: {c: 1}}\n"
+    assert problems(text) == [
+        "walrelay.yaml:3: source.publication: a list does not belong here: write one value",
+        "walrelay.yaml:7: sink.options.a: a list does not belong here: write one value",
+        "walrelay.yaml:7: sink.options.b: a mapping does not belong here: write one value",
+    ]
+
+
+def test_words_for_what_is_empty_endless_or_too_long() -> None:
+    text = SOURCE + "  confirm_interval: .nan\n  wal2json_format: true\n" + SINK
+    text += "retention: 100000000000d\noutbox: {messages: {prefix: ''}}\n"
+    assert problems(text) == [
+        "walrelay.yaml:3: source.confirm_interval: nan is not a finite number of seconds",
+        "walrelay.yaml:4: source.wal2json_format: 'true' is not one of 1, 2",
+        "walrelay.yaml:8: retention: '100000000000d' is longer than a century",
+        "walrelay.yaml:9: outbox.messages.prefix: is empty",
+    ]
+
+
+def test_settings_that_do_not_fit_together_are_reported_where_one_of_them_stands() -> None:
+    assert problems(SOURCE + SINK + "delivery: exactly_once\nposition:\n  keep: topic\n")[0] == (
+        "walrelay.yaml:6: delivery: a sink of kind 'broker' cannot publish exactly once"
+    )
+    assert problems(SOURCE + SINK + "position:\n  keep: topic\n") == [
+        "walrelay.yaml:7: position.keep: a sink of kind 'broker' has no topic for a position"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dsn", "fault"),
+    [
+        ("hots=db password=s3cret", "is a keyword misspelled (host)?"),
+        ("postgresql://me:s3cret%zz@db/shop", "special characters of a URL are written as %40"),
+        ("host=db port=70000 password=s3cret", "a port is a number from 1 to 65535"),
+        ("postgresql://me:s3cret@db:70000/shop", "a port is a number from 1 to 65535"),
+    ],
+)
+def test_a_connection_string_that_libpq_cannot_read_is_found_without_connecting(dsn: str, fault: str) -> None:
+    (told,) = problems(f"source: {{dsn: '{dsn}'}}\n" + SINK)
+    assert told.startswith("walrelay.yaml:1: source.dsn: is not a connection string that libpq understands: " + fault)
+    assert "s3cret" not in told
+
+
+def test_a_topic_is_not_made_from_a_column_that_the_table_has_not() -> None:
+    without = f"{SOURCE}{SINK}outbox:\n  columns:\n    aggregate_type: null\n"
+    for settings in (without, without + "route:\n  topic: events.{aggregate_type}\n"):
+        (problem,) = problems(settings)
+        assert problem.startswith("walrelay.yaml:8: outbox.columns.aggregate_type: is null, but route.topic ('")
+        assert "give route.topic a topic without it" in problem
+    assert read(without + "route:\n  topic: events.{type}\n").route.topic == "events.{type}"

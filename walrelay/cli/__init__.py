@@ -1,42 +1,43 @@
-"""The command line: one command a module, thin. Exit codes: 0 done, 1 fatal, 2 usage or settings."""
+"""The command line: one command a module, thin. `cli.ending` has the exit codes."""
 
+import sys
+from functools import partial
 from typing import Any
 
 import click
 
 from walrelay import __version__
+from walrelay.cli import ending, streams
 from walrelay.cli.audit import audit
 from walrelay.cli.bench import bench
 from walrelay.cli.cleanup import cleanup
 from walrelay.cli.config import config
 from walrelay.cli.demo import demo
 from walrelay.cli.dlq import dlq
+from walrelay.cli.docs import docs
 from walrelay.cli.doctor import doctor
 from walrelay.cli.drop import drop
 from walrelay.cli.init import init
+from walrelay.cli.options import guarded
 from walrelay.cli.recover import recover
 from walrelay.cli.replay import replay
 from walrelay.cli.run import run
 from walrelay.cli.skip import skip
 from walrelay.cli.status import status
 from walrelay.cli.tail import tail
-from walrelay.errors import Fatal, SettingsError, WalrelayError
+from walrelay.telemetry import logs
 
 
 class _Commands(click.Group):
-    """The one place where an error of walrelay's becomes a message and an exit code."""
+    """Ends the process itself, with a message and an exit code, whatever happened (see `cli.ending`)."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except WalrelayError as error:
-            if isinstance(error, SettingsError):  # its lines begin with file and line, which editors can follow
-                click.secho(str(error), fg="red", err=True)
-            else:
-                click.secho(f"error: {error}", fg="red", err=True)
-            if isinstance(error, Fatal) and error.hint:
-                click.echo(f"hint: {error.hint}", err=True)
-            ctx.exit(2 if isinstance(error, SettingsError) else 1)
+    def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        run = partial(super().main, *arguments, standalone_mode=False, **options)
+        if not standalone_mode:
+            return run()
+        streams.prepare()
+        logs.configure("auto", "warning")  # what a command says besides its output, until it reads its settings
+        sys.exit(ending.exit_code(run))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -53,5 +54,22 @@ def main() -> None:
     """
 
 
-for command in (init, doctor, run, status, tail, cleanup, replay, audit, recover, dlq, skip, drop, config, demo, bench):
-    main.add_command(command)
+for command in (
+    init,
+    doctor,
+    run,
+    status,
+    tail,
+    cleanup,
+    replay,
+    audit,
+    recover,
+    dlq,
+    skip,
+    drop,
+    config,
+    docs,
+    demo,
+    bench,
+):
+    main.add_command(guarded(command))

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
+from walrelay.cli.options import config_option, waiting
 from walrelay.cli.signals import signalled
+from walrelay.cli.wording import count
 from walrelay.config import Settings, load, values
 from walrelay.source.cleanup import CleanupWish, Tally
 
@@ -36,7 +37,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
     show_default=True,
     help="The share of the time that it works; 1: as fast as it can.",
 )
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for the slots.")
+@click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for the slots.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def cleanup(
@@ -85,7 +86,7 @@ def _worked(settings: Settings, wish: CleanupWish) -> Tally:
 
 def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
-    click.echo(f"{tally.rows} rows {would}deleted")
+    click.echo(f"{count(tally.rows, 'row')} {would}deleted")
     for table in tally.dropped:
         click.echo(f"{would}dropped  {table}")
     for day in tally.made:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
+from walrelay.cli.options import config_option, waiting
 from walrelay.cli.progress import progress_bar
 from walrelay.cli.signals import signalled
 from walrelay.config import Settings, load
@@ -19,7 +19,7 @@ from walrelay.source.catalog import Catalog
 @click.command()
 @config_option
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
+@click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.option("--backfill", is_flag=True, help="Publish the rows that are in the table already; then stream.")
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
 @click.pass_context
@@ -28,8 +28,9 @@ def init(
 ) -> None:
     """Make what the relay needs in the database: outbox table, walrelay.emit, publication, slot.
 
-    Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew. A backfill that
-    was interrupted goes on where it stopped. Of a partitioned outbox `walrelay cleanup` drops whole days.
+    Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew; the functions for
+    writers are made for the settings of now. A backfill that was interrupted goes on where it stopped. Of a partitioned
+    outbox `walrelay cleanup` drops whole days.
 
     \b
     Example:
@@ -41,6 +42,7 @@ def init(
     settings = load(config_path)
     wanted = compose.wanted(settings, partitioned=partitioned)
     with Catalog(compose.dsn(settings)) as catalog:
+        compose.refuse(settings, catalog, "init", but=compose.BY_ANOTHER_ROLE if dry_run else ())
         steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wanted)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
@@ -48,6 +50,7 @@ def init(
         made = make(catalog, wanted, steps[:-1] if backfill else steps, timeout)
         if f"slot {wanted.slot}" in made:
             _begin(settings, catalog)
+        compose.refuse(settings, catalog, "init")  # what was made may not suit the settings either
     if backfill and not publish(settings, timeout, Scope()):
         click.echo("stopped: run `walrelay init --backfill` again, it goes on here", err=True)
         ctx.exit(1)

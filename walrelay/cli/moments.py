@@ -27,7 +27,7 @@ class MomentType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
             pass
         try:
             return Moment(text, datetime.fromisoformat(text).astimezone(UTC))  # without a zone: the machine's clock
-        except ValueError:
+        except (ValueError, OverflowError):  # the latter: the first and the last day, in another zone
             self.fail(f"{text!r} is no time: write 2026-11-21, '2026-11-21T20:25:00Z', or 2h for two hours ago")
 
 

@@ -3,6 +3,8 @@
 import os
 import select
 
+from walrelay.errors import Fatal
+
 _PIPE_BUF = 4096  # what a pipe that poll calls writable takes without blocking (POSIX)
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
@@ -37,6 +39,8 @@ class Output:
                 count = os.write(self._descriptor, self._waiting[:_PIPE_BUF])
             except BrokenPipeError:
                 raise ReaderGone from None
+            except OSError as error:
+                raise Fatal(f"standard output: {error.strerror}") from error
             del self._waiting[:count]
         return not self._waiting
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from walrelay.cli.wording import count
 from walrelay.observe import Observer
 
 
@@ -20,8 +21,8 @@ class BarObserver(Observer):
     def backfilling(self, rows: int, already: int) -> None:
         self.close()
         if already:
-            click.echo(f"going on: {already} rows were published before", err=True)
-        click.echo(f"{rows} rows to publish", err=True)
+            click.echo(f"going on: {count(already, 'row was', 'rows were')} published before", err=True)
+        click.echo(f"{count(rows, 'row')} to publish", err=True)
         self._bar = click.progressbar(length=rows, label="publishing", show_pos=True, file=sys.stderr)
         self._bar.__enter__()
 

@@ -6,7 +6,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.init import make, publish
-from walrelay.cli.options import config_option
+from walrelay.cli.options import config_option, waiting
 from walrelay.config import load
 from walrelay.source import setup
 from walrelay.source.catalog import Catalog
@@ -18,9 +18,15 @@ from walrelay.source.catalog import Catalog
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--since", metavar="TIME", help="Take what was committed or written before for published.")
 @click.option("--all", "everything", is_flag=True, help="Take nothing for published but what the topics have.")
-@click.option("--recall", default=50_000, show_default=True, help="Messages to read back of each partition.")
+@click.option(
+    "--recall",
+    type=click.IntRange(min=0),
+    default=50_000,
+    show_default=True,
+    help="Messages to read back of each partition.",
+)
 @click.option("--replace", is_flag=True, help="Also if the slot can be read: it is dropped.")
-@click.option("--timeout", type=float, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
+@click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.pass_context
 def recover(
     ctx: click.Context,

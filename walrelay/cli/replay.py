@@ -1,5 +1,6 @@
 """`walrelay replay`: publishes rows of the table again."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from walrelay.cli.moments import Moment, MomentType, PositionsType
 from walrelay.cli.options import config_option
 from walrelay.cli.progress import progress_bar
 from walrelay.cli.signals import signalled
+from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog
@@ -18,6 +20,7 @@ from walrelay.source.replay_progress import Asked, drop, listed
 from walrelay.telemetry import logs
 
 _TOLD = 10  # ids that are named one by one
+_ASKED = 1000  # rows above which somebody at a terminal is asked
 
 
 @click.command()
@@ -34,6 +37,7 @@ _TOLD = 10  # ids that are named one by one
 @click.option("--topic", help="Publish to this topic, whatever the rules say.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second, evenly. Default: no limit.")
 @click.option("--dry-run", is_flag=True, help="Say what would be published, and change nothing.")
+@click.option("--yes", is_flag=True, help=f"Do not ask; asked is on a terminal only, from {_ASKED} rows on.")
 @click.option("--name", help="Of the replay, to go on with it later. Default: made of the filters.")
 @click.option("--restart", is_flag=True, help="Begin anew where an earlier replay of the same was interrupted.")
 @click.option("--list", "listing", is_flag=True, help="List the replays that were interrupted.")
@@ -52,6 +56,7 @@ def replay(
     topic: str | None,
     rate: float | None,
     dry_run: bool,
+    yes: bool,
     name: str | None,
     restart: bool,
     listing: bool,
@@ -60,7 +65,8 @@ def replay(
     """Publish rows of the outbox table again, with their ids and a header `replayed`.
 
     All filters have to match; what the relay may not have confirmed, and dead letters, are left out. The relay may be
-    running. Interrupted, the same command goes on where it stopped.
+    running. Interrupted, the same command goes on where it stopped. Exit code 1 if no row matches, or an id that was
+    named has none.
 
     \b
     Example:
@@ -77,49 +83,60 @@ def replay(
         return
     begin, end = (moment.typed if moment else None for moment in (since, until))
     asked = Asked(begin, end, aggregates, types, ids, positions, everything, topic)
+    if not asked.selects and name is None:
+        raise click.UsageError(
+            "Nothing says which rows to publish again: give a filter, as in --from 2h --type OrderPlaced, or --all."
+        )
     first, last = (moment.at.isoformat() if moment else None for moment in (since, until))
     stop = signalled()
     plan = compose.replay_plan(settings, compose.Wanted(asked, first, last, name, restart), stop.wait)
     click.echo("\n".join(told(plan)))
-    if dry_run:
-        return
+    rows = sum(group.rows for group in plan.groups)
+    nothing = not rows and not plan.resumed
+    if nothing:
+        left_out = plan.unconfirmed or plan.letters
+        click.echo("nothing is published: all rows are left out" if left_out else "no row matches", err=True)
+    if dry_run or nothing:
+        ctx.exit(1 if plan.not_found or nothing else 0)
+    if rows > _ASKED and not yes and sys.stdin.isatty():
+        click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
     with progress_bar() as observer:
         done = compose.replay_until(stop, settings, plan, rate, observer)
-    click.echo(f"published {_count(observer.rows, 'row')} again")
+    click.echo(f"published {count(observer.rows, 'row')} again")
+    gone = sum(group.rows for group in plan.groups) - observer.rows
+    if done and gone > 0:
+        click.echo(f"note: {count(gone, 'row')} were deleted before their turn came: a clean-up took them", err=True)
     if not done:
         click.echo(
             f"stopped: run the same command again, or `walrelay replay --name {plan.name}`: it goes on", err=True
         )
         ctx.exit(1)
+    ctx.exit(1 if plan.not_found else 0)
 
 
 def told(plan: compose.ReplayPlan) -> Iterator[str]:
     """What is going to be published, and what is not."""
     replaying = plan.replaying
-    state = f"goes on: {replaying.published} rows were published before" if plan.resumed else "new"
+    state = f"goes on: {count(replaying.published, 'row was', 'rows were')} published before" if plan.resumed else "new"
     yield _line("replay", f"{plan.name} ({state})")
     if replaying.since or replaying.until:
         yield _line("period", _period(replaying.since, replaying.until))
     rows = sum(group.rows for group in plan.groups)
-    yield _line("to publish", _count(rows, "row"))
+    yield _line("to publish", count(rows, "row"))
     if plan.groups:
         width = max(len(_topic(group.topic)) for group in plan.groups)
         for group in plan.groups:
             span = f"{_at(group.first)} to {_at(group.last)}" if group.first is not None else "no time known"
             yield _line("", f"{_topic(group.topic):{width}}  {group.type:24} {group.rows:>9}  {span}")
     if plan.unconfirmed:
-        what = f"{_count(plan.unconfirmed, 'row')} that the relay may not have confirmed"
+        what = f"{count(plan.unconfirmed, 'row')} that the relay may not have confirmed"
         yield _line("left out", f"{what}: {plan.why}")
     if plan.letters:
-        yield _line("left out", f"{_count(plan.letters, 'dead letter')}: `walrelay dlq list`")
+        yield _line("left out", f"{count(plan.letters, 'dead letter')}: `walrelay dlq list`")
     for each in plan.not_found[:_TOLD]:
         yield _line("not found", f"{each}: the table has no such row")
     if len(plan.not_found) > _TOLD:
         yield _line("not found", f"and {len(plan.not_found) - _TOLD} more")
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def _line(name: str, value: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from walrelay import compose
+from walrelay.cli import ending
 from walrelay.cli.options import config_option
 from walrelay.cli.signals import signalled
 from walrelay.config import load
@@ -29,9 +30,11 @@ def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     logs.configure(settings.log.format, settings.log.level)
     observer = logs.LogObserver(slot=settings.source.slot)
     try:
-        compose.relay_until(signalled(), settings, observer, from_slot=from_slot)
-    except SettingsError:
+        compose.relay_until(signalled(observer.left_at_once), settings, observer, from_slot=from_slot)
+    except (SettingsError, click.ClickException, click.exceptions.Exit):
         raise
-    except Fatal as error:
-        observer.failed(error)
-        ctx.exit(1)
+    except Exception as error:
+        ending.show_traceback(error)
+        known = ending.explained(error)
+        observer.failed(known if isinstance(known, Fatal) else Fatal(str(known)))
+        ctx.exit(ending.FAILED)

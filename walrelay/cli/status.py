@@ -8,6 +8,7 @@ from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.source.catalog import Catalog
+from walrelay.source.leadership import end, named
 from walrelay.source.status import Instance, Status
 from walrelay.source.status import status as slot_status
 
@@ -15,46 +16,66 @@ from walrelay.source.status import status as slot_status
 @click.command()
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def status(config_path: Path, as_json: bool) -> None:
-    """Show the slot's position, its lag and the WAL it holds back. Reads catalog views only.
+@click.option(
+    "--max-lag",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Exit with 1 if an event has waited for longer, or might have.",
+)
+@click.pass_context
+def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float | None) -> None:
+    """Show the slot's position, its lag and the WAL it holds back.
+
+    Lag in seconds is the age of the oldest event that is not confirmed. While no relay reads the slot, its first
+    transaction is looked at for that, for a second at the most; all else is catalog views.
 
     \b
     Example:
       walrelay status
       walrelay status --json | jq .lag_bytes
+      walrelay status --max-lag 60 || page-somebody
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
-        found = slot_status(catalog, settings.source.slot)
+        messages = settings.outbox.messages.prefix is not None
+        found = slot_status(catalog, settings.source.slot, compose.publication(settings), messages=messages)
+        found = found._replace(problems=tuple(compose.told(settings, catalog, "status")))
     click.echo(found.as_json() if as_json else _lines(found))
+    if max_lag is not None and (found.lag_seconds is None or found.lag_seconds > max_lag):
+        ctx.exit(1)
 
 
 def _lines(found: Status) -> str:
     reader = f"PID {found.active_pid}" if found.active else "nobody: the relay is not connected"
     lines = [
-        ("slot", f"{found.slot} ({found.plugin}, database {found.database})"),
+        ("slot", f"{found.slot} ({found.plugin or 'physical'}, database {found.database or 'none'})"),
         ("read by", reader),
         ("confirmed", f"{found.confirmed_lsn} of {found.current_lsn}"),
-        ("lag", f"{_size(found.lag_bytes)}, {_seconds(found.lag_seconds)}"),
+        ("lag", f"{_size(found.lag_bytes)}, {_waits(found.lag_seconds)}"),
         ("retained WAL", f"{_size(found.retained_wal_bytes)} (status {found.wal_status})"),
     ]
     if found.leader is not None or found.standbys:
         lines.insert(2, ("instances", _instances(found)))
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
-    if found.wal_status == "lost":
-        lines.append(("lost", "it cannot be read any more: `walrelay recover --dry-run` says what can be done"))
     if found.held_by:
         lines.append(("held by", found.held_by))
     if found.waits_for:
         lines.append(("waits for", found.waits_for))
     if found.dead_letters is not None:
         lines.append(("dead letters", f"{found.dead_letters} wait" if found.dead_letters else "none"))
+    for problem in found.problems:
+        lines += [("problem", problem.detail), ("  fix", problem.fix)]
+    if found.next and not found.problems:
+        lines.append(("next", found.next))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
 
 
 def _instances(found: Status) -> str:
     leader = "nobody leads" if found.leader is None else f"PID {found.leader.pid}{_from(found.leader)} leads"
+    if found.leader is not None and not found.leader.replicates:
+        leader = named(found.slot, found.leader.pid, found.leader.role, found.leader.application_name)
+        leader += f" ({end(found.leader.pid)})"
     waiting = [f"PID {each.pid}{_from(each)}" for each in found.standbys]
     return f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
 
@@ -74,5 +95,7 @@ def _size(count: int | None) -> str:
     return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def _seconds(seconds: float | None) -> str:
-    return "time unknown (no relay is connected)" if seconds is None else f"{seconds:.1f} s"
+def _waits(seconds: float | None) -> str:
+    if seconds is None:
+        return "for how long is not known"
+    return f"the oldest event has waited for {seconds:.1f} s" if seconds else "no event waits"

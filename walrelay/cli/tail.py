@@ -19,7 +19,7 @@ from walrelay.lsn import ZERO
 from walrelay.model import Skipped
 from walrelay.source.catalog import Catalog
 from walrelay.source.peek import Peek
-from walrelay.source.slot_source import here, usable
+from walrelay.source.slot_source import usable
 from walrelay.source.stream import Stream, Timing
 from walrelay.source.temporary import temporary
 from walrelay.wire.commands import Options
@@ -52,7 +52,9 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
     The format wal2json is what wal2json prints for the same inserts with format-version 2 and its other options at
     their defaults, byte for byte and with either output plugin: a line B, I for each row or M for each logical message
     that is a record, and C. A transaction without a record prints nothing. What pgoutput does not send cannot be
-    printed (generated columns, the names of partitions); then a note on stderr says so.
+    printed: generated columns, the names of partitions, rows outside of the publication's row filter; then a note on
+    stderr says so. Nor is it known which columns were generated earlier, or what a domain, or a type that was renamed
+    since the row before, was called at each row.
 
     \b
     Example:
@@ -64,6 +66,7 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
     stop = signalled() if follow else None
     given, limit = limit, _FEW if limit is None and not follow else limit
     with Catalog(compose.dsn(settings)) as catalog:
+        compose.refuse(settings, catalog, "follow" if follow else "tail")
         options, lines = compose.lines(settings, catalog, form)
         for remark in compose.remarks(settings, catalog, form):
             _note(remark)
@@ -74,7 +77,7 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
                     _follow(stream, printer, stop)
             else:
                 _refuse_unreadable(settings, catalog)
-                with closing(_peek(settings, options).frames(limit or None)) as frames:
+                with closing(_peek(settings, catalog, options).frames(limit or None)) as frames:
                     _print(frames, printer)
                 if printer.done and given is None:
                     _note(f"these were the first {limit} records; --limit 0 prints all that wait")
@@ -137,11 +140,12 @@ def _follow(stream: Stream, printer: _Printer, stop: Event) -> None:
 
 def _refuse_unreadable(settings: Settings, catalog: Catalog) -> None:
     name = settings.source.slot
-    here(usable(catalog.slot(name), name, settings.source.plugin), catalog.database)
+    usable(catalog.slot(name), name, settings.source.plugin, catalog.database)
 
 
-def _peek(settings: Settings, options: Options) -> Peek:
-    return Peek(compose.dsn(settings), settings.source.slot, compose.publication(settings), options, _note)
+def _peek(settings: Settings, catalog: Catalog, options: Options) -> Peek:
+    slot, publication = settings.source.slot, compose.publication(settings)
+    return Peek(compose.dsn(settings), catalog, slot, publication, options, _note)
 
 
 def _temporary(settings: Settings, catalog: Catalog, options: Options) -> Stream:

@@ -3,7 +3,8 @@
 from walrelay.compose.audit import Period, audit
 from walrelay.compose.backfill import backfill_until
 from walrelay.compose.cleanup import cleaning
-from walrelay.compose.commands import expected, lines, remarks, topics, wanted
+from walrelay.compose.commands import lines, remarks, topics, wanted
+from walrelay.compose.examination import BY_ANOTHER_ROLE, expected, refuse, told
 from walrelay.compose.positions import begin_at, kept_positions, position_findings
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
 from walrelay.compose.recovery import Recovery, Wish, recovery_plan
@@ -14,6 +15,7 @@ from walrelay.compose.runs import Runs, relay_until
 from walrelay.compose.skipping import Unreadable, unreadable
 
 __all__ = [
+    "BY_ANOTHER_ROLE",
     "Period",
     "Recovery",
     "ReplayPlan",
@@ -38,11 +40,13 @@ __all__ = [
     "publication",
     "recovery_plan",
     "redelivery",
+    "refuse",
     "relay_until",
     "remarks",
     "replay_plan",
     "replay_until",
     "table",
+    "told",
     "topics",
     "unreadable",
     "wanted",

@@ -47,11 +47,11 @@ def audit(settings: Settings, period: Period, wait: Callable[[float], object]) -
     with Catalog(dsn(settings)) as catalog:
         catalog.refuse_standby()
         audit = _Audit(settings, catalog, period)
-        with View(dsn(settings)) as view:
+        with View(dsn(settings), catalog) as view:
             known = confirmed(catalog, view, settings.source.slot, _PATIENCE, wait)
             audit.read_rows(view, known)
         audit.read_topics(plugin)
-        with View(dsn(settings)) as view:
+        with View(dsn(settings), catalog) as view:
             return audit.report(view, plugin)
 
 

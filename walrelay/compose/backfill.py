@@ -7,18 +7,19 @@ from walrelay.backfill import Backfill
 from walrelay.compose.attempts import until_finished
 from walrelay.compose.commands import wanted
 from walrelay.compose.positions import begin_at
-from walrelay.compose.reading import dsn, needed, publication, table
+from walrelay.compose.reading import dsn, needed, publication, router, table
 from walrelay.config import Settings
 from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.publish import load
-from walrelay.route import Router
 from walrelay.source.backfill_progress import Journal, Scope
 from walrelay.source.catalog import Catalog
+from walrelay.source.noting import before_a_backfill
 from walrelay.source.outbox_rows import OutboxRows, in_commit_order
 from walrelay.source.outbox_selection import Selection
 from walrelay.source.outbox_table import OutboxTable, look
+from walrelay.source.rights import record_rights, refuse_rights, replication_rights
 from walrelay.source.setup import blocked, drop_slot
 from walrelay.source.snapshot import Blocked, View, new_slot
 
@@ -65,19 +66,22 @@ class _Attempts:
             catalog.refuse_standby()
             journal = Journal(catalog, asked.slot)
             journal.lock()
+            rights = [*record_rights(catalog, "INSERT", "UPDATE"), *replication_rights(catalog)]
+            refuse_rights(catalog, rights, f"make slot {asked.slot} anew")
             progress = journal.begin(self._scope, asked.plugin)
+            note = before_a_backfill(catalog, asked.slot, asked.table, asked.publication)
             drop_slot(catalog, asked.slot)
             try:
                 with new_slot(
-                    dsn(settings), asked.slot, asked.plugin, failover=asked.failover, patience=self._patience
+                    dsn(settings), catalog, asked.slot, asked.plugin, failover=asked.failover, patience=self._patience
                 ) as made:
-                    view = View(dsn(settings), made.snapshot)
+                    view = View(dsn(settings), catalog, made.snapshot)
             except Blocked as cause:
                 raise blocked(catalog, f"slot {asked.slot}", self._patience) from cause
             with view:
                 outbox = in_commit_order(view, outbox_table(settings, catalog), Selection(progress.scope.floor))
                 reached = journal.made(
-                    made.consistent_point, view.xmin, view.xmax, [term.name for term in outbox.order]
+                    made.consistent_point, view.xmin, note(view.xmax), [term.name for term in outbox.order]
                 )
                 scope = progress.scope
                 rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
@@ -101,7 +105,7 @@ class _Attempts:
         settings = self._settings
         sink = load(settings.sink.kind).open(settings.sink.settings)
         try:
-            backfill = Backfill(Router(settings.route.topic), sink, self._observer, stop, settings.shutdown_timeout)
+            backfill = Backfill(router(settings), sink, self._observer, stop, settings.shutdown_timeout)
             before = 0
             for batch in rows.batches(decoder.columns):
                 if before:

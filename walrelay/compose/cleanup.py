@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from walrelay.compose.backfill import outbox_table
-from walrelay.compose.reading import dsn, table
+from walrelay.compose.reading import dsn, publication, table
 from walrelay.config import Settings
 from walrelay.source.cleanup import Cleanup, CleanupWish, Session, Step, Tally
 
@@ -21,4 +21,4 @@ def cleaning(
         session.refuse_standby()
         outbox = outbox_table(settings, session)
         pass_ = Cleanup(session, outbox, table(settings), wish, wait, {} if reached is None else reached)
-        yield pass_.steps(settings.source.slot, settings.outbox.columns.created_at), pass_.tally
+        yield pass_.steps(settings.source.slot, publication(settings), settings.outbox.columns.created_at), pass_.tally

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
+from typing import Literal
 
 from walrelay.compose.reading import dsn
 from walrelay.config import Settings
@@ -32,7 +33,7 @@ def positions(settings: Settings, catalog: Catalog, system: System, reader: int 
     return None
 
 
-def place(settings: Settings) -> str:
+def place(settings: Settings) -> Literal["slot", "file", "table", "topic"]:
     """Which: a relay that publishes exactly once keeps its position in the topic."""
     return "topic" if settings.delivery == "exactly_once" else settings.position.keep
 

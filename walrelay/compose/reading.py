@@ -3,10 +3,13 @@
 from walrelay.config import Settings
 from walrelay.decode.binary import PRINTERS
 from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
+from walrelay.decode.encodings import AS_THEY_ARE
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
+from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
-from walrelay.route import TopicTemplate
+from walrelay.model import Counting
+from walrelay.route import Router, TopicTemplate
 from walrelay.source.catalog import Catalog
 from walrelay.source.slot_source import Reading
 from walrelay.wire import wal2json
@@ -25,11 +28,23 @@ def reading(settings: Settings, *, binary: bool) -> Reading:
     )
 
 
-def decoder(settings: Settings, outbox: Outbox, *, binary: bool, skips: Skips = frozenset()) -> Decoder:
-    """The decoder of the settings' plugin."""
+def decoder(settings: Settings, outbox: Outbox, *, encoding: str, binary: bool, skips: Skips = frozenset()) -> Decoder:
+    """The decoder of the settings' plugin. `encoding`: the database's."""
+    outbox = encoded(outbox, encoding)
     if settings.source.plugin == "wal2json":
         return Wal2jsonDecoder(outbox, settings.source.wal2json_format, skips=skips)
     return PgoutputDecoder(outbox, binary=binary, skips=skips)
+
+
+def encoded(outbox: Outbox, encoding: str) -> Outbox:
+    """The outbox in a database of that encoding."""
+    if outbox.prefix is not None and not outbox.prefix.isascii() and encoding not in AS_THEY_ARE:
+        raise Fatal(
+            f"logical messages of the prefix {outbox.prefix!r} cannot be told from others: the server sends it in the"
+            f" database's encoding, which is {encoding}",
+            hint="Set outbox.messages.prefix to one of ASCII letters, or to null if no events are emitted that way.",
+        )
+    return outbox._replace(encoding=encoding)
 
 
 def plugin_options(settings: Settings, *, binary: bool) -> Options:
@@ -40,12 +55,10 @@ def plugin_options(settings: Settings, *, binary: bool) -> Options:
     return pgoutput_options(settings.source.publication, binary=binary)
 
 
-def present(settings: Settings, catalog: Catalog) -> Outbox:
-    """The outbox with the roles that routing asks for, and the others as far as the table has them."""
-    outbox, asked = settings.outbox.decoding, needed(settings).columns._asdict()
-    there = catalog.column_types(table(settings))
-    columns = {role: column if column in there else asked[role] for role, column in outbox.columns._asdict().items()}
-    return outbox._replace(columns=Columns(**columns))
+def shown(settings: Settings) -> Outbox:
+    """The outbox with all its roles, of which those that routing does not ask for may be missing in a row."""
+    required = {role for role, column in needed(settings).columns._asdict().items() if column}
+    return settings.outbox.decoding._replace(optional=frozenset(Columns._fields) - required)
 
 
 def needed(settings: Settings) -> Outbox:
@@ -67,6 +80,18 @@ def binary_suits(settings: Settings, catalog: Catalog) -> bool:
     return all(types.get(column) in PRINTERS for column in needed(settings).columns if column)
 
 
+def counting(settings: Settings) -> Counting:
+    """What counts as a record under these settings."""
+    source, prefix = settings.source, settings.outbox.decoding.prefix
+    plugin = f"wal2json, format {source.wal2json_format}" if source.plugin == "wal2json" else source.plugin
+    return Counting(plugin, publication(settings), table(settings), prefix)
+
+
+def router(settings: Settings) -> Router:
+    """Records to messages by the rules of the settings."""
+    return Router(settings.route.topic, settings.reserved_topics)
+
+
 def dsn(settings: Settings) -> str:
     """The connection string, in the clear."""
     return settings.source.dsn.get_secret_value()
@@ -76,6 +101,12 @@ def table(settings: Settings) -> str:
     """The outbox table as quoted identifiers."""
     outbox = settings.outbox.decoding
     return f"{identifier(outbox.schema)}.{identifier(outbox.table)}"
+
+
+def writers_columns(settings: Settings) -> dict[str, str]:
+    """The arguments of walrelay.emit and the columns of the outbox that they go to."""
+    columns = settings.outbox.decoding.columns._asdict()
+    return {role: column for role, column in columns.items() if column and role != "created_at"}
 
 
 def publication(settings: Settings) -> str | None:

@@ -14,7 +14,7 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.publish import Recall, Recalled, load
 from walrelay.source import recovery
-from walrelay.source.backfill_progress import Progress, Scope, refusal, unfinished
+from walrelay.source.backfill_progress import Scope, refusal, unfinished
 from walrelay.source.catalog import Catalog
 from walrelay.source.history import History, history
 from walrelay.source.outbox_rows import OutboxRows
@@ -57,13 +57,15 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
 
     `kept`: places of positions, where others are meant than those of the settings.
     """
-    with Catalog(dsn(settings)) as catalog, View(dsn(settings)) as view:
+    with Catalog(dsn(settings)) as catalog, View(dsn(settings), catalog) as view:
         catalog.refuse_standby()
-        server, slot = history(dsn(settings)), settings.source.slot
+        server, slot = history(dsn(settings), catalog), settings.source.slot
         table = outbox_table(settings, catalog)
         if (begun := unfinished(catalog, slot)) is not None:
+            if begun.scope.command != "recover":
+                raise refusal(catalog, slot, begun)
             lost = Loss(f"{slot} was being made anew when an earlier recovery was interrupted", None, None)
-            scope, told = _begun(begun), [f"{begun.published} rows by the earlier recovery, which goes on"]
+            scope, told = begun.scope, [f"{begun.published} rows by the earlier recovery, which goes on"]
         else:
             lost = recovery.loss(catalog, slot, replace=wish.replace)
             scope, told = _scope(catalog, settings, wish, lost, server, kept)
@@ -84,12 +86,6 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
 def _beyond(settings: Settings) -> str:
     prefix = settings.outbox.messages.prefix
     return f"logical messages with the prefix {prefix!r} are in no table: any emitted since are lost" if prefix else ""
-
-
-def _begun(progress: Progress) -> Scope:
-    if progress.scope.command != "recover":
-        raise refusal(progress)
-    return progress.scope
 
 
 def _scope(

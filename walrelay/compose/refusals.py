@@ -1,11 +1,12 @@
 """Settings to what becomes of refusals: the policy, the router and sink of a run, the replay of dead letters."""
 
+from walrelay.compose.reading import router
 from walrelay.config import Settings
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink, load
 from walrelay.redelivery import Redelivery
-from walrelay.route import Router, Routing
+from walrelay.route import Routing
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import DeadLetters, Letterbox
 
@@ -63,4 +64,4 @@ def redelivery(settings: Settings, box: Letterbox, by: str) -> Redelivery:
     def open_sink() -> Sink:
         return load(settings.sink.kind).open(settings.sink.settings)
 
-    return Redelivery(box, Router(settings.route.topic).route, open_sink, by)
+    return Redelivery(box, router(settings).route, open_sink, by)

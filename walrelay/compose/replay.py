@@ -11,7 +11,7 @@ from time import monotonic
 from walrelay.backfill import Backfill
 from walrelay.compose.attempts import until_finished
 from walrelay.compose.backfill import outbox_table
-from walrelay.compose.reading import dsn, needed
+from walrelay.compose.reading import dsn, needed, router
 from walrelay.compose.replay_plan import ReplayPlan, selection
 from walrelay.config import Settings
 from walrelay.decode.rows import RowDecoder
@@ -20,7 +20,6 @@ from walrelay.model import OutboxRecord
 from walrelay.observe import Observer
 from walrelay.publish import load
 from walrelay.replay import Again, Pace
-from walrelay.route import Router
 from walrelay.source.catalog import Catalog
 from walrelay.source.outbox_rows import BATCH_ROWS, OutboxRows, Row, in_commit_order
 from walrelay.source.replay_progress import ReplayJournal
@@ -62,7 +61,7 @@ class _Attempts:
             self._begun = True
             sink = load(settings.sink.kind).open(settings.sink.settings)
             try:
-                routing = Again(Router(settings.route.topic), self._plan.replaying.asked.topic)
+                routing = Again(router(settings), self._plan.replaying.asked.topic)
                 publisher = Backfill(routing, sink, self._observer, self._stop.is_set, settings.shutdown_timeout)
                 readings = _Readings(settings, catalog, journal, self._plan)
                 self._publish(readings, publisher)
@@ -75,7 +74,7 @@ class _Attempts:
     def _publish(self, readings: "_Readings", publisher: Backfill) -> None:
         at_the_end, first = False, True
         while not at_the_end and not self._stop.is_set():
-            with View(dsn(self._settings)) as view:
+            with View(dsn(self._settings), readings.catalog) as view:
                 rows, decoder = readings.begin(view)
                 if first:
                     self._observer.backfilling(rows.count(), readings.journal.published)
@@ -112,12 +111,12 @@ class _Readings:
     """The rows that are left, as each snapshot has them."""
 
     def __init__(self, settings: Settings, catalog: Catalog, journal: ReplayJournal, plan: ReplayPlan) -> None:
-        self._settings, self._catalog, self.journal, self._plan = settings, catalog, journal, plan
+        self._settings, self.catalog, self.journal, self._plan = settings, catalog, journal, plan
 
     def begin(self, view: View) -> tuple[OutboxRows, RowDecoder]:
         settings, plan = self._settings, self._plan
-        table = outbox_table(settings, self._catalog)
-        selected = selection(settings, self._catalog, table, plan.replaying, plan.ids)
+        table = outbox_table(settings, self.catalog)
+        selected = selection(settings, self.catalog, table, plan.replaying, plan.ids)
         table = in_commit_order(view, table, selected)
         reached = self.journal.in_order([term.name for term in table.order])
         decoder = RowDecoder(needed(settings), table.types, ZERO, self.journal.published)

@@ -57,7 +57,7 @@ class ReplayPlan(NamedTuple):
 
 def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], object]) -> ReplayPlan:
     """Changes nothing. Fatal where there is nothing to say which rows are meant."""
-    with Catalog(dsn(settings)) as catalog, View(dsn(settings)) as view:
+    with Catalog(dsn(settings)) as catalog, View(dsn(settings), catalog) as view:
         catalog.refuse_standby()
         table = outbox_table(settings, catalog)
         name, begun = _begun(settings, catalog, wanted)

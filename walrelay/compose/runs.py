@@ -2,30 +2,34 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from math import inf
 from threading import Event
 from time import monotonic
 
-from walrelay.compose.positions import positions
-from walrelay.compose.reading import binary_suits, decoder, dsn, needed, publication, reading
+from walrelay.compose.examination import refuse, refuse_connection, told
+from walrelay.compose.holding import Holding
+from walrelay.compose.positions import place, positions
+from walrelay.compose.reading import binary_suits, counting, decoder, dsn, needed, publication, reading, router
 from walrelay.compose.refusals import Refusals
 from walrelay.compose.retention import Retention
 from walrelay.config import Settings
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Disconnected, Retryable
+from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.model import Position
 from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import Limits, Relay
-from walrelay.route import Resumed, Router, Routing
+from walrelay.route import Ahead, Resumed, Routing
 from walrelay.source.backfill_progress import refuse_unfinished_backfill
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
-from walrelay.source.dead_letters.writing import skips
+from walrelay.source.counting import refuse_another_count
+from walrelay.source.dead_letters.writing import await_letters, skips
+from walrelay.source.functions import UNPUBLISHED, present
 from walrelay.source.keeping import Keeper
 from walrelay.source.leadership import lead, lead_at_once
-from walrelay.source.slot_source import SlotSource
-from walrelay.source.start import Start
+from walrelay.source.noting import forget
+from walrelay.source.slot_source import SlotSource, usable
+from walrelay.source.start import Own, Start
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, supervise
 
@@ -65,99 +69,172 @@ class Runs:
         self.bookmark: Position | None = None
         self._relay: Relay | None = None
         self._sink: Sink | None = None
-        self._held_until = inf
+        self._connected = False  # ever
+        self._holding = Holding(_HOLD, self._let_go)
+        self._ahead = Ahead()
         self._refusals = Refusals(settings, observer)
         self._retention = Retention(settings, observer)
 
     def run(self, stop: Callable[[], bool]) -> None:
         """One run, from connecting to leaving or to the error that ends it."""
+        self._ahead.run(lambda: self._run(stop))
+
+    def close(self) -> None:
+        """Lets the sink go, with everything that it has no receipt for."""
+        self._holding.end()
+        self._let_go()
+
+    def _run(self, stop: Callable[[], bool]) -> None:
         try:
             self._connect(stop)
         except Disconnected:
-            if self._relay is None or monotonic() > self._held_until:
+            if self._relay is None or self._settings.delivery == "exactly_once":
                 self.close()
+            else:
+                self._holding.begin()
             raise
         except BaseException:
             self.close()
             raise
         self.close()
 
-    def close(self) -> None:
-        """Lets the sink go, with everything that it has no receipt for."""
-        sink, self._sink, self._relay, self._held_until = self._sink, None, None, inf
+    def _let_go(self) -> None:
+        sink, self._sink, self._relay = self._sink, None, None
         if sink is not None:
             sink.close()
 
     def _connect(self, stop: Callable[[], bool]) -> None:
         settings, observer = self._settings, self._observer
         source, timing = settings.source, Timing(settings.source.confirm_interval, settings.source.receive_timeout)
-        stream = Stream(dsn(settings), source.slot, publication(settings) or "", timing, observer.noticed)
+        try:
+            stream = Stream(dsn(settings), source.slot, publication(settings) or "", timing, observer.noticed)
+        except NotConnected as cause:
+            if not self._connected:  # later passwords may be changed, and poolers be passed by
+                refuse_connection(settings, cause)
+            raise
+        self._connected = True
         with closing(stream):
             if self._leads(stream, stop):
                 with Catalog(dsn(settings), patience=min(10.0, source.receive_timeout)) as catalog:
-                    self._lead(stream, catalog, stop)
+                    self._lead_on(stream, catalog, stop)
 
     def _leads(self, stream: Stream, stop: Callable[[], bool]) -> bool:
         """Whether this instance leads; if it has to wait for that, it first lets go of what it still holds."""
         slot = self._settings.source.slot
+        stream.refuse_standby()  # before the lead: whoever waits for it on a standby knows less once that is promoted
         if lead_at_once(stream.connection, slot):
             return True
         self.close()
         self.bookmark = None  # whoever leads meanwhile gets further
-        return lead(stream.connection, slot, stop, lambda: self._observer.standing_by(slot))
+        return lead(stream.connection, slot, stop, lambda: self._observer.standing_by(slot), self._observer.noticed)
+
+    def _lead_on(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        """Leads over one stream after the other: while the sink has no room there is none, but the connection stays,
+        and with it the lead. So nobody else publishes what the sink holds, however long that lasts.
+        """
+        while True:
+            try:
+                return self._lead(stream, catalog, stop)
+            except NoRoom as why:
+                if self._relay is None or self._settings.delivery == "exactly_once" or stop():
+                    raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
+                self._observer.noticed(f"{why} until there is room, but not the lead")
+                stream.pause(stop)
+                self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
+
+    def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
+        """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
+        stream.command("SELECT 1")
+        source = self._settings.source
+        usable(catalog.slot(source.slot), source.slot, source.plugin, catalog.database)
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
         refuse_unfinished_backfill(catalog, self._settings.source.slot)
+        self._examine(catalog)
         binary = binary_suits(self._settings, catalog)
         reads = reading(self._settings, binary=binary)
         source = SlotSource(reads, stream, catalog, self._observer.noticed, self.bookmark)
+        await_letters(catalog, source.slot)
         named = skips(catalog, self._settings.source.slot)
-        decodes = decoder(self._settings, needed(self._settings), binary=binary, skips=named)
-        if self._relay is not None and self._may_resume(source):
-            self._resume(self._relay, source, decodes, catalog)
+        encoding = catalog.server_encoding()
+        decodes = decoder(self._settings, needed(self._settings), encoding=encoding, binary=binary, skips=named)
+        relay = self._relay
+        if relay is not None and self._may_resume(source):
+            self._resume(relay, source, decodes, catalog)
         else:
             self.close()
-            self._relay = self._begin(source, decodes, catalog, stop)
+            self._relay = relay = self._begin(source, decodes, catalog, stop)
         self.bookmark = source.bookmark
         self._observer.streaming(source.slot.name, source.start, self._settings.source.plugin)
         try:
             with self._retention.while_leading(catalog):
-                self._relay.run(stop)
-        except Disconnected:
-            self._held_until = monotonic() + (_HOLD if self._settings.delivery == "at_least_once" else 0)
-            raise
+                relay.run(stop)
         finally:
             self.bookmark = source.bookmark
             self._from_slot &= self.bookmark.lsn == source.start  # until a position was kept behind it
 
+    def _examine(self, catalog: Catalog) -> None:
+        """Fatal for what no event could come through; told is what ends the relay at a row, perhaps a later one."""
+        refuse(self._settings, catalog, "run")
+        for finding in told(self._settings, catalog, "run"):
+            self._observer.noticed(f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})")
+        if self._settings.outbox.messages.prefix is None and present(catalog, "emit_message"):
+            self._observer.noticed(UNPUBLISHED)
+
     def _may_resume(self, source: SlotSource) -> bool:
         """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
         bookmark = self.bookmark
-        if bookmark is None or bookmark.system != source.system or self._settings.delivery == "exactly_once":
+        if bookmark is None or self._settings.delivery == "exactly_once":
             return False  # a Kafka transaction that is open is aborted: nobody has seen it
-        return source.where(bookmark) == Start(bookmark.lsn)
+        return source.goes_on(bookmark)
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
         keeper = self._keeper(positions(self._settings, catalog, source.system, source.pid), catalog)
-        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn)
+        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
         self._refusals.resume(catalog)
+        self._holding.end()
+        if self._relay is None:
+            raise Disconnected("it took too long to get a connection to PostgreSQL again: the sink was let go of")
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, kept = self._open_sink(source, catalog, stop)
-        start = source.where(None if self._from_slot else self._own(kept))
+        own = None if self._from_slot else self._own(kept)
+        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.where(own)
+        if own is not None and start.ordinal:
+            refuse_another_count(own.position, counting(self._settings))
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.noticed(start.notice)
-        source.begin(start.lsn, self._keeper(kept, catalog))
+        source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
         routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
         return Relay(source, decodes, routing, careful_sink, self._observer, limits)
 
-    def _own(self, positions: Positions | None) -> Position | None:
-        return positions.last() if positions else self.bookmark
+    def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
+        """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
+        cannot be asked, they must not be taken for published later.
+        """
+        start = source.where(None)
+        try:
+            passed_over = kept is not None and source.where(self._own(kept)).lsn < start.lsn
+        except Fatal:
+            passed_over = True
+        if passed_over:
+            forget(catalog, source.slot.name)
+            self._observer.noticed(
+                f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
+                " deletes nothing until `walrelay init` takes note of that"
+            )
+        return start
+
+    def _own(self, positions: Positions | None) -> Own | None:
+        """What the place says that every run of this relay writes to; without one, what this process remembers."""
+        where, last = place(self._settings), self.bookmark if positions is None else positions.last()
+        return None if last is None else Own("memory" if where == "slot" else where, last)
 
     def _open_sink(
         self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
@@ -167,7 +244,8 @@ class Runs:
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
             return self._sink, positions(settings, catalog, source.system, source.pid)
-        sink = load_exactly_once(settings.sink.kind).open_exactly_once(settings.sink.settings, source.system, slot)
+        plugin, counts = load_exactly_once(settings.sink.kind), counting(settings)
+        sink = plugin.open_exactly_once(settings.sink.settings, source.system, slot, counts)
         self._sink = sink
         self._fence(sink, stop)
         return sink, sink
@@ -182,5 +260,5 @@ class Runs:
         return Keeper(kept, catalog, self._settings.source.confirm_interval) if kept else None
 
     def _routing(self, start: Start) -> Routing:
-        router = Router(self._settings.route.topic)
-        return Resumed(router, start.commit_lsn, start.ordinal) if start.ordinal else router
+        routing = self._ahead.routing(router(self._settings))
+        return Resumed(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing

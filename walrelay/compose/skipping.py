@@ -34,9 +34,10 @@ def unreadable(
     """
     slot, binary = settings.source.slot, binary_suits(settings, catalog)
     named = skips(catalog, slot) | {(lsn, ordinal)}
-    decode = decoder(settings, needed(settings), binary=binary, skips=named).decode
+    encoding = catalog.server_encoding()
+    decode = decoder(settings, needed(settings), encoding=encoding, binary=binary, skips=named).decode
     raw = RawRows(settings.source.plugin)
-    peek = Peek(dsn(settings), slot, publication(settings), plugin_options(settings, binary=binary), notice)
+    peek = Peek(dsn(settings), catalog, slot, publication(settings), plugin_options(settings, binary=binary), notice)
     with closing(peek.frames(_AT_A_TIME)) as frames:
         for frame in frames:
             raw.learn(frame)

@@ -5,6 +5,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from walrelay.config.substitution import encodable
+
+_DEEPEST = 32
+
 Path = tuple[str | int, ...]  # ("outbox", "columns", "id"); an int is a place in a list
 
 _TAGS = frozenset(
@@ -89,13 +93,26 @@ def replaced(document: Document, replacement: Callable[[Path, str], Any]) -> Doc
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without aliases: nine lines of them can stand for a billion values, and no settings file needs one."""
+    """YAML without aliases: nine lines of them can stand for a billion values, and no settings file needs one. Nor does
+    one need depth, which would end in Python's own limit somewhere.
+    """
+
+    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "aliases are not allowed, write it out", mark)
-        return super().compose_node(parent, index)
+            raise self._refusal("aliases are not allowed, write it out")
+        if self.depth > _DEEPEST:
+            raise self._refusal(f"lists and mappings are nested deeper than {_DEEPEST}")
+        self.depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+    def _refusal(self, text: str) -> yaml.MarkedYAMLError:
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        return yaml.composer.ComposerError(None, None, text, mark)
 
 
 class _Reading:
@@ -129,8 +146,13 @@ class _Reading:
         values: dict[str, Any] = {}
         for key, item in node.value:
             # As it is written: YAML would read the key `on` as True. No setting's key is a list or a mapping.
-            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            name = self._text(key) if isinstance(key, yaml.ScalarNode) else "?"
             here = (*path, name)
+            try:
+                encodable(name)
+            except ValueError as error:
+                self._problem(key, path, f"a key {error}")
+                continue
             if name in values:
                 self._problem(key, here, f"is already on line {self.lines[here]}; keep one of the two")
                 continue
@@ -143,13 +165,18 @@ class _Reading:
         return self._value(node, path)
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
-        if node.tag.endswith(":timestamp"):
-            return node.value  # no setting is a date
+        if node.tag.endswith((":timestamp", ":str")):
+            return self._text(node)  # no setting is a date
         try:
             return self._loader.construct_object(node)
         except ValueError:
             self._problem(node, path, f"{node.value!r} is not a value, put it in quotes if it is text")
             return None
+
+    def _text(self, node: yaml.Node) -> str:
+        r"""What JSON writes for a character beyond the first 65536, \\ud83d\\ude00, is one character again."""
+        text: str = node.value
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def _problem(self, node: yaml.Node, path: Path, text: str) -> None:
         self.problems.append(Problem(node.start_mark.line + 1, path, text))

@@ -37,7 +37,7 @@ def example() -> str:
 
 
 def reference() -> str:
-    """docs/settings.md: every setting, including those of each installed kind of sink."""
+    """The page of the manual with every setting, including those of each installed kind of sink."""
     schema = described()
     sections = [_section(name, schema) for name in schema["properties"] if name != "sink"]
     sections.insert(list(schema["properties"]).index("sink"), _sinks(schema))

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from walrelay.config import values
-from walrelay.config.section import Section
+from walrelay.config.section import Misplaced, Section
 from walrelay.config.sink import SinkSettings
 from walrelay.decode import contract
 from walrelay.identifiers import name, qualified_name
 from walrelay.publish import ExactlyOncePlugin, load
+from walrelay.route import TopicTemplate
 
 
 def _connection_string(secret: SecretStr) -> SecretStr:
@@ -23,8 +24,10 @@ def _table(text: str) -> str:
 
 
 def _number(value: Any) -> Any:
-    """A Literal of numbers takes no text, but `${NAME}` always yields text."""
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
+    """A Literal of numbers takes no text, but `${NAME}` always yields text. And true is 1 for Python, but not here."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _duration(value: Any) -> Any:
@@ -71,8 +74,8 @@ class SourceSettings(Section):
     a crash, what was durable but not yet confirmed is repeated, and what was under way may be."""
 
     pause_limit: Seconds = 30
-    """How long reading may pause while the sink has no room before the replication connection is let go: a
-    walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
+    """How long reading may pause while the sink has no room before the replication stream is let go of until there
+    is: a walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
 
     receive_timeout: Seconds = 60
     """Silence after which the connection counts as dead. The server speaks up at half of its wal_sender_timeout,
@@ -119,15 +122,23 @@ class ColumnsSettings(Section):
         for role in ("payload", "headers"):
             for other, column in self:
                 if column == getattr(self, role) is not None and other not in ("payload", "headers"):
-                    raise ValueError(f"column {column!r} cannot be the {role} and the {other} both")
+                    raise Misplaced((other,), f"column {column!r} cannot be the {role} and the {other} both")
         return self
 
 
 class MessagesSettings(Section):
-    """Outbox records without a table: logical messages written with `pg_logical_emit_message`."""
+    """Outbox records without a table: logical messages written with `pg_logical_emit_message`.
 
-    prefix: Annotated[str, Field(min_length=1)] | None = "walrelay"
-    """The prefix of the logical messages that are outbox records; `null`: none are."""
+    They need no right to any table, and PostgreSQL lets every role write them: so they are off unless asked for.
+    """
+
+    prefix: Annotated[str, Field(min_length=1)] | None = None
+    """The prefix of the logical messages that are outbox records; `null`: none are. Who may write them then:
+    `writers`."""
+
+    writers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """The roles that may write logical messages. `init` takes the right from all others, which needs a superuser;
+    `[public]` leaves it to every role that can connect, and with it the right to publish to any topic."""
 
     non_transactional: Literal["stop", "skip"] = "stop"
     """What to do with one that has the prefix but was not written in a transaction, and so may report what was
@@ -187,7 +198,7 @@ Policy = Literal["stop", "dead_letter", "skip"]
 
 class RefusalSettings(Section):
     """What becomes of a message that the broker will never take, and of a record that no rule routes. Where topics are
-    patterns, `*` stands for any characters. docs/dead-letters.md has the whole story."""
+    patterns, `*` stands for any characters. `walrelay docs dead-letters` has the whole story."""
 
     policy: Policy = "stop"
     """stop: the relay ends and says which record. dead_letter: it is kept in full, and the relay goes on. skip: as
@@ -214,7 +225,9 @@ class RefusalSettings(Section):
     @model_validator(mode="after")
     def _in_the_table(self) -> Self:
         if self.dead_letters == "topic" and (self.block_key or "skip" in {self.policy, *self.topics.values()}):
-            raise ValueError("block_key and the policy skip need the table: set dead_letters to table or both")
+            raise Misplaced(
+                ("dead_letters",), "block_key and the policy skip need the table: set dead_letters to table or both"
+            )
         return self
 
 
@@ -231,7 +244,7 @@ class RetrySettings(Section):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min_pause > self.max_pause:
-            raise ValueError(f"min_pause ({self.min_pause:g}) is above max_pause ({self.max_pause:g})")
+            raise Misplaced(("min_pause",), f"{self.min_pause:g} is above max_pause ({self.max_pause:g})")
         return self
 
 
@@ -263,7 +276,7 @@ class Settings(Section):
     retention: Duration | None = None
     """How long a row stays in the outbox, as in `7d` or `12h`. The relay that leads then deletes what is older, was
     published and is confirmed, in small batches, and drops whole days of a partitioned outbox. null: nothing is
-    deleted. docs/cleanup.md has the whole story."""
+    deleted. `walrelay docs cleanup` has the whole story."""
 
     retry: RetrySettings = RetrySettings()
 
@@ -274,9 +287,33 @@ class Settings(Section):
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
+    def _can_route(self) -> Self:
+        """The first row without a topic of its own would stop the relay."""
+        for field in TopicTemplate(self.route.topic).fields:
+            if getattr(self.outbox.columns, field) is None:
+                raise Misplaced(
+                    ("outbox", "columns", field),
+                    f"is null, but route.topic ({self.route.topic!r}) names {{{field}}}: give route.topic a topic"
+                    " without it (any will do where each row names its own)",
+                )
+        return self
+
+    @model_validator(mode="after")
     def _can_deliver(self) -> Self:
         if self.delivery == "exactly_once" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
-            raise ValueError(f"delivery: a sink of kind {self.sink.kind!r} cannot publish exactly once")
+            raise Misplaced(("delivery",), f"a sink of kind {self.sink.kind!r} cannot publish exactly once")
         if self.position.keep == "topic" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
-            raise ValueError(f"position.keep: a sink of kind {self.sink.kind!r} has no topic for a position")
+            raise Misplaced(("position", "keep"), f"a sink of kind {self.sink.kind!r} has no topic for a position")
+        for path, topic in (
+            (("route", "topic"), self.route.topic),
+            (("refusals", "dead_letter_topic"), self.refusals.dead_letter_topic),
+        ):
+            if topic in self.reserved_topics:
+                raise Misplaced(path, f"{topic!r} is where relays keep their positions (sink.positions_topic)")
         return self
+
+    @property
+    def reserved_topics(self) -> frozenset[str]:
+        """Topics of the sink's that no event may go to: those of positions, if its kind has any."""
+        topic = getattr(self.sink.settings, "positions_topic", None)
+        return frozenset() if topic is None else frozenset({topic})

@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from walrelay.config.document import Document, Path, Problem
 from walrelay.config.places import Places
+from walrelay.config.section import Misplaced
 
 
 def problems(error: ValidationError, document: Document, places: Places) -> Iterator[Problem]:
@@ -16,10 +17,16 @@ def problems(error: ValidationError, document: Document, places: Places) -> Iter
     broken = {problem.path for problem in document.problems}
     for details in error.errors(include_url=False):
         # pydantic's own place may end in a key that is missing, or in the name of a union's member
-        path = document.known(details["loc"])
+        path = document.known((*details["loc"], *_deeper(details)))
         if not any(path[:length] in broken for length in range(len(path) + 1)):
             outer = path[:-1] if details["type"] == "extra_forbidden" else path
             yield Problem(document.line(path), outer, _text(details, outer, places))
+
+
+def _deeper(details: ErrorDetails) -> Path:
+    """Where a check of several settings together says that the fault is."""
+    error = details.get("ctx", {}).get("error")
+    return error.path if isinstance(error, Misplaced) else ()
 
 
 def _text(details: ErrorDetails, path: Path, places: Places) -> str:
@@ -31,7 +38,7 @@ def _text(details: ErrorDetails, path: Path, places: Places) -> str:
         case "value_error":
             return str(details["ctx"]["error"])
         case _:
-            return _misfit(details, places.unit(path))
+            return _misfit(details, path, places.unit(path))
 
 
 def _missing(key: str, path: Path, places: Places) -> str:
@@ -46,13 +53,16 @@ def _unknown(key: str, path: Path, places: Places) -> str:
     return f"unknown key {key!r}; {advice}"
 
 
-def _misfit(details: ErrorDetails, unit: str) -> str:
+def _misfit(details: ErrorDetails, path: Path, unit: str) -> str:
     """A value of the wrong type or size. It is shown only where something was expected that no secret is."""
     if details["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        return "must be a mapping: `key: value` lines, indented below it; to have the defaults, leave it out"
+        below = ", indented below it; to have the defaults, leave it out"
+        return "must be a mapping: `key: value` lines" + (below if path else "")
     if details["input"] is None:
         return "has no value"
     shown = _shown(details["input"])
+    if isinstance(details["input"], (list, dict)) and details["type"] not in ("list_type", "value_error"):
+        return f"{shown} does not belong here: write one value"
     match details["type"]:
         case "literal_error":
             return f"{shown} is not one of {_listed(details['ctx']['expected'])}"
@@ -61,7 +71,11 @@ def _misfit(details: ErrorDetails, unit: str) -> str:
         case "float_parsing" | "float_type" | "int_parsing" | "int_type" | "int_from_float":
             kind = "a whole number" if details["type"].startswith("int") else "a number"
             return f"{shown} is not {kind}{f' of {unit}' if unit else ''}"
-        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" | "finite_number":
+        case "finite_number":
+            return f"{shown} is not a finite number{f' of {unit}' if unit else ''}"
+        case "string_too_short":
+            return "is empty"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"{shown} {details['msg'].removeprefix('Input ')}{f' {unit}' if unit else ''}"
         case "string_type":
             return "must be text; put it in quotes"

@@ -11,10 +11,10 @@ from walrelay.config.document import Document, Problem
 from walrelay.config.models import Settings
 from walrelay.config.places import Places
 from walrelay.config.problems import problems
-from walrelay.config.substitution import expanded, revealed
+from walrelay.config.substitution import encodable, expanded, revealed
 from walrelay.errors import SettingsError
 
-HINT = "docs/settings.md lists every setting; `walrelay config example` prints a file that works."
+HINT = "`walrelay docs settings` lists every setting; `walrelay config example` prints a file that works."
 
 
 def load(path: Path) -> Settings:
@@ -48,8 +48,8 @@ def _resolved(written: Document, env: Mapping[str, str]) -> Document:
     """
 
     def resolved(path: document.Path, text: str) -> str | SecretStr:
-        value = expanded(text, env)
-        return SecretStr(revealed(value)) if places.secret(path) else value
+        value = encodable(expanded(text, env))
+        return SecretStr(encodable(revealed(value))) if places.secret(path) else value
 
     places = Places(document.replaced(written, lambda _, text: expanded(text, env)).value)
     return document.replaced(written, resolved)
@@ -70,5 +70,10 @@ def _lines(found: Iterable[Problem], name: str) -> list[str]:
 
 
 def _dotted(path: document.Path) -> str:
-    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{_printable(step)}" for step in path)
     return f"{steps.removeprefix('.')}: " if steps else ""
+
+
+def _printable(key: str) -> str:
+    """A key as it is, unless it would break the line."""
+    return key if key.isprintable() else repr(key)

@@ -34,6 +34,17 @@ def _referenced(match: re.Match[str], env: Mapping[str, str]) -> str:
     return value
 
 
+def encodable(text: str) -> str:
+    """`text`, if PostgreSQL and brokers can take it at all; ValueError, which shows nothing of it, if they cannot."""
+    if "\0" in text:
+        raise ValueError("has a zero byte in it, which is in no name and no text of PostgreSQL; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("has bytes in it that are not UTF-8, or half of a surrogate pair; write it in UTF-8") from None
+    return text
+
+
 def revealed(text: str) -> str:
     """The secret itself: `file:/path` is that file's content without its last line end, all else is `text`."""
     if not text.startswith(_FILE):

@@ -7,15 +7,19 @@ import re
 from string import Formatter
 
 from walrelay.route import FIELDS
+from walrelay.source.connect import conninfo_fault
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]+)")
+_LONGEST = 100 * 366 * 86_400.0  # seconds
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def connection_string(text: str) -> str:
-    """Something that libpq may understand. Never shown in an error: it may hold the password."""
+    """Something that libpq understands. Never shown in an error: it may hold the password."""
     if re.match(r"postgres(ql)?://", text) or "=" in text.partition("://")[0]:
+        if fault := conninfo_fault(text):
+            raise ValueError(f"is not a connection string that libpq understands: {fault}")
         return text
     if not text.strip():
         raise ValueError("is empty; write postgresql://user@host/database")
@@ -36,7 +40,10 @@ def duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None or match[2] not in _UNITS or not float(match[1]):
         raise ValueError(f"{text!r} is no duration: write a number and s, m, h, d or w, as in 7d")
-    return float(match[1]) * _UNITS[match[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > _LONGEST:
+        raise ValueError(f"{text!r} is longer than a century")
+    return seconds
 
 
 def topic_template(text: str) -> str:

@@ -6,6 +6,7 @@ connection of its library comes: psycopg, asyncpg, SQLAlchemy and Django are the
 
 from walrelay.connections.contract import AnyConnection, AsyncConnection, OutsideTransaction, SyncConnection
 from walrelay.connections.joining import UnknownConnection, is_async, joined
+from walrelay.connections.sqlstates import sqlstate
 from walrelay.connections.statement import Parameter, Row, Statement
 from walrelay.connections.steps import Steps, run, run_async
 
@@ -23,4 +24,5 @@ __all__ = [
     "joined",
     "run",
     "run_async",
+    "sqlstate",
 ]

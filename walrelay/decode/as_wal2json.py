@@ -1,13 +1,16 @@
 """Outbox inserts as the lines of wal2json's format version 2 with its default options, from either output plugin.
 
 From wal2json's own slot the lines are the plugin's. From pgoutput they are rendered: it sends the same texts, and what
-it does not say, the names of the types, is asked for. A transaction without an outbox record prints nothing.
+it does not say, the names of built-in types and of domains, is asked for. Other types it names before each Relation, as
+they were called then. A transaction without an outbox record prints nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from walrelay.decode.contract import Outbox
 from walrelay.decode.lines import Line, Printed
+from walrelay.decode.messages import utf8_content
 from walrelay.decode.records import as_text
 from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
@@ -16,8 +19,17 @@ from walrelay.wire import pgoutput
 from walrelay.wire.frames import BODY, parse_keepalive
 from walrelay.wire.wal2json_lines import BEGIN, COMMIT, Column, insert, logical_message
 
-TypeNames = Callable[[Sequence[tuple[int, int]]], Sequence[str]]
-"""What format_type says for each (type OID, type modifier). Asked once for each Relation of the outbox."""
+
+class ColumnType(NamedTuple):
+    """A column's type; `then`: its schema and name as the stream has them, which may be others by now."""
+
+    oid: int
+    modifier: int
+    then: tuple[str, str] | None = None
+
+
+TypeNames = Callable[[Sequence[ColumnType]], Sequence[str]]
+"""What format_type says, or said then, for each. Asked once for each Relation of the outbox."""
 
 _INSERT = b'{"action":"I",'
 _MESSAGE = b'{"action":"M",'
@@ -102,6 +114,7 @@ class RenderedLines:
         self._outbox, self._type_names = outbox, type_names
         self._transaction = _Transaction()
         self._layouts: dict[int, list[tuple[str, str, int]] | None] = {}  # by relation OID; None: another table
+        self._types: dict[int, tuple[str, str]] = {}  # by OID; sent before each Relation that has them
 
     def read(self, frame: bytes) -> Iterator[Printed]:
         if frame[:1] == b"k":
@@ -117,7 +130,10 @@ class RenderedLines:
                 self._transaction.begin()
             case b"R":
                 self._relation(pgoutput.parse_relation(frame))
-            case b"O" | b"Y" | b"U" | b"D" | b"T":
+            case b"Y":
+                named = pgoutput.parse_type(frame)
+                self._types[named.oid] = (named.schema, named.name)
+            case b"O" | b"U" | b"D" | b"T":
                 pass  # neither an insert nor a transaction's frame
             case kind:
                 raise ProtocolError(f"a message of unknown type {kind!r}")
@@ -126,7 +142,12 @@ class RenderedLines:
     def _relation(self, relation: pgoutput.Relation) -> None:
         self._layouts[relation.oid] = None
         if (relation.schema, relation.name) == (self._outbox.schema, self._outbox.table):
-            names = self._type_names([(column.type_oid, column.type_modifier) for column in relation.columns])
+            names = self._type_names(
+                [
+                    ColumnType(column.type_oid, column.type_modifier, self._types.get(column.type_oid))
+                    for column in relation.columns
+                ]
+            )
             self._layouts[relation.oid] = [
                 (column.name, name, column.type_oid) for column, name in zip(relation.columns, names, strict=True)
             ]
@@ -147,5 +168,6 @@ class RenderedLines:
     def _message(self, message: pgoutput.LogicalMessage) -> Iterator[Printed]:
         if message.prefix != self._outbox.prefix:
             return iter(())
-        text = logical_message(transactional=message.transactional, prefix=message.prefix, content=message.content)
+        content = utf8_content(message.content, str(message.lsn), self._outbox.encoding)
+        text = logical_message(transactional=message.transactional, prefix=message.prefix, content=content)
         return self._transaction.message(text, message.lsn, transactional=message.transactional)

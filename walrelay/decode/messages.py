@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from walrelay.decode.contract import REQUIRED, Columns
+from walrelay.decode.encodings import in_utf8
 from walrelay.errors import Undecodable
 
 _VERBATIM = frozenset({"payload", "headers"})
@@ -26,9 +27,11 @@ def _no_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
-def message_fields(content: bytes, position: str) -> list[bytes | None]:
-    """The roles' values as text, in the order of `Columns`; Undecodable, naming `position`, for anything else."""
-    text = str(content, "utf-8", "surrogateescape")
+def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> list[bytes | None]:
+    """The roles' values as text in UTF-8, in the order of `Columns`; Undecodable, naming `position`, for anything else.
+    `encoding`: the database's.
+    """
+    text = str(utf8_content(content, position, encoding), "utf-8", "surrogateescape")
     fields: dict[str, str | None] = {}
     try:
         for role, value in _members(text):
@@ -44,11 +47,25 @@ def message_fields(content: bytes, position: str) -> list[bytes | None]:
         raise _undecodable(position, str(cause)) from cause
 
 
+def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
+    """The content in UTF-8; Undecodable, naming `position`, where it is not known what its bytes mean."""
+    try:
+        return in_utf8(content, encoding)
+    except ValueError as cause:
+        raise Undecodable(
+            f"the logical message at {position} cannot be read: {cause}",
+            hint="Emit events with walrelay.emit_message (`walrelay init` has the one that does this) or Python's"
+            " Outbox; or give pg_logical_emit_message UTF-8 behind its mark:"
+            " decode('efbbbf', 'hex') || convert_to(..., 'UTF8').",
+        ) from cause
+
+
 def _undecodable(position: str, why: str) -> Undecodable:
     return Undecodable(
         f"the logical message at {position} is not an outbox record: {why}",
-        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required),"
-        " or use another prefix for messages that are not events.",
+        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required)."
+        f" `walrelay skip --position {position}` passes over this one. Messages that are not events need another prefix"
+        " than outbox.messages.prefix, at their writers.",
     )
 
 

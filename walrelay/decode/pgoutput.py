@@ -22,6 +22,7 @@ from walrelay.decode.records import (
     passed_over,
     record_of,
     unhex,
+    unreadable,
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
@@ -42,6 +43,7 @@ class Layout(NamedTuple):
 
     readers: tuple[Reader | None, ...]  # for each column what makes its value the record's; None: not a role's
     roles: Callable[[list[Any]], tuple[Any, ...]]  # of the values that were read, each role's
+    columns: tuple[str, ...]
 
 
 class PgoutputDecoder:
@@ -74,19 +76,31 @@ class PgoutputDecoder:
         layout = self._layouts[oid]
         if layout is None:
             return self._without_layout(oid)
-        readers, roles = layout
+        readers, roles, _ = layout
         if columns != len(readers):
             raise ProtocolError(f"a row of {columns} columns, its relation has {len(readers)}", lsn=begin.final_lsn)
         try:
             values = pgoutput.parse_row(frame, readers)
-        except ValueError as cause:
-            return self._fails(ProtocolError(f"a column value that cannot be read: {cause}", lsn=begin.final_lsn))
+        except ValueError:
+            return self._fails(self._misread(frame, layout))
         values.append(None)  # where a role without a column points
         record = _record((begin.final_lsn, self._ordinal, begin.committed_at, *roles(values)))
         if record.id is None:
             return self._fails(null_id(self._outbox, record.position))
         self._ordinal += 1
         return (record,)
+
+    def _misread(self, frame: bytes, layout: Layout) -> Undecodable:
+        """The error for a row with a value that its reader does not take: which, found by reading each alone."""
+        read: dict[str, Any] = {}
+        failed, why = "", ""
+        for column, reader in zip(layout.columns, layout.readers, strict=True):
+            only = [reader if each == column else None for each in layout.columns]
+            try:
+                read[column] = [*pgoutput.parse_row(frame, only), None][0]
+            except ValueError as cause:
+                failed, why = failed or column, why or str(cause)
+        return unreadable(self._outbox, failed, self._position(), read.get(self._outbox.columns.id or ""), why)
 
     def _rare(self, kind: int, frame: bytes) -> tuple[Event, ...]:
         if kind == pgoutput.BEGIN:
@@ -125,7 +139,7 @@ class PgoutputDecoder:
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
         try:
-            fields = message_fields(message.content, self._position())
+            fields = message_fields(message.content, self._position(), self._outbox.encoding)
         except Undecodable as error:
             return self._fails(error)
         record = record_of(self._begin.final_lsn, self._ordinal, self._begin.committed_at, fields)
@@ -166,11 +180,14 @@ class PgoutputDecoder:
         for role, column in zip(Columns._fields, self._outbox.columns, strict=True):
             if column is not None:
                 if column not in types:
+                    if role in self._outbox.optional:
+                        continue
                     raise missing_column(self._outbox, role, column, types, self._position())
                 readers[column] = self._reader(role, column, types[column])
         read = [column.name for column in relation.columns if column.name in readers]
-        places = [-1 if column is None else read.index(column) for column in self._outbox.columns]
-        return Layout(tuple(readers.get(column.name) for column in relation.columns), itemgetter(*places))
+        places = [read.index(column) if column in readers else -1 for column in self._outbox.columns]
+        columns = tuple(column.name for column in relation.columns)
+        return Layout(tuple(map(readers.get, columns)), itemgetter(*places), columns)
 
     def _reader(self, role: str, column: str, type_oid: int) -> Reader:
         if role in BYTES_ROLES:

@@ -48,7 +48,23 @@ def missing_column(outbox: Outbox, role: str, column: str, present: Iterable[str
         f" it has: {', '.join(present)}",
         hint=f"Set outbox.columns.{role} to the right column, or to null if the table has none. Nothing past this"
         " point was confirmed. (A generated column, or one outside the publication's column list, is not in"
-        " the stream.)",
+        f" the stream.){_skip(where)}",
+    )
+
+
+def _skip(where: str) -> str:
+    """`where` is a position in the stream, or words."""
+    if "/" not in where:
+        return ""
+    return f" A row that is in the WAL stays as it was written; to pass over it: `walrelay skip --position {where}`"
+
+
+def unreadable(outbox: Outbox, column: str, where: str, id_: str | None, why: str) -> Undecodable:
+    """The error for a value that is none of its column's type, as the server sends it."""
+    return Undecodable(
+        f"column {column!r} of {outbox.schema}.{outbox.table} cannot be read in the row with id {id_ or '?'}"
+        f" at {where}: {why}",
+        hint=f"Nothing past this point was confirmed. Please report it, with the type of the column.{_skip(where)}",
     )
 
 
@@ -56,8 +72,8 @@ def null_id(outbox: Outbox, where: str) -> Undecodable:
     """The error for a row whose id is NULL: consumers could not tell it from a repetition."""
     return Undecodable(
         f"a row of {outbox.schema}.{outbox.table} at {where} has no id ({outbox.columns.id} is NULL)",
-        hint=f"Declare the column NOT NULL, or map outbox.columns.id to one that is: {outbox.columns.id!r} must"
-        " identify the event.",
+        hint=f"Declare {outbox.columns.id!r} NOT NULL, so that no further one comes, or map outbox.columns.id to a"
+        f" column that identifies the event.{_skip(where)}",
     )
 
 

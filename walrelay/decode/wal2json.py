@@ -11,12 +11,14 @@ from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.messages import message_fields
 from walrelay.decode.records import (
     NOT_TRANSACTIONAL,
+    as_text,
     missing_column,
     not_transactional,
     null_id,
     passed_over,
     record_of,
     unhex,
+    unreadable,
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
@@ -94,6 +96,8 @@ class Wal2jsonDecoder:
 
     def _field(self, role: str, column: str, row: dict[str, wal2json.Value]) -> bytes | None:
         if column not in row:
+            if role in self._outbox.optional:
+                return None
             raise missing_column(self._outbox, role, column, row, self._position())
         type_oid, text = row[column]
         if text is None and type_oid in wal2json.NULL_OR_NAN:
@@ -102,7 +106,10 @@ class Wal2jsonDecoder:
             try:
                 return unhex(text)
             except ValueError as cause:
-                raise ProtocolError(f"a bytea that cannot be read: {cause}", lsn=self._begin.commit_lsn) from cause
+                id_ = row.get(self._outbox.columns.id or "", (0, None))[1]
+                raise unreadable(
+                    *(self._outbox, column, self._position(), None if id_ is None else as_text(id_), str(cause))
+                ) from cause
         return text
 
     def _logical_message(self, message: wal2json.LogicalMessage) -> Event | None:
@@ -115,7 +122,7 @@ class Wal2jsonDecoder:
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
         try:
-            return self._record(message_fields(message.content, self._position()))
+            return self._record(message_fields(message.content, self._position(), self._outbox.encoding))
         except Undecodable as error:
             return self._fails(error)
 

@@ -9,8 +9,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from walrelay.demo.news import Arrived, Failed, News
-from walrelay.embedded.kafka import QUIET
-from walrelay.errors import Fatal
+from walrelay.embedded.kafka import QUIET, explained, topic_ends
 
 TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the aggregate type
 
@@ -22,18 +21,20 @@ class Reader(Thread):
         super().__init__(name="reader", daemon=True)
         self._news = news
         self._leaving = Event()
-        self._consumer = Consumer(
-            {
-                **QUIET,
-                "bootstrap.servers": bootstrap_servers,
-                "group.id": "walrelay-demo",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",  # a message that the broker dropped must not go unnoticed
-                **options,
-            }
-        )
-        # Assigned rather than subscribed: no group has to be formed, and none is left on the user's brokers.
-        self._consumer.assign([self._end(partition) for partition in self._partitions()])
+        with explained(f"the consumer cannot read from {bootstrap_servers}"):
+            self._consumer = Consumer(
+                {
+                    **QUIET,
+                    "bootstrap.servers": bootstrap_servers,
+                    "group.id": "walrelay-demo",
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "error",  # a message that the broker dropped must not go unnoticed
+                    **options,
+                }
+            )
+            # Assigned rather than subscribed: no group has to be formed, and none is left on the user's brokers.
+            ends = topic_ends(self._consumer, TOPIC)
+            self._consumer.assign([TopicPartition(TOPIC, *place) for place in ends.items()])
 
     def run(self) -> None:
         poll, now_ns, put = self._consumer.poll, time.time_ns, self._news.put
@@ -57,19 +58,6 @@ class Reader(Thread):
         self._leaving.set()
         self.join(5)
         self._consumer.close()
-
-    def _partitions(self) -> list[int]:
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            topic = self._consumer.list_topics(TOPIC, timeout=5).topics[TOPIC]
-            if topic.error is None and topic.partitions:
-                return list(topic.partitions)
-            time.sleep(0.02)
-        raise Fatal(f"topic {TOPIC} did not appear on the brokers")
-
-    def _end(self, partition: int) -> TopicPartition:
-        _, end = self._consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=5)
-        return TopicPartition(TOPIC, partition, end)
 
 
 def _arrived(message: Message, at_ns: int) -> Arrived:

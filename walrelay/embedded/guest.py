@@ -14,7 +14,7 @@ from walrelay.source import setup
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
 
-_BOOKKEEPING = ("walrelay.slots", "walrelay.positions", "walrelay.dead_letters")
+_BOOKKEEPING = ("walrelay.slots", "walrelay.positions", "walrelay.dead_letters", "walrelay.replays")
 
 
 def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:

@@ -4,15 +4,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from walrelay.embedded.backstage import Backstage
 from walrelay.errors import Fatal
 
+T = TypeVar("T")
+
 PARTITIONS = 4  # as many as the mock cluster gives a topic
+
+_PAUSE = 0.05  # seconds between two questions
 
 QUIET: dict[str, Any] = {"log_level": 0}  # librdkafka would write to stderr about a broker that is ended
 
@@ -71,13 +76,12 @@ class RealKafka:
     def __init__(self, bootstrap_servers: str, name: str = "") -> None:
         self._bootstrap_servers = bootstrap_servers
         self.name = name or f"your Kafka at {bootstrap_servers}"
-        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers})
+        with explained(f"no connection to Kafka at {bootstrap_servers}"):
+            self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap_servers})
 
     def ready(self) -> str:
-        try:
+        with explained(f"no connection to Kafka at {self._bootstrap_servers}"):
             self._admin.list_topics(timeout=5)
-        except KafkaException as cause:
-            raise Fatal(f"no connection to Kafka at {self._bootstrap_servers}: {_text(cause)}") from cause
         return self._bootstrap_servers
 
     @contextmanager
@@ -96,22 +100,22 @@ class RealKafka:
     def _create(self, topic: str) -> None:
         try:
             self._admin.create_topics([NewTopic(topic, PARTITIONS)], operation_timeout=10)[topic].result(15)
-        except KafkaException as cause:
+        except (KafkaException, TimeoutError) as cause:
             if _code(cause) != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise Fatal(
                     f"topic {topic} could not be created: {_text(cause)}",
                     hint=f"Create it yourself: kafka-topics.sh --create --topic {topic} --partitions {PARTITIONS} ...",
                 ) from cause
         deadline = time.monotonic() + 15
-        while not self._has_leaders(topic):
+        while not patiently(lambda: self._has_leaders(topic), f"topic {topic} cannot be asked for"):
             if time.monotonic() > deadline:
                 raise Fatal(f"topic {topic} has partitions without a leader")
-            time.sleep(0.05)
+            time.sleep(_PAUSE)
 
     def _delete(self, topic: str, complain: Callable[[str], None]) -> None:
         try:
             self._admin.delete_topics([topic], operation_timeout=10)[topic].result(15)
-        except KafkaException as cause:
+        except (KafkaException, TimeoutError) as cause:
             if _code(cause) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 complain(f"topic {topic} could not be deleted: {_text(cause)}")
 
@@ -120,13 +124,58 @@ class RealKafka:
         return bool(topic.partitions) and all(partition.leader >= 0 for partition in topic.partitions.values())
 
 
-def _code(cause: KafkaException) -> int | None:
-    error = cause.args[0]
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Errors of librdkafka's inside are Fatal: `what` could not be done, and why."""
+    try:
+        yield
+    except KafkaException as cause:
+        raise Fatal(f"{what}: {_text(cause)}") from cause
+
+
+def patiently(ask: Callable[[], T], what: str, patience: float = 10.0) -> T:
+    """The answer to a question, asked again for `patience` seconds: brokers that made a topic a moment ago may say that
+    they do not know it, or do not lead it. Fatal, saying `what`, when time is up.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                with explained(what):
+                    raise
+        time.sleep(_PAUSE)
+
+
+def topic_ends(client: Consumer, topic: str, patience: float = 10.0) -> dict[int, int]:
+    """By partition, the offset that the next message will have. Waits for the topic to appear."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        ask = partial(client.list_topics, topic, timeout=patience)
+        found = patiently(ask, f"topic {topic} cannot be asked for", patience).topics[topic]
+        if found.error is None and found.partitions:
+            return {
+                partition: _end(client, TopicPartition(topic, partition), patience) for partition in found.partitions
+            }
+        time.sleep(_PAUSE)
+    raise Fatal(f"topic {topic} did not appear on the brokers")
+
+
+def _end(client: Consumer, place: TopicPartition, patience: float) -> int:
+    ask = partial(client.get_watermark_offsets, place, timeout=patience)
+    what = f"the end of topic {place.topic} [{place.partition}] cannot be asked for"
+    end: int = patiently(ask, what, patience)[1]
+    return end
+
+
+def _code(cause: Exception) -> int | None:
+    error = cause.args[0] if cause.args else None
     return error.code() if isinstance(error, KafkaError) else None
 
 
-def _text(cause: KafkaException) -> str:
-    error = cause.args[0]
+def _text(cause: Exception) -> str:
+    error = cause.args[0] if cause.args else "no answer"
     return error.str() if isinstance(error, KafkaError) else str(error)
 
 

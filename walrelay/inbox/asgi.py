@@ -12,7 +12,9 @@ from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any
 
+from walrelay.connections import sqlstate
 from walrelay.inbox.buffering import Buffered, Exchange, Message, Receive, Send, TooLarge, read, replayed_body
+from walrelay.inbox.dependencies import refuse_late_ends
 from walrelay.inbox.keys import Command, IdempotencyConflict, IdempotencyKeys
 from walrelay.inbox.problems import problem, send_response
 
@@ -20,7 +22,14 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_NOBODY = problem(
+    401,
+    "It is not known whose Idempotency-Key this is",
+    "Send the request with your credentials: an answer that is kept belongs to the client that it was given to.",
+)
 _KEY_LENGTH = 255  # characters; what others allow, and far below what an index takes
+_AROUND = "walrelay.inbox"  # in the scope of a request that a middleware of ours is around
+_TRIES = 5
 
 _exchange: ContextVar[Exchange | None] = ContextVar("walrelay.inbox.asgi", default=None)
 
@@ -47,19 +56,24 @@ def succeeded(status: int) -> bool:
     return status < 400
 
 
-def by_authorization(scope: Scope) -> str:
-    """A client is whoever has this `Authorization` header. (With tokens that change often use the user behind them.)"""
-    return sha256(b"\n".join(_values(scope, b"authorization"))).hexdigest()
+def by_authorization(scope: Scope) -> str | None:
+    """A client is whoever has this `Authorization` header; without one it is nobody. (With tokens that change often use
+    the user behind them; with cookies too.)
+    """
+    given = _values(scope, b"authorization")
+    return sha256(given[0]).hexdigest() if len(given) == 1 and given[0].strip() else None
 
 
 class IdempotencyMiddleware:
-    """For requests that `applies` says; all others, websockets and lifespan pass untouched.
+    """For requests that `applies` says; all others, websockets and lifespan pass untouched. A second one inside of it,
+    around a mounted application, lets pass what the first one is around.
 
     transaction: makes an async context manager that gives an async connection or session and commits at its end, or
         rolls back where an exception ends it: `engine.begin`, `async_sessionmaker(engine).begin`, or one of yours.
     client: who asks, as text. **Keys of two clients never meet.** A stored response is given out before the
         application sees the request, so this must rest on what was verified: `by_authorization`, or the user of a
-        middleware further out.
+        middleware further out. Where it is None or empty, a request with a key is answered 401 and goes no further:
+        all who are nobody would be one client.
     required: without a key the answer is 400; otherwise such a request has its transaction as well, but no memory.
     stores: by its status, whether a response is stored and its transaction committed. What is not, is rolled back, so
         that the next try carries the command out anew. A 5xx never is.
@@ -74,7 +88,7 @@ class IdempotencyMiddleware:
         *,
         keys: IdempotencyKeys,
         transaction: Callable[[], AbstractAsyncContextManager[Any]],
-        client: Callable[[Scope], str],
+        client: Callable[[Scope], str | None],
         required: bool = True,
         applies: Callable[[Scope], bool] = unsafe,
         stores: Callable[[int], bool] = succeeded,
@@ -88,19 +102,29 @@ class IdempotencyMiddleware:
         self._max_request_bytes, self._max_response_bytes = max_request_bytes, max_response_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._applies(scope):
+        if scope.get(_AROUND):
             await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http" or not self._applies(scope):
+            token = _exchange.set(None)  # an application that an endpoint calls is not in the endpoint's transaction
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                _exchange.reset(token)
             return
         given = _values(scope, b"idempotency-key")
         if not given and not self._required:
-            await self._carried_out(scope, receive, send, None, "")
+            await self._carried_out(scope, receive, send, None, "", "")
         elif len(given) != 1 or not 0 < len(given[0]) <= _KEY_LENGTH:
             detail = f"Send one header Idempotency-Key, of 1 to {_KEY_LENGTH} characters, made anew for each command."
             await send_response(send, problem(400, "Idempotency-Key is missing or is none", detail))
         else:
-            await self._with_key(scope, receive, send, given[0].decode("latin-1"))
+            await self._with_key(scope, receive, send, given[0].decode("latin-1"), self._client(scope))
 
-    async def _with_key(self, scope: Scope, receive: Receive, send: Send, key: str) -> None:
+    async def _with_key(self, scope: Scope, receive: Receive, send: Send, key: str, client: str | None) -> None:
+        if not client:
+            await send_response(send, _NOBODY)
+            return
         try:
             body = await read(receive, self._max_request_bytes)
         except TooLarge:
@@ -109,21 +133,18 @@ class IdempotencyMiddleware:
             return
         if body is None:  # the client is gone; nothing has begun
             return
-        await self._carried_out(scope, replayed_body(body, receive), send, key, _request(scope, body))
+        await self._carried_out(scope, replayed_body(body, receive), send, key, _request(scope, body), client)
 
-    async def _carried_out(self, scope: Scope, receive: Receive, send: Send, key: str | None, request: str) -> None:
+    async def _carried_out(
+        self, scope: Scope, receive: Receive, send: Send, key: str | None, request: str, client: str
+    ) -> None:
         async with AsyncExitStack() as opened:
-            connection = await opened.enter_async_context(self._transaction())
-            command: Command | None = None
-            if key is not None:
-                claim = self._keys.claim(connection, key=key, request=request, scope=self._client(scope))
-                try:
-                    command = await opened.enter_async_context(claim)
-                except IdempotencyConflict as conflict:
-                    await opened.pop_all().__aexit__(type(conflict), conflict, None)
-                    answer = problem(self._conflict_status, "Idempotency-Key was used before", str(conflict))
-                    await send_response(send, answer)
-                    return
+            try:
+                connection, command = await self._begun(opened, key, request, client)
+            except IdempotencyConflict as conflict:
+                answer = problem(self._conflict_status, "Idempotency-Key was used before", str(conflict))
+                await send_response(send, answer)
+                return
             if command is None or command.response is None:
                 exchange = Exchange(opened, connection, command, self._keeps)
                 await self._run(scope, receive, Buffered(exchange, send, self._max_response_bytes))
@@ -131,13 +152,45 @@ class IdempotencyMiddleware:
         status, headers, body = command.response
         await send_response(send, (status, (*headers, ("idempotency-replayed", "true")), body))
 
+    async def _begun(
+        self, opened: AsyncExitStack, key: str | None, request: str, client: str
+    ) -> tuple[Any, Command | None]:
+        """The transaction with the key claimed in it; `opened` ends both. Where its snapshot does not see the one that
+        had the key meanwhile (REPEATABLE READ, SERIALIZABLE), it begins again.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            command = None
+            try:
+                async with AsyncExitStack() as attempt:
+                    connection = await attempt.enter_async_context(self._transaction())
+                    if key is not None:
+                        claim = self._keys.claim(connection, key=key, request=request, scope=client)
+                        command = await attempt.enter_async_context(claim)
+                    opened.push_async_exit(attempt.pop_all())
+                    return connection, command
+            except Exception as error:
+                if not tries_left or sqlstate(error) != "40001":
+                    raise
+        raise AssertionError("the last try returns or raises")
+
     async def _run(self, scope: Scope, receive: Receive, response: Buffered) -> None:
+        """The scope is changed for the application and is then what it was, but for what the application adds to it:
+        middlewares further out look there for the route.
+        """
         token = _exchange.set(response.exchange)
+        before = {name: scope[name] for name in ("headers", "extensions") if name in scope}
+        # What is stored is for clients with whatever encodings: compression has to be further out.
+        scope["headers"] = [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
+        scope["extensions"] = {}  # a server that sends files by itself would send what nobody can store
+        scope[_AROUND] = True
+        response.exchange.at_end(lambda: refuse_late_ends(scope, transaction))
         try:
-            # Without extensions: a server that sends files by itself would send what nobody can store.
-            await self._app({**scope, "extensions": {}}, receive, response.send)
+            await self._app(scope, receive, response.send)
         finally:
             _exchange.reset(token)
+            for name in ("headers", "extensions", _AROUND):
+                scope.pop(name, None)
+            scope.update(before)
         if response.exchange.is_open:
             raise RuntimeError("the application ended without a whole response; its transaction is rolled back")
 

@@ -26,7 +26,12 @@ class Exchange:
         self, opened: AsyncExitStack, connection: object, command: Command | None, keeps: Callable[[int], bool]
     ) -> None:
         self._opened, self._connection, self._command, self._keeps = opened, connection, command, keeps
+        self._look: Callable[[], None] = lambda: None
         self.is_open = True
+
+    def at_end(self, look: Callable[[], None]) -> None:
+        """`look` raises for what would be lost by a commit."""
+        self._look = look
 
     @property
     def connection(self) -> object:
@@ -36,6 +41,7 @@ class Exchange:
 
     async def end(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         """Stores and commits, or rolls back."""
+        self._look()
         self.is_open = False
         opened = self._opened.pop_all()
         if not self._keeps(status):
@@ -60,7 +66,8 @@ class Buffered:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._start = message
+            self._start = {**message, "headers": list(message.get("headers", ()))}  # any iterable, and used twice
+            self._body.clear()  # an error inside has another response take the place of the first
         elif message["type"] == "http.response.body" and self._start is not None and self.exchange.is_open:
             self._body += message.get("body", b"")
             if len(self._body) > self._limit:
@@ -72,7 +79,7 @@ class Buffered:
                 await self._whole(self._start)
 
     async def _whole(self, start: Message) -> None:
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ())]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]
         body = bytes(self._body)
         await self.exchange.end(start["status"], headers, body)
         await self._send(start)

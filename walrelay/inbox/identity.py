@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 _POSITION = re.compile(r"([0-9A-F]{1,8}/[0-9A-F]{1,8}):(\d{1,9})", re.ASCII)
+_HEX = "\\x"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +43,8 @@ class Position(NamedTuple):
 
 class Identity(NamedTuple):
     """`source` is the partition ("orders[3]") of a broker that keeps order in it, so that positions can be compared;
-    `committed_at` the time of the commit, if the message's timestamp is that.
+    `committed_at` the time of the commit, if the message's timestamp is that. `replayed`: it comes out of
+    turn, again or as a dead letter, and its position says nothing of its place here.
     """
 
     id: str
@@ -98,7 +100,7 @@ def _of_nats(message: Any) -> Identity:
 
 
 def _of_redis(entry: Any) -> Identity:
-    return _found(f"a Redis stream (entry {_text(entry[0])})", entry[1].items())
+    return _found(f"a Redis stream (entry {text_of(entry[0])})", entry[1].items())
 
 
 _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
@@ -111,20 +113,27 @@ _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
 
 
 def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = None) -> Identity:
-    known = {str(_text(name)): value for name, value in headers}
-    id_ = _text(known.get("id")) or _text(instead)
+    known = {str(text_of(name)): value for name, value in headers}
+    id_ = text_of(known.get("id")) or text_of(instead)
     if not id_:
         raise Unidentified(where, known)
     return Identity(
         id=id_,
-        type=_text(known.get("type")),
-        position=Position.parsed(_text(known.get("position"))),
-        replayed="replayed" in known,
+        type=text_of(known.get("type")),
+        position=Position.parsed(text_of(known.get("position"))),
+        replayed="replayed" in known or "dead_letter_error" in known,
     )
 
 
-def _text(value: object) -> str | None:
-    """Ids need not be UTF-8; what is not stays distinct."""
+def text_of(value: object) -> str | None:
+    """Ids need not be UTF-8, nor without a zero byte: what no text of PostgreSQL's is becomes hexadecimal, and so does
+    what looks like that, so that different ids stay different.
+    """
     if value is None:
         return None
-    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    raw = value if isinstance(value, bytes) else str(value).encode(errors="surrogatepass")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    return f"{_HEX}{raw.hex()}" if "\0" in text or text.startswith(_HEX) else text

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from walrelay.connections import Row, Statement, Steps
 from walrelay.ddl import script
 from walrelay.inbox.block import Block, done
-from walrelay.inbox.table import Table, executed, forgotten
+from walrelay.inbox.table import Table, earlier, executed, forgotten
 
 Headers = Iterable[tuple[str, str]] | Mapping[str, str]
 
@@ -114,13 +114,13 @@ class IdempotencyKeys:
             f"INSERT INTO {self._table.quoted} AS known (scope, key, fingerprint) VALUES (:scope, :key, :request)"
             " ON CONFLICT (scope, key) DO UPDATE SET fingerprint = excluded.fingerprint, status = NULL, headers = NULL,"
             " body = NULL, claimed_at = excluded.claimed_at WHERE known.status IS NULL OR known.claimed_at"
-            " < clock_timestamp() - CAST(:seconds AS double precision) * interval '1 second' RETURNING 1",
+            f" OPERATOR(pg_catalog.<) {earlier('seconds')} RETURNING 1",
             {**name, "request": request, "seconds": seconds},
             answers=True,
         )
         select = Statement(
             f"SELECT fingerprint, status, CAST(headers AS text), body FROM {self._table.quoted}"
-            " WHERE scope = :scope AND key = :key",
+            " WHERE scope OPERATOR(pg_catalog.=) :scope AND key OPERATOR(pg_catalog.=) :key",
             name,
             answers=True,
         )
@@ -128,7 +128,7 @@ class IdempotencyKeys:
             return Command(key, None)
         # The row is there until this transaction ends: the INSERT has locked it.
         ((known, *stored),) = yield select
-        if known != request:
+        if _plain(known) != request:
             raise IdempotencyConflict(key)
         return Command(key, _response(tuple(stored)))
 
@@ -138,7 +138,8 @@ class IdempotencyKeys:
             return
         yield Statement(
             f"UPDATE {self._table.quoted} SET status = CAST(:status AS int), headers = CAST(CAST(:headers AS text) AS"
-            " json), body = CAST(:body AS bytea) WHERE scope = :scope AND key = :key",
+            " json), body = CAST(:body AS bytea) WHERE scope OPERATOR(pg_catalog.=) :scope"
+            " AND key OPERATOR(pg_catalog.=) :key",
             {
                 "scope": scope,
                 "key": key,
@@ -158,7 +159,13 @@ def fingerprint(request: object) -> str:
 
 def _response(stored: Row) -> Response:
     status, headers, body = stored
+    headers = _plain(headers)
     assert isinstance(status, int)
     assert isinstance(headers, str)
     assert isinstance(body, bytes | memoryview)
     return Response(status, tuple((name, value) for name, value in json.loads(headers)), bytes(body))
+
+
+def _plain(value: object) -> object:
+    """Text of a database in SQL_ASCII, which psycopg leaves as bytes. What is stored here is ASCII."""
+    return value.decode() if isinstance(value, bytes) else value

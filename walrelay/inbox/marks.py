@@ -42,12 +42,12 @@ def statement(table: str, marks: str) -> str:
         f"INSERT INTO {marks} AS mark (consumer, source, commit_lsn, ordinal, committed_at)"
         " SELECT CAST(:consumer AS text), CAST(:source AS text), CAST(CAST(:lsn AS text) AS pg_lsn),"
         " CAST(:ordinal AS int), CAST(:committed AS timestamptz)"
-        f" WHERE NOT EXISTS (SELECT FROM {table} WHERE consumer = CAST(:consumer AS text)"
-        " AND message_id = CAST(:id AS text))"
+        f" WHERE NOT EXISTS (SELECT FROM {table} WHERE consumer OPERATOR(pg_catalog.=) CAST(:consumer AS text)"
+        " AND message_id OPERATOR(pg_catalog.=) CAST(:id AS text))"
         " ON CONFLICT (consumer, source) DO UPDATE SET commit_lsn = excluded.commit_lsn, ordinal = excluded.ordinal,"
         " committed_at = greatest(mark.committed_at, excluded.committed_at)"
-        " WHERE (excluded.commit_lsn, excluded.ordinal) > (mark.commit_lsn, mark.ordinal)"
-        " OR excluded.committed_at > mark.committed_at RETURNING 1"
+        " WHERE (excluded.commit_lsn, excluded.ordinal) OPERATOR(pg_catalog.>) (mark.commit_lsn, mark.ordinal)"
+        " OR excluded.committed_at OPERATOR(pg_catalog.>) mark.committed_at RETURNING 1"
     )
 
 

@@ -13,7 +13,7 @@ from walrelay.connections import Statement, Steps
 from walrelay.ddl import script
 from walrelay.inbox import marks
 from walrelay.inbox.block import Block, done
-from walrelay.inbox.identity import Identity
+from walrelay.inbox.identity import Identity, text_of
 from walrelay.inbox.table import Table, executed, forgotten
 
 
@@ -23,7 +23,7 @@ class Inbox:
     def __init__(self, table: str = "public.inbox", *, by_position: bool = False) -> None:
         self._table, self._by_position = Table(table), by_position
 
-    def receive(self, connection: object, *, consumer: str, message_id: str | UUID | Identity) -> Block[bool]:
+    def receive(self, connection: object, *, consumer: str, message_id: str | bytes | UUID | Identity) -> Block[bool]:
         """`with inbox.receive(...) as first:`, or `async with` for an async connection, around the handler.
 
         `first` is False if this consumer has received the message before, and there is nothing to do. Never commits:
@@ -32,9 +32,10 @@ class Inbox:
         a message without an id. Under REPEATABLE READ and SERIALIZABLE a duplicate that is committed meanwhile is
         PostgreSQL's serialization failure (40001): begin the transaction again, as for any of them.
         """
-        if message_id is None or message_id == "":  # the second message without one would count as a repetition
+        given = message_id if isinstance(message_id, Identity) else Identity(text_of(message_id) or "")
+        if not given.id:  # the second message without one would count as a repetition
             raise ValueError(f"the message has no id: message_id is {message_id!r}")
-        identity = message_id if isinstance(message_id, Identity) else Identity(str(message_id))
+        identity = given._replace(id=text_of(given.id) or "") if "\0" in given.id else given
         return Block(connection, "Inbox.receive", lambda: self._received(consumer, identity))
 
     def forget(self, connection: object, *, older_than: timedelta) -> Any:

@@ -1,4 +1,8 @@
-"""The names of a table and of what belongs to it, and the statements that are the same for all tables here."""
+"""The names of a table and of what belongs to it, and the statements that are the same for all tables here.
+
+The statements run in the application's session, with its search_path. So they name PostgreSQL's own functions and
+operators with their schema: whoever may create others in a schema of that path does not get them called.
+"""
 
 import re
 from datetime import timedelta
@@ -35,12 +39,18 @@ def executed(sql: str) -> Steps[None]:
             yield Statement(statement.strip())
 
 
+def earlier(parameter: str) -> str:
+    """The time so many seconds ago."""
+    seconds = f"pg_catalog.make_interval(secs => CAST(:{parameter} AS double precision))"
+    return f"(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) {seconds})"
+
+
 def forgotten(table: Table, column: str, older_than: timedelta) -> Steps[int]:
     """Deletes in batches what is older, passing over rows that another transaction has; returns how many."""
     text = (
-        f"WITH gone AS (DELETE FROM {table.quoted} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table.quoted}"
-        f" WHERE {column} < clock_timestamp() - CAST(:seconds AS double precision) * interval '1 second'"
-        f" ORDER BY {column} LIMIT {_BATCH} FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT count(*) FROM gone"
+        f"WITH gone AS (DELETE FROM {table.quoted} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
+        f"SELECT ctid FROM {table.quoted} WHERE {column} OPERATOR(pg_catalog.<) {earlier('seconds')}"
+        f" ORDER BY {column} LIMIT {_BATCH} FOR UPDATE SKIP LOCKED)) RETURNING 1) SELECT pg_catalog.count(*) FROM gone"
     )
     total = 0
     while True:

@@ -11,13 +11,17 @@ objects keep their attributes, and the next `save()` writes both again; `refresh
 `bulk_create` and `QuerySet.update` call no `save()`: `write_recorded(objects)` does it for them.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
+from weakref import ref
 
 from django.db import connections, router, transaction
 
 from walrelay.outbox.emitting import Outbox
-from walrelay.outbox.recording import Recorded, Recording
+from walrelay.outbox.recording import Recorded, Recording, Recordings
+
+_MADE_BY_DJANGO = re.compile(r"s\d+_x(\d+)")
 
 
 class RecordsEvents(Recording):
@@ -28,14 +32,14 @@ class RecordsEvents(Recording):
     def save(self, *args: Any, **options: Any) -> None:
         """Model.save, and the events."""
         using = options.get("using") or (args[2:3] or [None])[0] or router.db_for_write(type(self), instance=self)
-        with transaction.atomic(using=using):
+        with transaction.atomic(using=using, savepoint=False):  # an error spoils the block, as one of Model.save does
             super().save(*args, **options)  # type: ignore[misc]
             write_recorded([self], using=using)
 
     def delete(self, *args: Any, **options: Any) -> Any:
         """Model.delete, and the events."""
         using = options.get("using") or (args[:1] or [None])[0] or router.db_for_write(type(self), instance=self)
-        with transaction.atomic(using=using):
+        with transaction.atomic(using=using, savepoint=False):
             write_recorded([self], using=using)  # before: a deleted object has no key any more
             return super().delete(*args, **options)  # type: ignore[misc]
 
@@ -43,48 +47,107 @@ class RecordsEvents(Recording):
         """Model.refresh_from_db; what was recorded and is not written goes with the attributes that it tells of."""
         super().refresh_from_db(using, fields, **options)  # type: ignore[misc]
         if fields is None:  # otherwise it may be Django, loading a deferred field
-            alive = _alive(connections[using or self._state.db])  # type: ignore[attr-defined]
-            self.recordings[:] = [each for each in self.recordings if id(each.transaction) in alive]
+            _look_again(self.recordings, _open(connections[using or self._state.db]))  # type: ignore[attr-defined]
+            self.recordings.waiting.clear()
 
 
 def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default") -> None:
-    """Writes what these objects recorded and is not written in this transaction yet, in the order of recording."""
+    """Writes what these objects recorded and is not written in this transaction yet, in the order of recording.
+
+    RuntimeError where autocommit is off (`set_autocommit(False)`): Django tells nobody there what was committed.
+    """
     connection = connections[using]
-    alive = _alive(connection)
-    due = [
-        (each, aggregate)
-        for aggregate in aggregates
-        for each in aggregate.recordings
-        if id(each.transaction) not in alive
-    ]
-    for each, aggregate in sorted(due, key=lambda pair: pair[0].number):
-        aggregate.outbox.emit(connection, each.resolved())
-        each.transaction = _Done(aggregate, each)
-        _first_on_commit(connection, each.transaction, using)
+    written = _open(connection)
+    due: list[tuple[Recorded, RecordsEvents]] = []
+    for aggregate in aggregates:
+        _look_again(aggregate.recordings, written)
+        due += [(each, aggregate) for each in aggregate.recordings.waiting]
+    if not due:
+        return
+    if _by_hand(connection):
+        raise RuntimeError(
+            f"autocommit is off on {using!r}, and there Django tells nobody what was committed, so recorded events"
+            " might be written twice or never: leave autocommit on and write `with transaction.atomic():`, or emit by"
+            " hand: Outbox.emit(connection, event)"
+        )
+    due.sort(key=lambda pair: pair[0].number)
+    for outbox in dict.fromkeys(aggregate.outbox for _, aggregate in due):
+        its = [(each, aggregate) for each, aggregate in due if aggregate.outbox is outbox]
+        if len(its) == 1:
+            outbox.emit(connection, its[0][0].resolved())
+        else:
+            outbox.emit_many(connection, [each.resolved() for each, _ in its])
+        written = written or _opened(connection, using)
+        for each, aggregate in its:
+            written.add(each, aggregate.recordings, connection.savepoint_state)
 
 
-def _alive(connection: Any) -> set[int]:
-    """What is still to be called when the connection's transaction is committed. A rollback, to a savepoint too, takes
-    out what it undid.
+class _Written:
+    """What was written in a transaction of Django's: the first of its commit hooks clears it.
+
+    Django has one list of hooks for each transaction and empties it after a rollback: if ours is not in it, all is
+    undone. To a hook belong the savepoints that it is in, and a rollback to a savepoint asks each hook for it. Ours is
+    asked like that (`in`), and answers for itself: savepoints are numbered, so that those with a number up to an
+    event's were there when it was written, and a rollback to one undoes it. Those of `transaction.savepoint()`, which
+    Django does not count among a hook's own, are numbered like any other.
     """
-    return {id(done) for _, done, *_ in connection.run_on_commit}
 
+    def __init__(self) -> None:
+        # Weakly: of an object that nobody has any more there is nothing to clear.
+        self._log: list[tuple[ref[Recorded], ref[Recordings], int]] = []
+        self.open = True
 
-def _first_on_commit(connection: Any, done: "_Done", using: str) -> None:
-    """Before the application's own: one that fails would leave this one out, one that saves the object would write its
-    events again. In a TestCase there is no commit, and who captures callbacks counts on their places.
-    """
-    transaction.on_commit(done, using=using)
-    if not any(block._from_testcase for block in connection.atomic_blocks):
-        connection.run_on_commit.insert(0, connection.run_on_commit.pop())
+    def add(self, recorded: Recorded, recordings: Recordings, savepoints: int) -> None:
+        """`savepoints`: how many the connection had made until now."""
+        recorded.scope = self
+        recordings.waiting.remove(recorded)
+        recordings.written.append(recorded)
+        self._log.append((ref(recorded), ref(recordings), savepoints))
 
-
-class _Done:
-    """Clears an event when it is committed; that it is still to be called says that its transaction still is one."""
-
-    def __init__(self, aggregate: RecordsEvents, recorded: Recorded) -> None:
-        self._aggregate, self._recorded = aggregate, recorded
+    def __contains__(self, savepoint: object) -> bool:
+        """False: it stays; but what was written behind that savepoint waits again."""
+        found = _MADE_BY_DJANGO.fullmatch(str(savepoint))
+        number = int(found[1]) if found else 0
+        while self._log and self._log[-1][2] >= number:
+            if (recorded := self._log.pop()[0]()) is not None:
+                recorded.scope = None
+        return False
 
     def __call__(self) -> None:
-        if self._recorded in self._aggregate.recordings:  # tests may call a captured one twice
-            self._aggregate.recordings.remove(self._recorded)
+        """The commit. Tests may call it twice."""
+        self.open = False
+        for recordings in dict.fromkeys(known for _, place, _ in self._log if (known := place()) is not None):
+            recordings.written = [each for each in recordings.written if each.scope is not self]
+        self._log.clear()
+
+
+def _look_again(recordings: Recordings, written: _Written | None) -> None:
+    """What a rollback undid waits again; a commit would have cleared it. It is always the last ones that are undone."""
+    if recordings.written and (written is None or recordings.written[-1].scope is not written):
+        undone = [each for each in recordings.written if written is None or each.scope is not written]
+        recordings.written = [each for each in recordings.written if written is not None and each.scope is written]
+        recordings.waiting[:0] = undone
+
+
+def _open(connection: Any) -> _Written | None:
+    """That of the transaction that is under way, if anything was written in it."""
+    return next((hook for _, hook, *_ in connection.run_on_commit if isinstance(hook, _Written) and hook.open), None)
+
+
+def _opened(connection: Any, using: str) -> _Written:
+    """Before the application's own hooks: one that fails would leave this one out, one that saves the object would
+    write its events again. In a TestCase there is no commit, and who captures callbacks counts on their places.
+    """
+    written = _Written()
+    transaction.on_commit(written, using=using)
+    _, *rest = connection.run_on_commit.pop()
+    captured = any(block._from_testcase for block in connection.atomic_blocks)
+    connection.run_on_commit.insert(len(connection.run_on_commit) if captured else 0, (written, *rest))
+    return written
+
+
+def _by_hand(connection: Any) -> bool:
+    """Whether the outermost block commits nothing, because the application does so itself."""
+    if connection.in_atomic_block:
+        return not connection.commit_on_exit
+    return not connection.get_autocommit()

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from walrelay.connections import AnyConnection, AsyncConnection, SyncConnection, is_async, joined, run, run_async
 from walrelay.outbox.events import Event
-from walrelay.outbox.payload import json_text, most_bytes
+from walrelay.outbox.payload import json_text, most_bytes, refuse_other_than_json
 from walrelay.outbox.rows import ROLES, TYPES, LogicalMessages, OutboxTable, Written
 from walrelay.outbox.surroundings import captured, tenant
 from walrelay.outbox.typed import Registry, registry
@@ -37,6 +37,7 @@ class Outbox:
         storage: Literal["row", "deleted_row", "message"] = "row",
         prefix: str = "walrelay",
         max_message_bytes: int = 1_000_000,
+        tenant_required: bool = False,
         registry: Registry = registry,
     ) -> None:
         """`table`, `columns` and `prefix` as in the relay's settings (outbox.table, outbox.columns,
@@ -45,7 +46,8 @@ class Outbox:
 
         `storage`: "row": it stays until `walrelay cleanup`, and can be replayed. "deleted_row": it is deleted in the
         same transaction. "message": there is no row, and no table is needed. `max_message_bytes`: what the broker takes
-        (Kafka's topics and librdkafka: 1,000,000 unless set otherwise).
+        (Kafka's topics and librdkafka: 1,000,000 unless set otherwise). `tenant_required`: an event without a tenant is
+        a ValueError, where its context got lost on the way for example (in a thread).
         """
         if unknown := sorted({*(columns or {}), *(types or {})} - set(ROLES)):
             raise ValueError(f"{', '.join(unknown)}: the roles of columns are {', '.join(ROLES)}")
@@ -53,6 +55,7 @@ class Outbox:
         if lacking := [role for role in ("id", "payload") if named[role] is None]:
             raise ValueError(f"an outbox has a column for {' and '.join(lacking)}")
         self._storage, self._limit, self._registry = storage, max_message_bytes, registry
+        self._tenant_required = tenant_required
         kinds = TYPES if storage == "message" else {**TYPES, **(types or {})}
         self._table = OutboxTable(table, named, kinds, delete=storage == "deleted_row")
         self._writing = LogicalMessages(prefix) if storage == "message" else self._table
@@ -81,7 +84,9 @@ class Outbox:
     @overload
     def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID]: ...
     def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID] | Coroutine[Any, Any, list[UUID]]:
-        """As `emit`, for many, in their order: by COPY with psycopg and asyncpg, else by one INSERT a thousand."""
+        """As `emit`, for many, in their order: by COPY with psycopg and asyncpg, else, and where row level security
+        applies to the role, by one INSERT a thousand.
+        """
         written = [self._written(event) for event in events]
         link = joined(connection)
         if is_async(link):
@@ -96,7 +101,7 @@ class Outbox:
 
     def _emit_many(self, link: SyncConnection, written: Sequence[Written]) -> None:
         link.require_transaction("events were to be emitted")
-        if columns := self._copied(link, written):
+        if (columns := self._copied(link, written)) and not run(link, self._table.has_policies()):
             link.copy(self._table.name, columns, self._table.lines(written))
         else:
             run(link, self._writing.many(written))
@@ -108,7 +113,7 @@ class Outbox:
 
     async def _emit_many_async(self, link: AsyncConnection, written: Sequence[Written]) -> list[UUID]:
         await link.require_transaction("events were to be emitted")
-        if columns := self._copied(link, written):
+        if (columns := self._copied(link, written)) and not await run_async(link, self._table.has_policies()):
             await link.copy(self._table.name, columns, self._table.lines(written))
         else:
             await run_async(link, self._writing.many(written))
@@ -144,6 +149,8 @@ class Outbox:
         if isinstance(payload, bytes):
             raise ValueError(f"event {event.type}: the payload is bytes, and the outbox's is {kind}: pass Json(text)")
         text = json_text(payload)
+        if text is not None and self._storage == "message":
+            refuse_other_than_json(event.type, text)
         encoded = b"" if text is None else text.encode()
         return text, most_bytes(encoded) if kind == "jsonb" else len(encoded)
 
@@ -152,6 +159,12 @@ class Outbox:
         explicit = {"topic": event.topic, "tenant_id": event.tenant_id, "headers": values["headers"]}
         if lost := [role for role, value in explicit.items() if value is not None and role not in self._table.roles]:
             raise ValueError(f"event {event.type} has {', '.join(lost)}, and the outbox no column for it")
+        if self._tenant_required and values["tenant_id"] is None:
+            raise ValueError(
+                f"event {event.type} of {event.aggregate_type} {event.aggregate_id} has no tenant_id, and there is none"
+                " in its context: a thread that the context was not copied into has none, and a sync dependency of"
+                " FastAPI leaves none behind"
+            )
         around = sum(len((values[role] or "").encode()) for role in ("aggregate_id", "type", "headers"))
         if size + around + _RELAYS_OWN > self._limit:
             raise EventTooLarge(

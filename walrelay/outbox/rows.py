@@ -1,4 +1,8 @@
-"""The SQL that writes events: one or many, with or without a row that stays."""
+"""The SQL that writes events: one or many, with or without a row that stays.
+
+It runs in the application's session, with its search_path, and so names PostgreSQL's own functions and operators with
+their schema: whoever may create others in a schema of that path does not get them called.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +15,8 @@ from walrelay.identifiers import identifier, qualified_name
 
 ROLES = ("id", "aggregate_type", "aggregate_id", "type", "payload", "headers", "topic", "tenant_id")
 TYPES = {"id": "uuid", "payload": "jsonb", "headers": "jsonb"}  # the others are text
+
+_BUILT_IN = frozenset({"uuid", "text", "varchar", "character varying", "bigint", "int8", "integer", "int4", "numeric"})
 
 _AT_ONCE = 1000  # rows of one statement
 
@@ -36,7 +42,7 @@ class OutboxTable:
         self.columns = list(self.roles.values())
         self.types = types
         self._delete = delete
-        quoted = ".".join(map(identifier, self.name))
+        self._quoted = quoted = ".".join(map(identifier, self.name))
         listed = ", ".join(identifier(column) for column in self.columns)
         values = ", ".join(self._cast(role, f"CAST(:{role} AS text)") for role in self.roles)
         fields = ", ".join(f"{role} text" for role in self.roles)
@@ -44,14 +50,16 @@ class OutboxTable:
         self._insert = f"INSERT INTO {quoted} ({listed}) VALUES ({values})"
         self._insert_many = (
             f"INSERT INTO {quoted} ({listed}) SELECT {selected}"
-            f" FROM ROWS FROM (json_to_recordset(CAST(CAST(:rows AS text) AS json)) AS ({fields})) WITH ORDINALITY AS r"
-            " ORDER BY r.ordinality"
+            f" FROM ROWS FROM (pg_catalog.json_to_recordset(CAST(CAST(:rows AS text) AS json)) AS ({fields}))"
+            " WITH ORDINALITY AS r ORDER BY r.ordinality"
         )
         id_, kind = identifier(self.roles["id"]), types.get("id", "text")
-        self._deletion = f"DELETE FROM {quoted} WHERE {id_} = CAST(CAST(:id AS text) AS {kind})"
+        equal = "OPERATOR(pg_catalog.=)" if kind in _BUILT_IN else "="  # a type of an extension has one of its own
+        self._deletion = f"DELETE FROM {quoted} WHERE {id_} {equal} CAST(CAST(:id AS text) AS {kind})"
         self._deletion_many = (
-            f"DELETE FROM {quoted} WHERE {id_} IN"
-            f" (SELECT CAST(r.id AS {kind}) FROM json_array_elements_text(CAST(CAST(:ids AS text) AS json)) AS r (id))"
+            f"DELETE FROM {quoted} WHERE {id_} {equal} ANY"
+            f" (SELECT CAST(r.id AS {kind}) FROM pg_catalog.json_array_elements_text(CAST(CAST(:ids AS text) AS json))"
+            " AS r (id))"
         )
 
     def one(self, event: Written) -> Steps[None]:
@@ -65,6 +73,12 @@ class OutboxTable:
             if self._delete:
                 yield Statement(self._deletion_many, {"ids": json.dumps([str(event.id) for event in batch])})
 
+    def has_policies(self) -> Steps[bool]:
+        """Whether row level security applies to the role, so that PostgreSQL takes no COPY."""
+        text = "SELECT pg_catalog.row_security_active(CAST(:name AS text))"
+        ((active,),) = yield Statement(text, {"name": self._quoted}, answers=True)
+        return bool(active)
+
     def lines(self, events: Iterable[Written]) -> Iterator[str]:
         """The events in COPY's text format."""
         for event in events:
@@ -77,17 +91,28 @@ class OutboxTable:
 
     def _cast(self, role: str, expression: str) -> str:
         kind = self.types.get(role, "text")
-        return f"decode({expression}, 'hex')" if kind == "bytea" else f"CAST({expression} AS {kind})"
+        return f"pg_catalog.decode({expression}, 'hex')" if kind == "bytea" else f"CAST({expression} AS {kind})"
 
 
 class LogicalMessages:
     """Writes no row at all: the event is a message in the WAL, of that prefix."""
 
-    _ONE = "SELECT pg_logical_emit_message(true, CAST(:prefix AS text), CAST(:content AS text))"
+    # The server sends the content as it is, in whatever encoding the database has: so it is UTF-8, and behind a mark
+    # where the relay would take it for something else.
+    _IS = "pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=)"
+    _UTF8 = (
+        f"CASE WHEN {_IS} 'UTF8' OR {_IS} 'SQL_ASCII' THEN '' ELSE pg_catalog.decode('efbbbf', 'hex') END"
+        " OPERATOR(pg_catalog.||) pg_catalog.convert_to({},"
+        f" CASE WHEN {_IS} 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END)"
+    )
+    _EMIT = "pg_catalog.pg_logical_emit_message(true, CAST(:prefix AS text), " + _UTF8 + ")"
+    # No column's type looks at the content, and what is no jsonb would stop the relay: so it is cast before it is sent.
+    _IS_JSONB = " WHERE CAST({} AS jsonb) IS NOT NULL"
+    _ONE = "SELECT " + _EMIT.format("CAST(:content AS text)") + _IS_JSONB.format("CAST(:content AS text)")
     _MANY = (
-        "SELECT count(pg_logical_emit_message(true, CAST(:prefix AS text), ordered.content)) FROM (SELECT r.content"
-        " FROM json_array_elements_text(CAST(CAST(:contents AS text) AS json)) WITH ORDINALITY AS r (content, n)"
-        " ORDER BY r.n) AS ordered"
+        "SELECT pg_catalog.count(" + _EMIT.format("ordered.content") + ") FROM"
+        " (SELECT r.content FROM pg_catalog.json_array_elements_text(CAST(CAST(:contents AS text) AS json))"
+        " WITH ORDINALITY AS r (content, n) ORDER BY r.n) AS ordered" + _IS_JSONB.format("ordered.content")
     )
 
     def __init__(self, prefix: str) -> None:

@@ -15,46 +15,92 @@ attributes: it is forgotten when a rollback (to a savepoint too) takes them back
 and may be added again, and it is cleared by the commit of the outermost transaction and by nothing else.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Self, cast
 
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import inspect
 from sqlalchemy.ext.asyncio import async_sessionmaker
-from sqlalchemy.orm import Session, SessionTransaction, scoped_session, sessionmaker
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.orm.attributes import flag_dirty
 
 from walrelay.outbox.emitting import Outbox
 from walrelay.outbox.recording import Recorded, Recording
-
-_KEEPER = "walrelay.outbox"  # in Session.info
+from walrelay.outbox.session_events import AfterFlush, keeper, named, writer
 
 
 class RecordsEvents(Recording):
-    """A mixin for mapped classes: `self.record(event)`."""
+    """A mixin for mapped classes: `self.record(event)`. Change the object first, then record what tells of it."""
 
     def record(self, event: object) -> None:
         """As in Recording. RuntimeError for a detached object: `Session.merge` would leave its events behind."""
-        if inspect(self).detached:
-            raise RuntimeError(f"{self!r} is detached: add it to a session before it records an event")
-        super().record(event)
-        flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
+        state = inspect(self)
+        if state.detached:
+            raise RuntimeError(f"{named(self)} is detached: add it to a session before it records an event")
+        recorded = Recorded(event, frozenset(state.committed_state))
+        if state.deleted:  # its row is: no flush looks at it any more
+            keeper(state.session).took(self, recorded)
+        self.recordings.waiting.append(recorded)
+        if not state.deleted:
+            flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
+
+
+# SQLAlchemy gives listeners None for an object that was collected meanwhile; its events went with it.
 
 
 @sqlalchemy_event.listens_for(RecordsEvents, "expire", propagate=True)
-def _expired(aggregate: RecordsEvents, attributes: Iterable[str] | None) -> None:
+def _expired(aggregate: RecordsEvents | None, attributes: Iterable[str] | None) -> None:
     """What was changed and not flushed is forgotten, and so is what tells of it."""
+    if aggregate is None or not (waiting := aggregate.recordings.waiting):
+        return
     if attributes is None:
-        aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not None]
+        waiting.clear()
+    elif not getattr(inspect(aggregate).session, "_flushing", False):  # a flush expires what the database computes
+        _taken_back(aggregate, waiting, frozenset(attributes))
+
+
+@sqlalchemy_event.listens_for(RecordsEvents, "refresh", propagate=True)
+def _refreshed(aggregate: RecordsEvents | None, _: object, attributes: Iterable[str] | None) -> None:
+    """All of it was read again, over what was changed (`populate_existing`). Single attributes are expired before."""
+    if aggregate is not None and attributes is None:
+        aggregate.recordings.waiting.clear()
+
+
+def _taken_back(aggregate: RecordsEvents, waiting: list[Recorded], attributes: frozenset[str]) -> None:
+    """An event whose whole change is taken back goes with it; of one that keeps a part of it nobody can say."""
+    waiting[:] = [each for each in waiting if not each.changed or not each.changed <= attributes]
+    if torn := [each for each in waiting if each.changed & attributes]:
+        taken, kept = torn[0].changed & attributes, torn[0].changed - attributes
+        raise RuntimeError(
+            f"{', '.join(sorted(taken))} of {named(aggregate)} was expired, and its change with it; the change of"
+            f" {', '.join(sorted(kept))} was not, and an event tells of both. Flush the session before, or expire the"
+            " whole object"
+        )
+
+
+@sqlalchemy_event.listens_for(Session, "after_flush")
+def _unheard(session: Session, flush_context: Any) -> None:
+    """An error for what a session would commit without its events, because nobody told it to write them."""
+    if writer(session) is not None:
+        return
+    for state in flush_context.states:
+        aggregate = state.obj()
+        if isinstance(aggregate, RecordsEvents) and aggregate.recordings.waiting:
+            raise RuntimeError(
+                f"{named(aggregate)} has recorded events, and its session writes none: call"
+                " write_recorded(sessions, outbox), or use a UnitOfWork; write_recorded(sessions, None) leaves events"
+                " out on purpose"
+            )
 
 
 def write_recorded(
     sessions: sessionmaker[Any] | async_sessionmaker[Any] | scoped_session[Any] | type[Session] | Session,
-    outbox: Outbox,
+    outbox: Outbox | None,
 ) -> None:
     """From now on these sessions write what their objects recorded, within the flush that writes the objects.
 
-    An `async_sessionmaker` gets a class of sessions of its own, so that no other's are changed.
+    An `async_sessionmaker` gets a class of sessions of its own, so that no other's are changed. `outbox=None`: they
+    forget it instead, on purpose (a test without an outbox); without either, a flush with events is an error.
     """
     target: Any = sessions
     if isinstance(sessions, async_sessionmaker):
@@ -62,28 +108,20 @@ def write_recorded(
         target = under if isinstance(under, sessionmaker) else type(under.__name__, (under,), {})
         sessions.configure(sync_session_class=target)
 
-    sqlalchemy_event.listen(target, "after_flush", _AfterFlush(outbox))
-    sqlalchemy_event.listen(target, "after_flush_postexec", lambda session, _: _keeper(session).flushed())
-    sqlalchemy_event.listen(target, "after_commit", lambda session: _keeper(session).committed())
-    sqlalchemy_event.listen(target, "after_rollback", lambda session: _keeper(session).rolling_back())
-    sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: _keeper(session).ended(ended))
-
-
-class _AfterFlush:
-    """A listener that is known again: see UnitOfWork."""
-
-    def __init__(self, outbox: Outbox) -> None:
-        self._outbox = outbox
-
-    def __call__(self, session: Session, _: object) -> None:
-        _keeper(session).write(self._outbox, session.new.union(session.dirty).union(session.deleted))
+    sqlalchemy_event.listen(target, "after_flush", AfterFlush(outbox))
+    sqlalchemy_event.listen(target, "after_flush_postexec", lambda session, _: keeper(session).flushed())
+    sqlalchemy_event.listen(target, "before_commit", lambda session: keeper(session).committing())
+    sqlalchemy_event.listen(target, "after_commit", lambda session: keeper(session).committed())
+    sqlalchemy_event.listen(target, "after_rollback", lambda session: keeper(session).rolling_back())
+    sqlalchemy_event.listen(target, "after_transaction_end", lambda session, ended: keeper(session).ended(ended))
 
 
 class UnitOfWork:
     """One session and one transaction: `with UnitOfWork(sessions, outbox) as work:` (or `async with`).
 
     The end of the block commits, an exception rolls back. `work.session` is the session, `work.emit(event)` writes an
-    event that no aggregate recorded. What aggregates recorded is written whether or not `write_recorded` was called.
+    event that no aggregate recorded. What aggregates recorded is written to the same outbox, whether or not
+    `write_recorded` was called.
     """
 
     def __init__(self, sessions: sessionmaker[Any] | async_sessionmaker[Any], outbox: Outbox) -> None:
@@ -114,90 +152,6 @@ class UnitOfWork:
         await self._scope.__aexit__(*error)
 
     def _listen(self, session: Session) -> None:
-        if not any(isinstance(each, _AfterFlush) for each in session.dispatch.after_flush):
+        if writer(session) is None:
             write_recorded(session, self._outbox)
-
-
-class _Keeper:
-    """What became of a session's events. It holds their objects until the end: a session forgets clean ones."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._held: dict[int, RecordsEvents] = {}
-        self._flushed: list[RecordsEvents] = []
-        self._going: list[tuple[RecordsEvents, Recorded]] = []
-
-    def write(self, outbox: Outbox, flushed: Iterable[object]) -> None:
-        """The events of the flushed objects that are not written yet, in the order in which they were recorded."""
-        self._flushed = [each for each in flushed if isinstance(each, RecordsEvents)]
-        due = [
-            (each, aggregate)
-            for aggregate in self._flushed
-            for each in aggregate.recordings
-            if each.transaction is None
-        ]
-        for each, aggregate in sorted(due, key=lambda pair: pair[0].number):
-            # The connection of the aggregate's own row: a session may have several.
-            connection = self._session.connection(bind_arguments={"mapper": inspect(aggregate).mapper})
-            outbox.emit(connection, each.resolved())
-            each.transaction = self._current
-            self._held[id(aggregate)] = aggregate
-
-    def flushed(self) -> None:
-        """What listeners recorded behind ours waits for the next flush: this one has marked the objects as clean."""
-        for aggregate in self._flushed:
-            if any(each.transaction is None for each in aggregate.recordings) and aggregate in self._session:
-                flag_dirty(aggregate)
-        self._flushed = []
-
-    def committed(self) -> None:
-        """A savepoint's events are now its parent's. Those of the outermost transaction are done: see `ended`."""
-        current = self._current
-        if current is not None and current.parent is not None:
-            for aggregate in self._held.values():
-                for each in aggregate.recordings:
-                    if each.transaction is current:
-                        each.transaction = current.parent
-
-    def rolling_back(self) -> None:
-        """Notes what the rollback is about to take back: what was written inside, and what was not written at all."""
-        current = self._current
-        here = {id(each): each for each in self._session if isinstance(each, RecordsEvents)}
-        self._going = [
-            (aggregate, each)
-            for aggregate in {**here, **self._held}.values()
-            for each in aggregate.recordings
-            if each.transaction is None or current in _with_parents(each.transaction)
-        ]
-
-    def ended(self, transaction: SessionTransaction) -> None:
-        """After a rollback: where the object's attributes were taken back, its events are; where it is new again, they
-        wait with it. After a commit, and when a session is closed without one: what was written is done with.
-        """
-        for aggregate, each in self._going:
-            if inspect(aggregate).transient:
-                each.transaction = None
-            elif each in aggregate.recordings:  # not expired already
-                aggregate.recordings.remove(each)
-        self._going = []
-        for aggregate in self._held.values():
-            aggregate.recordings[:] = [each for each in aggregate.recordings if each.transaction is not transaction]
-        if transaction.parent is None:
-            self._held.clear()
-
-    @property
-    def _current(self) -> SessionTransaction | None:
-        """The innermost savepoint, or the transaction."""
-        return self._session.get_nested_transaction() or self._session.get_transaction()
-
-
-def _keeper(session: Session) -> _Keeper:
-    if (keeper := session.info.get(_KEEPER)) is None:
-        keeper = session.info[_KEEPER] = _Keeper(session)
-    return cast(_Keeper, keeper)
-
-
-def _with_parents(transaction: object) -> Iterator[object]:
-    while isinstance(transaction, SessionTransaction):
-        yield transaction
-        transaction = transaction.parent
+        keeper(session).outbox = self._outbox

@@ -5,7 +5,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from importlib import import_module
 
 Headers = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
@@ -23,13 +23,24 @@ def context(
     *, correlation_id: str | None = None, causation_id: str | None = None, tenant_id: str | None = None
 ) -> Iterator[None]:
     """Inside, events get these: the ids as headers correlation-id and causation-id, the tenant in its column. What is
-    not given stays as it was outside.
+    not given stays as it was outside. RuntimeError where the block is left in another context than it was entered in:
+    a sync dependency of FastAPI runs in a thread, and what is set there is not seen in the endpoint. Make it async.
     """
     with ExitStack() as stack:
         for variable, value in ((_correlation, correlation_id), (_causation, causation_id), (_tenant, tenant_id)):
             if value is not None:
-                stack.callback(variable.reset, variable.set(value))
+                stack.callback(_reset, variable, variable.set(value))
         yield
+
+
+def _reset(variable: ContextVar[str | None], token: Token[str | None]) -> None:
+    try:
+        variable.reset(token)
+    except ValueError as error:
+        raise RuntimeError(
+            "walrelay.outbox.context was entered in another context than it is left in, so nothing between had its"
+            " values: a sync dependency of FastAPI runs in a thread with a copy of the context; make it `async def`"
+        ) from error
 
 
 @contextmanager
@@ -37,11 +48,18 @@ def consuming(message_id: str, headers: Headers | None, *, tenant_id: str | None
     """Inside, events are caused by that message, and correlated to what it was correlated to, or to itself. `headers`
     are those of the message, as its library has them: a mapping or pairs, of text or bytes.
     """
-    correlation = dict(headers or ()).get(CORRELATION)
-    if isinstance(correlation, bytes):
-        correlation = correlation.decode(errors="replace")
-    with context(correlation_id=correlation or message_id, causation_id=message_id, tenant_id=tenant_id):
+    correlation = _text(dict(headers or ()).get(CORRELATION))
+    causation = _text(message_id)
+    with context(correlation_id=correlation or causation, causation_id=causation, tenant_id=tenant_id):
         yield
+
+
+def _text(value: object) -> str | None:
+    """As a jsonb takes it: an event must not fail, with each try again, for what somebody wrote into a header."""
+    if value is None:
+        return None
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 def tenant() -> str | None:

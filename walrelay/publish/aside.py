@@ -23,7 +23,9 @@ _STATUS = {"dead_letter": "waiting", "skip": "skipped"}
 
 
 class Letters(Protocol):
-    """Where letters are kept. Both calls return when the letter is durable; any failure ends the run."""
+    """Where letters are kept. `keep` and `block` return when the letter is durable where it was written, `survive` when
+    all of them survive whatever their records survive; any failure ends the run, and nothing is settled.
+    """
 
     def keep(self, letter: Letter) -> None:
         """Writes the letter; one that is there already only counts its attempts."""
@@ -31,6 +33,10 @@ class Letters(Protocol):
 
     def block(self, letter: Letter) -> bool:
         """Writes the letter if an earlier one of its topic and key is still open; False, and nothing, if none is."""
+        ...
+
+    def survive(self) -> None:
+        """Returns when a standby that takes over has the letters that were written, if it has their records."""
         ...
 
     def first_open(self, topic: str, key: bytes) -> Place | None:
@@ -78,6 +84,7 @@ class Aside:
         self._settled = {**memory.aside, **settled}
         self._last = max((place.commit_lsn for place in self._settled), default=LSN(0))
         self._blocked = dict(blocked)
+        self._decided: tuple[Place, Sequence[Message]] | None = None  # the last one that was not to be offered
 
     def offered(self, record: OutboxRecord, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages of `record` that are to be published, or their dead letters where they are set aside."""
@@ -98,19 +105,33 @@ class Aside:
         if choice == "stop":
             raise why
         place = Place(record.commit_lsn, record.ordinal, 0, record.id)
+        if self._decided is not None and self._decided[0] == place:
+            return self._decided[1]
         key = None if record.aggregate_id is None else record.aggregate_id.encode("utf-8", "surrogateescape")
         letter = Letter(place, _STATUS[choice], "unroutable", str(why), key=key, record=record)
         self._keep(letter)
-        return self._published(letter, _unrouted(record, key))
+        self._decided = (place, self._published(letter, _unrouted(record, key)))
+        return self._decided[1]
 
     def alert(self) -> bool:
         """Whether `instead` may have anything to say."""
-        return bool(self._memory.closed or self._blocked)
+        return bool(self._memory.closed or self._blocked or self._decided)
 
     def instead(self, message: Message) -> Sequence[Message] | None:
-        """What takes the place of a message that is not to be offered at all; None: offer it."""
+        """What takes the place of a message that is not to be offered at all; None: offer it.
+
+        What found no room is asked about again, and after a new connection it is another object of the same place.
+        """
         if not isinstance(message, Offered):
             return None
+        place = _place_of(message)
+        if self._decided is not None and self._decided[0] == place:
+            return self._decided[1]
+        instead = self._decide(message)
+        self._decided = None if instead is None else (place, instead)
+        return instead
+
+    def _decide(self, message: Offered) -> Sequence[Message] | None:
         if message.key is not None and self._blocks(message, message.key):
             return ()
         closed = self._memory.closed.get(message.topic)
@@ -154,6 +175,8 @@ class Aside:
         if self._policy.table:
             self._letters.keep(letter)
         self._tell(letter)
+        if self._policy.table:
+            self._letters.survive()
 
     def _blocks(self, message: Offered, key: bytes) -> bool:
         first = self._blocked.get((message.topic, key))
@@ -163,6 +186,7 @@ class Aside:
         letter = _letter(message, "blocked", "blocked", why, attempts=0)
         if self._letters.block(letter):
             self._tell(letter)
+            self._letters.survive()
             return True
         del self._blocked[message.topic, key]
         if (first := self._letters.first_open(message.topic, key)) is not None:
@@ -186,7 +210,8 @@ class Aside:
         if not whole:
             notes["value"] = "too large for a topic; the table walrelay.dead_letters has it"
         headers = [*message.headers, *((f"dead_letter_{name}", text.encode()) for name, text in notes.items())]
-        return (message._replace(topic=topic, value=message.value if whole else None, headers=headers),)
+        value = message.value if whole else None
+        return (Message(topic, message.key, value, headers, message.timestamp_ms),)  # not Offered: it stands for itself
 
 
 def _offered(message: Message, record: OutboxRecord, number: int) -> Offered:

@@ -36,8 +36,7 @@ class CarefulSink:
     def __init__(self, sink: Sink, aside: Aside) -> None:
         self._sink, self._aside = sink, aside
         self._settled: list[Receipt] = []  # of what was set aside
-        self._owed: deque[tuple[Message, int]] = deque()  # dead letters for their topic, still to be offered
-        self._replaced: Message | None = None  # what the relay has in its hand although it is replaced by those
+        self._owed: deque[tuple[Message, int]] = deque()  # dead letters of what was taken, still to be offered
         self._alert = aside.alert
         self._end: StartAnew | None = None
         self.mark, self.flush, self.close, self.trouble = sink.mark, sink.flush, sink.close, sink.trouble
@@ -45,14 +44,11 @@ class CarefulSink:
     def publish(self, message: Message, ticket: int) -> bool:
         if self._end or (self._owed and not self._paid()):
             return False
-        if message is self._replaced:
-            self._replaced = None
-            return True
         if self._alert() and (instead := self._aside.instead(message)) is not None:
-            self._replace(instead, ticket)
-            paid = self._paid()  # before the transaction's end is marked
-            self._replaced = None if paid else message
-            return paid
+            if not instead:
+                self._settled.append(Receipt(ticket, 1))
+                return True
+            (message,) = instead  # not owed: it has a receipt only once the relay was told that it was taken
         return self._sink.publish(message, ticket)
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Finding, Message, Position, Receipt, Refusal, System
+from walrelay.model import Counting, Finding, Message, Position, Receipt, Refusal, System
 
 
 class Sink(Protocol):
@@ -117,8 +117,12 @@ class ExactlyOncePlugin(SinkPlugin, Protocol):
         """The doctor's question about the place of positions; it changes nothing there."""
         ...
 
-    def open_exactly_once(self, settings: Any, system: System, slot: str) -> ExactlyOnceSink:
-        """As `open`; `system` and `slot` say whose messages these are."""
+    def open_exactly_once(
+        self, settings: Any, system: System, slot: str, counting: Counting | None = None
+    ) -> ExactlyOnceSink:
+        """As `open`; `system` and `slot` say whose messages these are. `counting` goes with every position that is in
+        the middle of a transaction.
+        """
         ...
 
 

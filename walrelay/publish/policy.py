@@ -1,10 +1,14 @@
 """What becomes of a message that the broker refuses, and of a record that no rule routes: the policy as a value."""
 
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from walrelay.errors import Refused
-from walrelay.model import Refusal
+from walrelay.lsn import LSN
+from walrelay.model import Refusal, position_of
+
+_UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 
 Choice = Literal["stop", "dead_letter", "skip"]
 
@@ -34,11 +38,25 @@ class Policy(NamedTuple):
         return {self.default, *(choice for _, choice in self.topics)} == {"stop"}
 
 
-def refused(refusal: Refusal) -> Refused:
-    """The error that stops the relay: which record, where, why, and what to do."""
-    headers = {name: (value or b"").decode(errors="replace") for name, value in refusal.message.headers}
+def refused(refusals: Iterable[Refusal]) -> Refused:
+    """The error that stops the relay for the first of them: which record, where, why, and what to do."""
+    first = min(refusals, key=lambda refusal: _place(refusal) or _UNKNOWN)
+    headers = _headers(first)
     return Refused(
         f"record {headers.get('id', '?')} at {headers.get('position', '?')} was refused for topic"
-        f" {refusal.message.topic!r}: {refusal.reason}",
-        hint=refusal.hint,
+        f" {first.message.topic!r}: {first.reason}",
+        hint=first.hint,
+        place=_place(first),
     )
+
+
+def _place(refusal: Refusal) -> tuple[LSN, int] | None:
+    try:
+        lsn, ordinal = position_of(_headers(refusal)["position"])
+    except (ValueError, KeyError):
+        return None
+    return None if ordinal is None else (lsn, ordinal)
+
+
+def _headers(refusal: Refusal) -> dict[str, str]:
+    return {name: (value or b"").decode(errors="replace") for name, value in refusal.message.headers}

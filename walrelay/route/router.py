@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from walrelay.errors import Unroutable
+from walrelay.errors import AS_IT_WAS_WRITTEN, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import Message, OutboxRecord
-from walrelay.route.template import TopicTemplate
+from walrelay.route.template import TopicTemplate, reserved_topic
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -23,8 +23,10 @@ class Router:
     ordinal, which consumers may use to tell repetitions). The timestamp is the commit's.
     """
 
-    def __init__(self, topic: str) -> None:
-        self._template = TopicTemplate(topic)
+    def __init__(self, topic: str, reserved: frozenset[str] = frozenset()) -> None:
+        """`reserved`: topics that no record may go to."""
+        self._template = TopicTemplate(topic, reserved)
+        self._reserved = reserved
         self._commit_lsn = ZERO
         self._commit_text = str(ZERO).encode()
         self._types: dict[str, tuple[str, bytes]] = {}
@@ -42,6 +44,8 @@ class Router:
         headers.append(("position", b"%b:%d" % (self._commit_text, ordinal)))
         if not topic:
             topic = self._template.render(record)
+        elif topic in self._reserved:
+            raise reserved_topic(record, topic)
         if not topic.isascii():
             _refuse_bytes(record, topic)
         key = None if aggregate_id is None else aggregate_id.encode("utf-8", "surrogateescape")
@@ -61,7 +65,8 @@ def _refuse_bytes(record: OutboxRecord, topic: str) -> None:
     except UnicodeEncodeError as cause:
         raise Unroutable(
             f"the topic of record {record.id} at {record.position} is not UTF-8: {topic!r}",
-            hint="Topics are text. The name comes from the row's own topic, or from a column that route.topic names.",
+            hint="Topics are text. The name comes from the row's own topic, or from a column that route.topic names."
+            f" {AS_IT_WAS_WRITTEN}",
         ) from cause
 
 
@@ -117,5 +122,5 @@ def _not_headers(record: OutboxRecord, why: str) -> Unroutable:
     return Unroutable(
         f"the headers of record {record.id} at {record.position} are not a JSON object: {why}",
         hint='Headers are an object of names and values, as in {"traceparent": "00-..."}; the column is set by'
-        " outbox.columns.headers.",
+        f" outbox.columns.headers. {AS_IT_WAS_WRITTEN}",
     )

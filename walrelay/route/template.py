@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from string import Formatter
 
-from walrelay.errors import Unroutable
+from walrelay.errors import AS_IT_WAS_WRITTEN, Unroutable
 from walrelay.model import OutboxRecord
 
 FIELDS = ("aggregate_type", "aggregate_id", "type", "tenant_id")
@@ -13,10 +13,11 @@ _MEMORY = 10_000  # rendered topics kept; a template over aggregate_id would oth
 
 
 class TopicTemplate:
-    """Renders the topic of a record. ValueError for a template that is none."""
+    """Renders the topic of a record. ValueError for a template that is none. `reserved`: topics for no record."""
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, reserved: frozenset[str] = frozenset()) -> None:
         self.template = template
+        self._reserved = reserved
         self.fields = tuple(dict.fromkeys(_fields(template)))
         indexes = [OutboxRecord._fields.index(field) for field in self.fields]
         self._values: Callable[[OutboxRecord], object] = itemgetter(*indexes) if indexes else lambda record: ()
@@ -28,6 +29,8 @@ class TopicTemplate:
         topic = self._rendered.get(values)
         if topic is None:
             topic = self._render(record)
+            if topic in self._reserved:
+                raise reserved_topic(record, topic)
             if len(self._rendered) >= _MEMORY:
                 self._rendered.clear()
             self._rendered[values] = topic
@@ -40,9 +43,19 @@ class TopicTemplate:
                 raise Unroutable(
                     f"record {record.id} at {record.position} has no {field}, which the topic template"
                     f" {self.template!r} names",
-                    hint=f"Fill {field} in the outbox row, or give route.topic a template without it.",
+                    hint=f"Give route.topic a template without {field}, and let the writers fill it."
+                    f" {AS_IT_WAS_WRITTEN}",
                 )
         return self.template.format(**values)
+
+
+def reserved_topic(record: OutboxRecord, topic: str) -> Unroutable:
+    """A record in the topic of positions would be read as one, or compaction would forget one for it."""
+    return Unroutable(
+        f"the topic {topic!r} of record {record.id} at {record.position} is where relays keep their positions",
+        hint="Events go to other topics: correct route.topic or the row's own topic. Or give the relays another topic"
+        " for their positions: sink.positions_topic.",
+    )
 
 
 def _fields(template: str) -> list[str]:

@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
+from walrelay.source.locks import hold, holder, lead, making
+from walrelay.source.noting import Note
 from walrelay.source.outbox_selection import Reached
-
-_LOCK_PATIENCE = 2.0  # seconds, for a connection of this process that just broke
 
 
 class Scope(NamedTuple):
@@ -36,22 +35,16 @@ class Journal:
     def __init__(self, catalog: Catalog, slot: str) -> None:
         self._catalog, self._slot = catalog, slot
         self._point = LSN(0)
-        self._xmin = self._xmax = 0
+        self._xmin = 0
         self._earlier: tuple[Reached, ...] = ()
         self._progress = Progress(Scope())
 
     def lock(self) -> None:
-        """For as long as this connection lives: of two at once the second would drop the slot of the first."""
-        query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-        deadline = monotonic() + _LOCK_PATIENCE
-        while not self._catalog.value(query, f"walrelay backfill of {self._slot}"):
-            if monotonic() < deadline:
-                sleep(0.05)
-                continue
-            raise Fatal(
-                f"another process is publishing the rows of slot {self._slot!r} from the table",
-                hint="Wait for it, or end it; then run the command again: it goes on where that one stopped.",
-            )
+        """For as long as this connection lives: of two at once the second would drop the slot of the first, and a relay
+        that begins meanwhile would stream ahead of the rows.
+        """
+        hold(self._catalog, making(self._catalog, self._slot))
+        hold(self._catalog, lead(self._slot, "run the command again"))
 
     def begin(self, scope: Scope, plugin: str) -> Progress:
         """Notes that a backfill is unfinished, before the slot is touched; returns how far an earlier one got."""
@@ -69,16 +62,18 @@ class Journal:
         )
         return progress
 
-    def made(self, consistent_point: LSN, xmin: int, xmax: int, order: Sequence[str]) -> tuple[Reached, ...]:
-        """The slot is there, with a snapshot; returns what earlier readings in the same order reached."""
-        self._point, self._xmin, self._xmax = consistent_point, xmin, xmax
+    def made(self, consistent_point: LSN, xmin: int, note: Note, order: Sequence[str]) -> tuple[Reached, ...]:
+        """The slot is there, with a snapshot; returns what earlier readings in the same order reached. `note`: of the
+        outbox before the slot was made.
+        """
+        self._point, self._xmin = consistent_point, xmin
         if self._progress.order != tuple(order):  # its places mean nothing in another order
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
         self._catalog.run(
-            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now() WHERE slot_name = %s",
-            str(consistent_point),
-            self._slot,
+            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"
+            " publication_stamp = %s, published_from = %s, parts = %s::jsonb WHERE slot_name = %s",
+            *(str(consistent_point), *note.seen, note.published_from, note.document, self._slot),
         )
         return self._earlier
 
@@ -112,11 +107,10 @@ class Journal:
         scope = self._progress.scope
         changed = self._catalog.run(
             "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
-            " published_from = CASE WHEN %s THEN 0 ELSE coalesce(published_from, %s) END"
+            " published_from = CASE WHEN %s THEN 0 ELSE published_from END"
             " WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
             self._xmin,
             not scope.floor and scope.since is None,  # then all that the table holds
-            self._xmax,
             self._slot,
             str(self._point),
         )
@@ -154,12 +148,17 @@ def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
     A role that may not read walrelay.slots is not told of any.
     """
     if (progress := _unfinished_if_visible(catalog, slot)) is not None:
-        raise refusal(progress)
+        raise refusal(catalog, slot, progress)
 
 
-def refusal(progress: Progress) -> Fatal:
+def refusal(catalog: Catalog, slot: str, progress: Progress) -> Fatal:
     """Why nothing else may be done with the slot."""
     command = f"walrelay {progress.scope.command}"
+    if who := holder(catalog, making(catalog, slot)):
+        return Fatal(
+            f"`{command}` is under way: {who}; {progress.published} rows were published, others not yet",
+            hint="Wait for it. If it is ended, run it again: it goes on where it stopped.",
+        )
     return Fatal(
         f"`{command}` did not get to its end: {progress.published} rows were published, others not, and those of the"
         " stream come behind them",

@@ -5,18 +5,21 @@ from typing import Any, NamedTuple, Self
 
 import psycopg
 
-from walrelay.errors import Disconnected, Fatal, Retryable
+from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.source import connect
-from walrelay.source.failures import first_line
+from walrelay.source import connect, grants
+from walrelay.source.failures import first_line, is_a_standby
+
+_SURVIVING = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 class Denied(Fatal):
-    """The role lacks a right; `walrelay doctor` knows which, and the GRANT."""
+    """The role lacks a right. `grants` give it, as far as that is known."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, hint="Run `walrelay doctor`: it has the GRANT to paste.")
+    def __init__(self, message: str, grants: str = "") -> None:
+        hint = f"{grants}  -- `walrelay doctor` has all that the relay needs" if grants else "Run `walrelay doctor`."
+        super().__init__(message, hint=hint)
 
 
 class Slot(NamedTuple):
@@ -33,6 +36,7 @@ class Slot(NamedTuple):
     invalidation_reason: str | None
     failover: bool
     temporary: bool
+    two_phase: bool = False
 
 
 class Seen(NamedTuple):
@@ -43,6 +47,30 @@ class Seen(NamedTuple):
     table: int | None
     entry: int | None
     stamp: str
+
+    def same(self, now: "Seen") -> bool:
+        """Whether nothing was altered until `now`. An earlier version of walrelay noted no stamp."""
+        return (self.table, self.entry) == (now.table, now.entry) and self.stamp in ("", now.stamp)
+
+
+KINDS = {
+    "r": "a table",
+    "p": "a partitioned table",
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "a partitioned index",
+    "c": "a composite type",
+}
+REPLICATED_KINDS = (KINDS["r"], KINDS["p"])
+
+
+READABLE = "(getdatabaseencoding() <> 'SQL_ASCII' OR attname ~ '^[ -~]+$')"
+"""Of columns: the name can be told. A database without an encoding may have names that are not UTF-8, which an ordinary
+session is refused; no setting can name such a column.
+"""
 
 
 class PublishedTable(NamedTuple):
@@ -60,6 +88,17 @@ class PublishedTable(NamedTuple):
     via_root: bool
     entry: int | None = None
     stamp: str = ""
+    kind: str = "a table"  # for people; only this one and "a partitioned table" are replicated
+    not_logged: str = ""  # the table, or the first of its partitions, whose rows are not in the WAL
+
+    @property
+    def unwritten(self) -> str:
+        """Why the WAL has not all rows; empty when it has."""
+        if self.oid is not None and self.kind not in REPLICATED_KINDS:
+            return f"it is {self.kind}, which is not replicated"
+        if self.not_logged:
+            return f"the rows of {self.not_logged} are not in the WAL: it is unlogged, temporary or a foreign table"
+        return ""
 
     @property
     def seen(self) -> Seen:
@@ -122,7 +161,8 @@ class Catalog:
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
         except psycopg.errors.InsufficientPrivilege as cause:
-            raise Denied(f"the role {self.connection.info.user!r} may not ask: {first_line(cause)}") from cause
+            text = f"the role {self.connection.info.user!r} lacks a right: {first_line(cause)}"
+            raise Denied(text, grants.refused(self.connection, query)) from cause
         except psycopg.Error as cause:
             raise Fatal(f"PostgreSQL does not answer: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause
 
@@ -130,6 +170,12 @@ class Catalog:
         """The first column of the first row; None without a row."""
         rows = self.rows(query, *parameters)
         return rows[0][0] if rows else None
+
+    def commits_survive(self) -> None:
+        """From now on what is committed here survives a crash of the server, also where the database does not ask for
+        that.
+        """
+        self.rows(_SURVIVING)
 
     @property
     def server_version(self) -> int:
@@ -175,14 +221,23 @@ class Catalog:
 
     def published(self, publication: str, table: str) -> PublishedTable:
         """How `publication` has `table`, an identifier quoted where it must be."""
-        exists, inserts, via_root, oid, kind, covered, entry, stamp = self.rows(
-            """
+        schema_entry = (
+            "(SELECT ':' || s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid"
+            " AND s.pnnspid = c.relnamespace)"
+            if self.server_version >= 150000
+            else "NULL"
+        )
+        exists, inserts, via_root, oid, kind, covered, entry, stamp, not_logged = self.rows(
+            f"""
             SELECT p.oid IS NOT NULL, coalesce(p.pubinsert, false), coalesce(p.pubviaroot, false), c.oid,
                    c.relkind::text,
                    EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
                            WHERE t.pubname = p.pubname AND t.tablename = c.relname AND n.oid = c.relnamespace),
                    (SELECT r.oid::int8 FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
-                   p.oid || ':' || p.xmin::text
+                   p.oid || ':' || p.xmin::text || coalesce({schema_entry}, ''),
+                   (SELECT l.oid::regclass::text FROM pg_class l
+                    WHERE (l.oid = c.oid OR l.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+                      AND (l.relpersistence <> 'p' OR l.relkind = 'f') ORDER BY l.oid LIMIT 1)
             FROM (VALUES (1)) AS one
             LEFT JOIN pg_publication p ON p.pubname = %s
             LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
@@ -190,7 +245,10 @@ class Catalog:
             publication,
             table,
         )[0]
-        return PublishedTable(exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "")
+        named = KINDS.get(kind, "no table") if oid is not None else KINDS["r"]
+        return PublishedTable(
+            exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "", named, not_logged or ""
+        )
 
     def noted(self, slot: str) -> Seen | None:
         """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role
@@ -215,7 +273,7 @@ class Catalog:
         return dict(
             self.rows(
                 "SELECT attname::text, atttypid::int8 FROM pg_attribute"
-                " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
                 table,
             )
         )
@@ -223,17 +281,38 @@ class Catalog:
     def refuse_standby(self) -> None:
         """Retryable on a standby: it may be promoted, or the DSN's next host be the primary."""
         if self.in_recovery():
-            raise Retryable(
-                "the server is a standby; a relay needs the primary (a DSN with several hosts and"
-                " target_session_attrs=read-write finds it)"
+            raise is_a_standby()
+
+    def refuse_another_server(self, other: connect.Backend) -> None:
+        """Disconnected unless `other`, which serves another connection, is a process of this server.
+
+        One DSN may lead to two servers: several hosts, a name with several addresses, a load balancer whose check
+        flaps. Answers of the one say nothing about the other, not even if both are the same system and timeline.
+        """
+        found = self.rows(
+            "SELECT 1 FROM pg_stat_activity"  # the time is hidden from a role that is another one there
+            " WHERE pid = %s AND coalesce((extract(epoch FROM backend_start) * 1000000)::int8 = %s, true)",
+            other.pid,
+            other.started,
+        )
+        if not found:
+            here = connect.backend(self.connection).address
+            raise Disconnected(
+                f"the DSN leads to two servers: one connection ended on {other.address} (PID {other.pid}), the next on"
+                f" {here}, which has no such process; nothing is read until both end on the primary"
             )
 
     def refuse_synchronous(self, walsender_pid: int) -> None:
-        """Fatal when commits would wait for this relay, now or once it has caught up (PITFALLS A38)."""
+        """Fatal when commits would wait for this relay, now or once it has caught up (PITFALLS A38); Disconnected where
+        this server has no such walsender.
+        """
         state, deadline = "async", monotonic() + 2.0
         while state == "async" and monotonic() < deadline:
             query = "SELECT sync_state, reply_time IS NULL FROM pg_stat_replication WHERE pid = %s"
-            state, too_early = next(iter(self.rows(query, walsender_pid)), (None, False))
+            found = self.rows(query, walsender_pid)
+            if not found:
+                raise Disconnected(f"the server has no walsender with PID {walsender_pid}: the stream is gone")
+            state, too_early = found[0]  # both are hidden from a role without pg_read_all_stats: NULL, and true
             if not too_early:  # a walsender finds out what it is before it takes the first status update
                 break
             sleep(0.005)
@@ -259,4 +338,5 @@ def _slot(row: dict[str, Any]) -> Slot:
         invalidation_reason=row.get("invalidation_reason"),
         failover=bool(row.get("failover")),
         temporary=row["temporary"],
+        two_phase=bool(row.get("two_phase")),
     )

@@ -14,6 +14,7 @@ from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.missing import missing
 from walrelay.source.recovery import ended_before
 from walrelay.source.snapshot import View
+from walrelay.source.start import refuse_future
 
 _LOOK = 0.05  # seconds between two looks
 
@@ -34,6 +35,7 @@ def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Ca
         wait(_LOOK)
         waited += _LOOK
         found = _slot(catalog, slot)
+    refuse_future(found, catalog.current_lsn())
     if _is_at(found, end):
         return Confirmed(True, view.xmin, "")
     xmin = ended_before(catalog, found, end)

@@ -4,15 +4,17 @@ import os
 import re
 import select
 from collections.abc import Callable, Generator
+from difflib import get_close_matches
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walrelay.errors import Disconnected, Fatal
+from walrelay.errors import Disconnected, Fatal, NotConnected
 from walrelay.source.failures import first_line
+from walrelay.source.not_connected import cure
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
 _DEFAULTS: dict[str, Any] = {
@@ -29,8 +31,14 @@ _DEFAULTS: dict[str, Any] = {
 #
 # And what the server says besides the stream must be heard: since PostgreSQL 18 a warning is the only sign that a
 # publication is passed over (PITFALLS A18).
+
+# Names mean PostgreSQL's own functions and operators, whoever may create others in a schema of the role's search_path:
+# they would run with the rights of the relay (CVE-2018-1058). pg_temp comes last, or it would come first.
+PINNED = "SET search_path = pg_catalog, pg_temp"
+
 SESSION = (
-    "SELECT set_config('client_min_messages', 'warning', false)"
+    f"{PINNED};"
+    " SELECT set_config('client_min_messages', 'warning', false)"
     " WHERE current_setting('client_min_messages') = 'error';"
     " SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
@@ -67,6 +75,7 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     """An ordinary connection in autocommit mode; `statement_timeout` in seconds."""
     connection = _connect(dsn, application_name="walrelay control")
     try:
+        connection.execute(PINNED.encode())
         connection.execute("SET client_encoding = 'UTF8'")
         if connection.info.server_version >= 140000:
             connection.execute("SET idle_session_timeout = 0")
@@ -89,6 +98,34 @@ def limit(connection: Connection, seconds: float) -> None:
     """From now on a statement may take so long."""
     connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
     connection.patience = seconds + _SLACK
+
+
+class Backend(NamedTuple):
+    """A server process that serves a connection. No two servers have one of the same PID that began in the same
+    microsecond, not even if one was copied from the other, so whoever has it is the server that is meant.
+    """
+
+    pid: int
+    started: int  # microseconds since 1970-01-01 UTC
+    address: str  # of its server, as that knows it
+
+
+_BACKEND = (
+    "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::int8,"
+    " coalesce(host(inet_server_addr()) || ':' || inet_server_port(), 'a local socket')"
+    " FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+)
+
+
+def backend(connection: Connection) -> Backend:
+    """Who serves the connection, by the server's own word: a pooler in between tells libpq another PID."""
+    result = answer(connection, _BACKEND)
+    if result.status != pq.ExecStatus.TUPLES_OK or result.ntuples != 1:
+        raise Disconnected(
+            f"PostgreSQL does not say who serves the connection: {(result.error_message or b'').decode()}"
+        )
+    pid, started, address = ((result.get_value(0, column) or b"").decode() for column in range(3))
+    return Backend(int(pid), int(started), address)
 
 
 def answer(connection: Connection, command: str) -> pq.abc.PGresult:
@@ -125,6 +162,43 @@ def answer_unless(
     return result
 
 
+def end_of_copy(
+    connection: Connection, stop: Callable[[], bool], patience: float, *, ask: bool = True
+) -> pq.abc.PGresult | None:
+    """What came of a COPY in both directions, whose rest is thrown away; `ask`: the server goes on until it is asked to
+    end. Disconnected where nothing comes for `patience` seconds, or `stop` says so; then the connection is of no use.
+    """
+    pgconn, last = connection.pgconn, None
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    deadline = monotonic() + patience
+
+    def wait() -> None:
+        if poll.poll(_SLICE * 1000):
+            pgconn.consume_input()
+        elif stop() or monotonic() > deadline:
+            raise Disconnected("PostgreSQL did not end the stream in time")
+
+    try:
+        pgconn.nonblocking = 0
+        if ask:
+            pgconn.put_copy_end()
+            pgconn.flush()
+        while (size := pgconn.get_copy_data(1)[0]) >= 0:
+            if size == 0:
+                wait()
+            else:
+                deadline = monotonic() + patience
+        while True:
+            while pgconn.is_busy():
+                wait()
+            if (result := pgconn.get_result()) is None:
+                return last
+            last = result
+    except psycopg.OperationalError as cause:
+        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+
+
 def address(dsn: str) -> str:
     """Where the DSN points, for messages: never with the password."""
     try:
@@ -133,6 +207,25 @@ def address(dsn: str) -> str:
         return "the DSN"
     host, port = parts.get("host") or parts.get("hostaddr") or "the default host", parts.get("port") or 5432
     return f"{host}:{port}/{parts.get('dbname') or ''}"
+
+
+def conninfo_fault(dsn: str) -> str:
+    """What keeps libpq from reading the connection string, in words that show nothing of it; empty if nothing does."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:  # whose text quotes the DSN, and so perhaps the password
+        unknown = re.match(r'invalid (?:connection option|URI query parameter):? "(\w+)"', first_line(error))
+        close = get_close_matches(unknown[1], _KEYWORDS, n=1, cutoff=0.5) if unknown else []
+        if close:
+            return f"is a keyword misspelled ({close[0]})?"
+        return "special characters of a URL are written as %40 and the like, and keywords as host=... dbname=..."
+    ports = str(parts.get("port") or "5432").split(",")
+    if not all(port.isascii() and port.isdigit() and 0 < int(port[:9]) < 65536 for port in ports if port):
+        return "a port is a number from 1 to 65535"
+    return ""
+
+
+_KEYWORDS = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
 
 
 def _connect(dsn: str, **forced: Any) -> Connection:
@@ -151,7 +244,9 @@ def _connect(dsn: str, **forced: Any) -> Connection:
         return Connection.connect(make_conninfo(**parts), autocommit=True)
     except psycopg.OperationalError as cause:
         text = re.sub(r"^connection failed: ", "", first_line(cause))
-        raise Disconnected(f"no connection to PostgreSQL at {address(dsn)}: {text}{_environment(parts)}") from cause
+        fix, final = cure(text, dsn)
+        text = f"no connection to PostgreSQL at {address(dsn)}: {text}{_environment(parts)}"
+        raise NotConnected(text, hint=fix, final=final) from cause
 
 
 def _place(given: dict[str, Any]) -> dict[str, str]:

@@ -28,6 +28,13 @@ class Source(Protocol):
         """
         ...
 
+    def waits(self, since: int | None) -> None:
+        """Leaves word of what waits for the broker, where `walrelay status` finds it. `since`: when the oldest event
+        that has waited for long was committed, in microseconds since 1970 by the server's clock; None: none has. To be
+        called at every turn.
+        """
+        ...
+
     def leave(self, lsn: LSN) -> None:
         """Confirms `lsn` and ends the stream in good order, within a few seconds."""
         ...

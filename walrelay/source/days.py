@@ -110,7 +110,7 @@ def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
     if published.oid is not None and not published.partitioned:
         raise Fatal(
             f"table {table} is there already and is not partitioned, which PostgreSQL cannot change",
-            hint="docs/cleanup.md says how to replace it by a partitioned one without losing an event.",
+            hint="`walrelay docs cleanup` says how to replace it by a partitioned one without losing an event.",
         )
     if published.oid is not None and not partitions(catalog, table).ours:
         raise Fatal(

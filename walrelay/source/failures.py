@@ -12,6 +12,11 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
+def connection_lost(error: psycopg.Error) -> bool:
+    """Whether the server, or the way to it, went away: psycopg's own classes put what no retry cures beside it."""
+    return error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
+
+
 def of_a_standby(text: str) -> bool:
     """Whether the text is about a standby that has to be ahead of the stream: its SQLSTATEs stand for graver things
     too, but the setting's name is in it in every language.
@@ -19,15 +24,17 @@ def of_a_standby(text: str) -> bool:
     return "synchronized_standby_slots" in text
 
 
-def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> WalrelayError:
-    """The walrelay error for one that the server gave on the replication connection."""
+def failure(sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "") -> WalrelayError:
+    """The walrelay error for one that the server gave on the replication connection. `raised_in`: the server's source
+    file, which tells a slot from a publication that is missing in every language.
+    """
     where = f"slot {slot!r}: {text}"
     if of_a_standby(text):  # an error only of a server that shuts down
         return Retryable(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
         case "55006":  # object_in_use
             return Retryable(f"slot {slot!r} is in use by another connection; waiting for it", retry_within=1.0)
-        case "42704" if "publication" in text:
+        case "42704" if raised_in != "slot.c" and (raised_in or "publication" in text):
             return Fatal(
                 where,
                 hint=f"The publication {publication!r} did not exist at this point of the WAL: it must be created"
@@ -36,6 +43,8 @@ def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> 
             )
         case "42704":
             return slot_missing(slot)
+        case "55000" if "wal_level" in text:  # as the setting is called in every language
+            return Fatal(where, hint="ALTER SYSTEM SET wal_level = logical;  -- then restart PostgreSQL")
         case "55000":
             return slot_lost(slot, text)
         case "42501" if "output plugin" in text or "output_plugin_libraries" in text:
@@ -51,11 +60,26 @@ def failure(sqlstate: str | None, text: str, *, slot: str, publication: str) -> 
         case "53400":
             return Fatal(
                 f"slot {slot!r} was not made: {text}",
-                hint="Drop a slot that nobody needs, or raise max_replication_slots (which needs a restart).",
+                hint="Drop a slot that nobody needs (SELECT slot_name FROM pg_replication_slots WHERE NOT active;), or:"
+                " ALTER SYSTEM SET max_replication_slots = 20;  -- then restart PostgreSQL",
             )
-        case "22023" | "0A000" | "42601" | "42602" | "22P05" | "22021" | "58P01" | "42883":
+        case "58P01":
+            return Fatal(
+                where,
+                hint="The output plugin is not installed on the server: install it (Debian and Ubuntu: apt-get install"
+                " postgresql-15-wal2json, with your version), or set source.plugin to pgoutput.",
+            )
+        case "22023" | "0A000" | "42601" | "42602" | "22P05" | "22021" | "42883":
             return Fatal(where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.")
     return Disconnected(f"the replication stream ended: {text}")
+
+
+def is_a_standby() -> Retryable:
+    """Where a relay has no business: the server may be promoted, or the DSN's next host be the primary."""
+    return Retryable(
+        "the server is a standby; a relay needs the primary (a DSN with several hosts and"
+        " target_session_attrs=read-write finds it)"
+    )
 
 
 def slot_missing(slot: str) -> Fatal:
@@ -82,4 +106,16 @@ def slot_lost(slot: str, why: str) -> Fatal:
 
 def of(error: psycopg.Error, *, slot: str, publication: str) -> WalrelayError:
     """The walrelay error for psycopg's."""
-    return failure(error.sqlstate, first_line(error), slot=slot, publication=publication)
+    file = error.diag.source_file or ""
+    return failure(error.sqlstate, first_line(error), slot=slot, publication=publication, raised_in=file)
+
+
+def unforeseen(error: Exception) -> WalrelayError | None:
+    """What psycopg's error means where nobody foresaw one: a connection that broke can be had again, any other answer
+    of the server is for the operator. None if it is not psycopg's.
+    """
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return Disconnected(f"the connection to PostgreSQL broke: {first_line(error)}")
+    if isinstance(error, psycopg.Error):
+        return Fatal(f"PostgreSQL refused: {first_line(error)}", hint="Run `walrelay doctor`.")
+    return None

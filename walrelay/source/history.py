@@ -8,6 +8,7 @@ from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source import connect
+from walrelay.source.catalog import Catalog
 from walrelay.source.start import branches
 
 
@@ -36,10 +37,11 @@ class History(NamedTuple):
         return ""
 
 
-def history(dsn: str) -> History:
-    """As the server tells it on a replication connection."""
+def history(dsn: str, beside: Catalog) -> History:
+    """As the server of the catalog, a primary, tells it on a replication connection."""
     connection = connect.replication(dsn)
     try:
+        beside.refuse_another_server(connect.backend(connection))
         identifier, timeline, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
         left_at = {}
         if int(timeline) > 1:

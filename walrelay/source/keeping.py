@@ -37,8 +37,13 @@ class Keeper:
         self._idle_interval = interval
 
     def begin(self, position: Position) -> None:
-        """The stream began with all before `position` confirmed."""
-        self._durable = position
+        """The stream began with all before `position` confirmed; until a snapshot says more, its xmin holds."""
+        self._durable, self._horizon = position, Horizon(position.xmin, position.lsn)
+
+    @property
+    def xmin(self) -> int:
+        """That of the position that was kept last."""
+        return self._durable.xmin
 
     def keep(self, lsn: LSN, *, idle: bool) -> LSN:
         """How much of what is before `lsn` may be confirmed: what is kept. `idle`: nothing was published for it."""

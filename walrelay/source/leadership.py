@@ -6,6 +6,9 @@ wal_sender_timeout ends its walsender. Whoever waits has sent its request for th
 
 A statement that waits has a snapshot, and that would keep VACUUM from removing rows for as long as it waits. So the
 request is given up and sent again once in a while; in between nobody is asked anything.
+
+Any role can take an advisory lock, and so keep every relay waiting (docs/decisions/0013-who-may-hold-the-lead.md). A
+relay holds it on a replication connection, which takes the right to replicate; whoever else holds it is named.
 """
 
 from collections.abc import Callable
@@ -27,27 +30,64 @@ def lock_key(slot: str) -> int:
     return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
 
 
+def stranger(slot: str) -> str:
+    """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
+    high, low = divmod(lock_key(slot) % 2**64, 2**32)
+    return (
+        "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
+        " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+        f" WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid = {high} AND l.objid = {low}"
+        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+        " AND NOT EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
+    )
+
+
+def named(slot: str, pid: object, role: object, application: object) -> str:
+    """Who holds the lead, for people."""
+    return (
+        f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
+        " relay: a command of walrelay's that is at work, or somebody who keeps every relay waiting"
+    )
+
+
+def end(pid: object) -> str:
+    """The SQL that ends that session."""
+    return f"SELECT pg_terminate_backend({pid});"
+
+
 def lead(
     connection: Connection,
     slot: str,
     stop: Callable[[], bool],
     waiting: Callable[[], None],
+    tell: Callable[[str], None],
     *,
     renewal: float = RENEWAL,
 ) -> bool:
-    """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it must."""
+    """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it must;
+    `tell` is told of a holder that is no relay, again with each request.
+    """
     if lead_at_once(connection, slot):
         return True
     waiting()
     answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
+    _tell_of_a_stranger(connection, slot, tell)
     while (granted := answer_unless(stop, connection, request, patience)) is not None:
         if granted.status == pq.ExecStatus.TUPLES_OK:
             answer(connection, "SET lock_timeout = 0")
             return True
         if granted.error_field(pq.DiagnosticField.SQLSTATE) != _LOCK_NOT_AVAILABLE:
             raise Disconnected(f"the wait for the lead ended: {(granted.error_message or b'').decode().strip()}")
+        _tell_of_a_stranger(connection, slot, tell)
     return False
+
+
+def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str], None]) -> None:
+    found = answer(connection, stranger(slot))
+    if found.status == pq.ExecStatus.TUPLES_OK and found.ntuples:
+        pid, role, application = ((found.get_value(0, column) or b"").decode(errors="replace") for column in range(3))
+        tell(f"{named(slot, pid, role, application)}: {end(pid)}")
 
 
 def lead_at_once(connection: Connection, slot: str) -> bool:

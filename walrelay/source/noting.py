@@ -1,43 +1,120 @@
-"""What init writes down of a slot in walrelay.slots: which outbox it saw, and from when on all of it is published."""
+"""What init and backfills write down of a slot in walrelay.slots: which outbox it is for, and from when on all of it is
+published.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import psycopg
 
 from walrelay.errors import WalrelayError
 from walrelay.source.catalog import Catalog, Seen
+from walrelay.source.parts import ALL, Noted, Part, Since, Unknown, known, parts, written
+from walrelay.source.rights import column_rights, record_rights, recorded, refuse_rights
+from walrelay.source.slot_records import Record, records
 
 
-def remember(catalog: Catalog, slot: str, table: str, seen: Seen, xmin: int | None, *, mended: bool) -> None:
+class Note(NamedTuple):
+    """`lost`: why rows that were known to be published are not any more, for people."""
+
+    seen: Seen
+    parts: Mapping[int, Noted]
+    lost: list[str]
+
+    @property
+    def published_from(self) -> int:
+        """From when on all parts are published."""
+        return max((each.since.number for each in self.parts.values()), default=0)
+
+    @property
+    def document(self) -> str:
+        """The parts, for walrelay.slots."""
+        return json.dumps(written(self.parts))
+
+
+def remember(catalog: Catalog, slot: str, table: str, seen: Seen, xmin: int | None, *, mended: bool) -> list[str]:
     """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
-    until now.
+    until now. Returns `Note.lost`. Nothing is written where there is no such slot.
     """
-    noted = "(system_identifier, table_oid, entry_oid, publication_stamp)"
-    excluded = "(excluded.system_identifier, excluded.table_oid, excluded.entry_oid, excluded.publication_stamp)"
-    entry = "(s.table_oid, s.entry_oid) IS NOT DISTINCT FROM (excluded.table_oid, excluded.entry_oid)"
-    next_number = int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
-    at_first = 0 if (xmin is not None or not mended) and _is_empty(catalog, table) else next_number
-    same = f"s.system_identifier = excluded.system_identifier AND (s.table_oid IS NULL OR {entry})"
-    catalog.connection.execute(
-        "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
-        " publication_stamp, created_xmin, published_from)"
-        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s::int8, %s::int8 FROM pg_replication_slots WHERE slot_name = %s"
-        f" ON CONFLICT (slot_name) DO UPDATE SET {noted} = {excluded},"
-        f" published_from = CASE WHEN {same} AND NOT %s THEN coalesce(s.published_from, excluded.published_from)"
-        " ELSE %s END"
-        " WHERE (s.system_identifier, s.table_oid, s.entry_oid, s.publication_stamp)"
-        f" IS DISTINCT FROM {excluded} OR s.published_from IS NULL".encode(),
-        (*seen, xmin, at_first, slot, mended, next_number),
+    record, found = _of_this_system(catalog, slot, table), parts(catalog, table)
+    ((next_number, now),) = catalog.rows(
+        "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8, to_json(clock_timestamp())#>>'{}'"
     )
 
+    def otherwise(part: Part) -> Since:
+        # Empty: then all that comes is published, since the slot is there by now, and what was attached or rewritten
+        # holds no row of before. Otherwise so is what transactions write that take their numbers from now on; one that
+        # was under way when the slot was made may have ended before or after, and one that was when the outbox came
+        # back into the publication is not sent.
+        certain = xmin is not None or not (mended or _differs(record, seen))
+        return ALL if certain and _is_empty(catalog, part) else Since(next_number, now)
 
-def _is_empty(catalog: Catalog, table: str) -> bool:
-    """Then all that comes is published: the slot is there by now. Otherwise so is what transactions write that take
-    their numbers from now on; one that was under way when the slot was made may have ended before or after, and one
-    that was when the outbox came back into the publication is not sent.
+    note = _note(record, seen, found, otherwise, mended=mended)
+    catalog.run(
+        "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
+        " publication_stamp, created_xmin, published_from, parts)"
+        " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
+        " %s, %s, %s, %s::int8, %s::int8, %s::jsonb FROM pg_replication_slots WHERE slot_name = %s"
+        " ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, table_oid, entry_oid, publication_stamp,"
+        " published_from, parts) = (excluded.system_identifier, excluded.table_oid, excluded.entry_oid,"
+        " excluded.publication_stamp, excluded.published_from, excluded.parts)",
+        *(*seen, xmin, note.published_from, note.document, slot),
+    )
+    return note.lost
+
+
+def before_a_backfill(catalog: Catalog, slot: str, table: str, publication: str | None) -> Callable[[int], Note]:
+    """What the outbox is before the slot is made; to be called with the xmax of the slot's snapshot: what later
+    transactions write is in the stream, and of those parts that nothing was known of that is all that is.
     """
+    record, seen = _of_this_system(catalog, slot, table), catalog.published(publication or "", table).seen
+    found = parts(catalog, table)
+    now = catalog.value("SELECT to_json(clock_timestamp())#>>'{}'")
+    return lambda xmax: _note(record, seen, found, lambda part: Since(xmax, now), mended=False)
+
+
+def forget(catalog: Catalog, slot: str) -> None:
+    """Nothing is known to be published any more, until init takes note. Fatal where that cannot be written down."""
+    if recorded(catalog):
+        lacking = [*record_rights(catalog), *column_rights(catalog, "published_from")]
+        refuse_rights(catalog, lacking, "note that events may be passed over")
+        catalog.run("UPDATE walrelay.slots SET published_from = NULL WHERE slot_name = %s", slot)
+
+
+def _note(
+    record: Record | None, seen: Seen, found: list[Part], otherwise: Callable[[Part], Since], *, mended: bool
+) -> Note:
+    """The parts as they are, each with what was known of it, if that is still so, `otherwise` with what is from now."""
+    noted, lost = dict[int, Noted](), list[str]()
+    differs = mended or _differs(record, seen)
+    if record is not None and differs:
+        lost.append("the outbox was not published in one and the same way since `walrelay init` looked last")
+    for part in found:
+        since = known(part, record.published_from or 0, record.parts) if record and not differs else None
+        if since is None or isinstance(since, Unknown):
+            after = otherwise(part)
+            lost += [since.why] if since and after.number else []
+            since = after
+        noted[part.oid] = Noted(part.file, part.attached, since)
+    return Note(seen, noted, lost)
+
+
+def _differs(record: Record | None, seen: Seen) -> bool:
+    """Whether the outbox, or the publication, is another than was noted, or was altered since."""
+    return record is not None and record.seen is not None and not record.seen.same(seen)
+
+
+def _of_this_system(catalog: Catalog, slot: str, table: str) -> Record | None:
+    """What is known of the slot; None where that is nothing."""
+    record = records(catalog, slot, table).get(slot)
+    return record if record and record.of_this_system and record.published_from is not None else None
+
+
+def _is_empty(catalog: Catalog, part: Part) -> bool:
     try:
         with catalog.connection.transaction():
             catalog.connection.execute("SET LOCAL row_security = off")  # or a policy would make it look empty
-            return not catalog.value(f"SELECT EXISTS (SELECT FROM {table})")
+            return not catalog.value(f"SELECT EXISTS (SELECT FROM ONLY {part.name})")
     except (psycopg.Error, WalrelayError):
         return False  # not known

@@ -7,7 +7,7 @@ nowhere else in the table.
 from typing import NamedTuple
 
 from walrelay.identifiers import identifier
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import READABLE, Catalog
 
 _TIMESTAMP, _TIMESTAMPTZ = 1114, 1184
 
@@ -43,7 +43,7 @@ def look(catalog: Catalog, table: str, publication: str | None, id_: str, create
         name: Term(name, f"o.{quoted(name)}", verbatim(kind), oid)
         for name, kind, oid in catalog.rows(
             "SELECT attname::text, format_type(atttypid, atttypmod), atttypid::int8 FROM pg_attribute"
-            " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE}",
             table,
         )
     }

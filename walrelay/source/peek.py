@@ -14,6 +14,7 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.source import connect, failures
+from walrelay.source.catalog import Catalog
 from walrelay.wire.commands import Options
 from walrelay.wire.frames import xlogdata
 
@@ -29,12 +30,20 @@ Row = tuple[int, int, bytes]
 
 
 class Peek:
-    """One slot, with what is told to its plugin. `publication` is for messages; None for wal2json, which has none."""
+    """One slot of the server of the catalog `beside`, with what is told to its plugin. `publication` is for messages;
+    None for wal2json, which has none.
+    """
 
     def __init__(
-        self, dsn: str, slot: str, publication: str | None, options: Options, notice: Callable[[str], None]
+        self,
+        dsn: str,
+        beside: Catalog,
+        slot: str,
+        publication: str | None,
+        options: Options,
+        notice: Callable[[str], None],
     ) -> None:
-        self._dsn, self._slot, self._publication = dsn, slot, publication or ""
+        self._dsn, self._beside, self._slot, self._publication = dsn, beside, slot, publication or ""
         self._options = [text for option in options for text in option]
         self._notice = notice
 
@@ -45,6 +54,7 @@ class Peek:
             connection.execute(connect.SESSION)
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 connection.execute("SET client_encoding = 'SQL_ASCII'")  # as on a walsender
+            self._beside.refuse_another_server(connect.backend(connection))
             connection.patience = math.inf  # the server may decode for long before the first row
             rounds = self._rounds(connection, _rows_for(records))
             try:

@@ -57,6 +57,7 @@ class TablePositions:
 
     def __init__(self, catalog: Catalog, slot: str, reader: int | None) -> None:
         self._catalog, self._slot, self._reader = catalog, slot, reader
+        catalog.commits_survive()  # or a crash could take the row back, and not the slot, which is saved by itself
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
             raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
 

@@ -3,19 +3,19 @@
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import psycopg
 
 from walrelay.ddl import script
 from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
+from walrelay.source.locks import hold, replaying
 from walrelay.source.outbox_selection import Reached
 
 _TABLE = "walrelay.replays"
-_LOCK_PATIENCE = 2.0  # seconds, for a connection of a process that was just killed
 
 
 class Asked(NamedTuple):
@@ -133,16 +133,8 @@ class ReplayJournal:
         drop(self._catalog, self._slot, self._name)
 
     def _lock(self) -> None:
-        """For as long as this connection lives: two at once would publish everything twice."""
-        query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
-        deadline = monotonic() + _LOCK_PATIENCE
-        while not self._catalog.value(query, f"walrelay replay {self._name} of {self._slot}"):
-            if monotonic() > deadline:
-                raise Fatal(
-                    f"another process is at work on replay {self._name}",
-                    hint="Wait for it, or end it; then run the command again: it goes on where that one stopped.",
-                )
-            sleep(0.05)
+        """For as long as this connection lives."""
+        hold(self._catalog, replaying(self._catalog, self._slot, self._name))
 
     def _dropped(self) -> Fatal:
         return Fatal(
@@ -155,7 +147,7 @@ def unfinished(catalog: Catalog, slot: str, name: str, *, restart: bool = False)
     """The replay of that name; None if there is none, or it does not matter because of a `restart`. Fatal in a dump
     that was restored elsewhere: the numbers of transactions mean nothing there.
     """
-    if restart or not _present(catalog):
+    if restart or not present(catalog):
         return None
     query = (
         "SELECT progress, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
@@ -173,7 +165,7 @@ def unfinished(catalog: Catalog, slot: str, name: str, *, restart: bool = False)
 
 def listed(catalog: Catalog, slot: str) -> Iterator[Listed]:
     """Those that are not at their end, the oldest first."""
-    if _present(catalog):
+    if present(catalog):
         query = (
             "SELECT name, to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),"
             " to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'), progress"
@@ -186,23 +178,23 @@ def listed(catalog: Catalog, slot: str) -> Iterator[Listed]:
 def drop(catalog: Catalog, slot: str, name: str) -> bool:
     """Forgets it; whether there was one."""
     query = f"DELETE FROM {_TABLE} WHERE slot_name = %s AND name = %s"
-    return _present(catalog) and catalog.run(query, slot, name) == 1
+    return present(catalog) and catalog.run(query, slot, name) == 1
 
 
-def _present(catalog: Catalog) -> bool:
+def present(catalog: Catalog) -> bool:
     return catalog.value(f"SELECT to_regclass('{_TABLE}')") is not None
 
 
 def _make_table(catalog: Catalog) -> None:
-    if _present(catalog):
+    if present(catalog):
         return
     try:
         catalog.connection.execute(script("replays").encode())
     except psycopg.errors.InsufficientPrivilege as cause:
         raise Fatal(
             f"the role may not make the table {_TABLE}: {first_line(cause)}",
-            hint="Let a role that may run sql/replays.sql, and then: GRANT SELECT, INSERT, UPDATE, DELETE ON"
-            f" {_TABLE} TO ...;",
+            hint="`walrelay init` makes it, by a role that owns the schema walrelay. Then: GRANT SELECT, INSERT,"
+            f" UPDATE, DELETE ON {_TABLE} TO {identifier(catalog.connection.info.user)};",
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(f"{_TABLE} cannot be made: {first_line(cause)}", hint="Run `walrelay init` first.") from cause

@@ -14,12 +14,17 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.source import connect, functions
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
-from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
-from walrelay.source.failures import failure, first_line, slot_lost
+from walrelay.source.failures import connection_lost, failure, first_line, slot_lost
+from walrelay.source.locks import held, hold, lead, making
 from walrelay.source.missing import made, missing
 from walrelay.source.noting import remember
+from walrelay.source.privileges import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
+from walrelay.source.replay_progress import present as replays_present
+from walrelay.source.rights import publication_rights, record_rights, recorded, refuse_rights, replication_rights
+from walrelay.source.unreadable import unreadable
 from walrelay.wire.commands import create_slot, literal
 
 
@@ -33,17 +38,22 @@ class Wanted(NamedTuple):
     plugin: str
     failover: bool
     prefix: str | None = None  # of logical messages that are events
+    writers: tuple[str, ...] = ()  # the roles that may write those
     max_message_bytes: int = 1_000_000
     days: NewDays | None = None  # the outbox is to have a partition for each day
 
 
 class Step(NamedTuple):
-    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it."""
+    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it. `outcome`: what
+    the SQL does. `note`: why it is left as it is, though the settings want another.
+    """
 
     what: str
     present: bool
     sql: str
     optional: bool = False
+    outcome: str = "created"
+    note: str = ""
 
 
 def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
@@ -51,6 +61,8 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     slot = catalog.slot(wanted.slot)
     refuse_unfinished_backfill(catalog, wanted.slot)
     _refuse_loss(catalog, wanted, slot)
+    if slot is None:
+        _refuse_old_server(catalog, wanted)
     return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
 
 
@@ -59,7 +71,7 @@ def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
     slot = catalog.slot(wanted.slot)
     if (progress := unfinished(catalog, wanted.slot)) is not None:
         if progress.scope.command != Scope().command:
-            raise refusal(progress)
+            raise refusal(catalog, wanted.slot, progress)
     else:
         _refuse_loss(catalog, wanted, slot)
         if slot is not None:
@@ -80,10 +92,12 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
         refuse_days(catalog, table, wanted.plugin)
     new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
     steps = [
-        Step("schema walrelay", _schema_exists(catalog), script("schema")),
+        Step("schema walrelay", schema_is_current(catalog), script("schema")),
         Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
+        Step("table walrelay.replays", replays_present(catalog), script("replays")),
         Step(f"table {table}", _table_exists(catalog, wanted), new_table),
         *_functions(catalog, wanted),
+        *_message_rights(catalog, wanted),
     ]
     if wanted.days is not None and _table_exists(catalog, wanted):
         missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
@@ -94,56 +108,89 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
 
 
 def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
-    """Makes what is missing, one step after the other, and tells what came of each: "present", "created", or why an
-    optional one was left out. `patience`: seconds to wait for open transactions when the slot is made.
+    """Makes what is missing, one step after the other, and tells what came of each: "present", "created",
+    "updated", or why one was left as it is, or an optional one out. `patience`: seconds to wait for open transactions
+    when the slot is made.
     """
     connect.limit(catalog.connection, patience)
+    catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
+    with held(catalog, making(catalog, wanted.slot)):
+        yield from _applied(catalog, wanted, steps, patience)
+
+
+def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, str]]:
+    refuse_rights(catalog, record_rights(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
     slot = f"slot {wanted.slot}"
     made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
-            yield step, "present"
+            yield step, f"left as it is: {step.note}" if step.note else "present"
             continue
+        if step.what == slot:
+            refuse_rights(
+                catalog,
+                [*record_rights(catalog, "INSERT", "UPDATE"), *replication_rights(catalog)],
+                f"make slot {wanted.slot}",
+            )
         try:
             catalog.connection.execute(step.sql.encode())
-            yield step, "created"
+            yield step, step.outcome
         except psycopg.errors.QueryCanceled as cause:
             raise blocked(catalog, step.what, patience) from cause
-        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-            raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
         except psycopg.Error as cause:
+            if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError has what no retry cures as well
+                raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
             if not step.optional:
                 raise _not_made(step, cause, wanted) from cause
             yield step, f"left out: {first_line(cause)}"
     now = catalog.published(wanted.publication or "", wanted.table)
     before = catalog.noted(wanted.slot) if wanted.publication is not None else None
     mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
-    remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
+    lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
+    elif lost:
+        yield Step("the outbox", True, ""), f"has rows of before that the clean-up will leave: {'; '.join(lost)}"
 
 
-def drop(catalog: Catalog, slot: str, publication: str | None) -> Iterator[tuple[str, str]]:
-    """Removes the slot and the publication, never the table; tells what came of each."""
-    found = drop_slot(catalog, slot)
-    if catalog.value("SELECT to_regclass('walrelay.slots')") is not None:
-        catalog.connection.execute("DELETE FROM walrelay.slots WHERE slot_name = %s", (slot,))
-    yield f"slot {slot}", "dropped" if found else "was not there"
+def drop(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
+    """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
+    them or, where something is in the way, none. Tells what came of each.
+    """
+    hold(catalog, making(catalog, slot))
+    hold(catalog, lead(slot, "drop again"))
+    found = _unread(catalog, slot)
+    needed = [*record_rights(catalog, "DELETE"), *(publication_rights(catalog, publication) if publication else [])]
+    refuse_rights(catalog, [*needed, *(replication_rights(catalog) if found else [])], f"drop slot {slot}")
+    there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+    with catalog.connection.transaction():
+        if there and publication is not None:
+            catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
+        if recorded(catalog):
+            catalog.run("DELETE FROM walrelay.slots WHERE slot_name = %s", slot)
+        if found is not None:
+            catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]
     if publication is not None:
-        there = catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
-        catalog.connection.execute(f"DROP PUBLICATION IF EXISTS {identifier(publication)}".encode())
-        yield f"publication {publication}", "dropped" if there else "was not there"
+        outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))
+    return outcomes
 
 
 def drop_slot(catalog: Catalog, slot: str) -> bool:
     """Removes the slot; whether there was one. Fatal if somebody reads it."""
-    found = catalog.slot(slot)
-    if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    found = _unread(catalog, slot)
     if found is not None:
         catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
     return found is not None
+
+
+def _unread(catalog: Catalog, slot: str) -> Slot | None:
+    """The slot, if there is one; Fatal if somebody reads it."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    return found
 
 
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
@@ -153,17 +200,14 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
             raise missing(catalog, wanted.slot)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
-    elif slot.plugin != wanted.plugin or slot.database != catalog.value("SELECT current_database()"):
-        raise Fatal(
-            f"slot {slot.name!r} is there already, for plugin {slot.plugin} in database {slot.database}",
-            hint="Give source.slot another name, or correct source.plugin and the DSN's database.",
-        )
+    elif (why := unreadable(slot, wanted.plugin, catalog.database)) is not None:
+        raise Fatal(f"slot {why.detail}", hint=why.fix)
 
 
-def _schema_exists(catalog: Catalog) -> bool:
+def schema_is_current(catalog: Catalog) -> bool:
     """With the columns and tables that it did not have at first."""
     query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
-    columns = ["publication_stamp", "created_xmin", "backfill", "published_from"]
+    columns = ["publication_stamp", "created_xmin", "backfill", "published_from", "parts"]
     complete = catalog.value(query, columns) == len(columns)
     return complete and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
 
@@ -176,9 +220,24 @@ def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Optional: writers may do without, and with other columns than ours some cannot be made."""
     scripts = functions.scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
     return [
-        Step(f"function walrelay.{name}", functions.present(catalog, name), sql, optional=True)
-        for name, sql in scripts.items()
+        Step(
+            f"function walrelay.{each.name}",
+            each.present,
+            each.sql,
+            optional=True,
+            outcome="updated" if each.differs else "created",
+            note=each.note,
+        )
+        for each in functions.examined(catalog, wanted.table, wanted.slot, scripts)
     ]
+
+
+def _message_rights(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Where messages are events, who may write them publishes: PostgreSQL lets everybody."""
+    if wanted.prefix is None:
+        return []
+    rights = message_rights(catalog, wanted.writers)
+    return [Step(MESSAGE_RIGHTS, rights.given, rights.sql)]
 
 
 def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
@@ -189,14 +248,29 @@ def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
     mend = []
     if not published.inserts or (published.partitioned and not published.via_root):
         mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
-    if not published.covered and not (published.partitioned and not published.via_root):
+    if not published.covered and not _covered_by_its_root(catalog, name, published):
         mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wanted.table};")
     return Step(what, not mend, "\n".join(mend) + "\n")
 
 
+def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable) -> bool:
+    """Whether the partitioned table will be there by its own name as soon as it is published under that: now the
+    publication shows its partitions.
+    """
+    if published.via_root or not published.partitioned:
+        return False
+    everything = catalog.value("SELECT puballtables FROM pg_publication WHERE pubname = %s", name)
+    schemas = catalog.server_version >= 150000 and catalog.value(
+        "SELECT 1 FROM pg_publication_namespace s JOIN pg_publication p ON p.oid = s.pnpubid"
+        " JOIN pg_class c ON c.relnamespace = s.pnnspid WHERE p.pubname = %s AND c.oid = %s::oid",
+        name,
+        published.oid,
+    )
+    return bool(published.entry is not None or everything or schemas)
+
+
 def _slot(catalog: Catalog, wanted: Wanted) -> str:
     arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
-    _refuse_old_server(catalog, wanted)
     if wanted.failover:
         arguments += ", failover => true"
     return f"SELECT pg_create_logical_replication_slot({arguments});\n"
@@ -234,9 +308,9 @@ def _not_made(step: Step, cause: psycopg.Error, wanted: Wanted) -> Fatal:
     if step.what.startswith("slot "):
         found = failure(cause.sqlstate, first_line(cause), slot=wanted.slot, publication=wanted.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""
-        if cause.sqlstate == "55000":
-            hint = "ALTER SYSTEM SET wal_level = logical; then restart PostgreSQL."
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
+    if step.what == MESSAGE_RIGHTS:
+        return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=NOT_OURS_TO_GIVE)
     return Fatal(
         f"{step.what} could not be made: {first_line(cause)}",
         hint="`walrelay init --dry-run` prints the SQL; a role with more rights can run it, then init again.",

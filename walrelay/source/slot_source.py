@@ -10,9 +10,11 @@ from walrelay.model import Position
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.failures import slot_lost, slot_missing
 from walrelay.source.keeping import Keeper
+from walrelay.source.lag import WaitReport
 from walrelay.source.missing import missing
-from walrelay.source.start import Server, Start, start_of
+from walrelay.source.start import Own, Server, Start, goes_on, start_of
 from walrelay.source.stream import Stream
+from walrelay.source.unreadable import unreadable
 from walrelay.wire.commands import Options
 
 _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
@@ -31,7 +33,8 @@ class Reading(NamedTuple):
 
 
 class SlotSource:
-    """Implements `walrelay.source.contract.Source`, over a stream that leads and the catalog of the same server.
+    """Implements `walrelay.source.contract.Source`, over a stream that leads, to a primary, and the catalog of the same
+    server, which its maker has seen to.
 
     Made when the slot may be read; `begin` begins. `last`: what this process confirmed before, if it did.
     """
@@ -46,42 +49,45 @@ class SlotSource:
     ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: Keeper | None = None
-        self.system, self.pid = stream.system, stream.pid
-        catalog.refuse_standby()
+        self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion would have changed it
         if catalog.slot(reading.slot) is None:
             raise missing(catalog, reading.slot, last.system if last else None)
         self.slot = _free(reading, catalog)
-        if reading.plugin == "wal2json":
-            _refuse_encoding(catalog.server_encoding())
         self._notice = notice
+        self._report = WaitReport(catalog, reading.slot)
         self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
         self._stamp = self._seen.stamp if self._seen else ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._idle = ZERO
 
-    def where(self, own: Position | None) -> Start:
+    def where(self, own: Own | None) -> Start:
         """Where to begin, given the relay's own position; Fatal where events may be missing."""
-        server = Server(self._stream.system, self._catalog.current_lsn(), self._stream.branches() if own else {})
-        return start_of(self.slot, own, server)
+        branches = self._stream.branches(self.system.timeline) if own else {}
+        return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches))
 
-    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None) -> None:
+    def goes_on(self, remembered: Position) -> bool:
+        """Whether what this process has read and holds is what comes next, although it was away."""
+        return goes_on(self.slot, remembered, self.system, self._catalog.current_lsn())
+
+    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
         """Begins the stream at `start`. `keeper`: where the relay keeps a position of its own, if it does. `confirmed`:
-        up to where all is durable, if not up to `start`.
+        up to where all is durable, if not up to `start`. `xmin`: as in Position, for that.
         """
         self._stream.begin(start, self._reading.options, confirmed=confirmed)
         self._catalog.refuse_synchronous(self._stream.pid)
         self.start = self._stream.start
-        self._confirmed = self.start if confirmed is None else confirmed
+        self._confirmed, self._xmin = self.start if confirmed is None else confirmed, xmin
         self._keeper = keeper
         if keeper is not None:
-            keeper.begin(self.bookmark)
+            keeper.begin(Position(self.system, self._reading.slot, self._confirmed, xmin=xmin))
         self.read = self._stream.read
 
     @property
     def bookmark(self) -> Position:
         """What is known to be confirmed, for the next connection of this process."""
-        return Position(self._stream.system, self._reading.slot, self._confirmed)
+        xmin = self._xmin if self._keeper is None else self._keeper.xmin
+        return Position(self.system, self._reading.slot, self._confirmed, xmin=xmin)
 
     def confirm(self, lsn: LSN) -> bool:
         if self._keeper is not None:
@@ -98,6 +104,9 @@ class SlotSource:
             self._look()
         self._idle = min(lsn, self._vouched)
         return self._idle
+
+    def waits(self, since: int | None) -> None:
+        self._report.waits(since)
 
     def leave(self, lsn: LSN) -> None:
         if self._keeper is not None:
@@ -121,6 +130,12 @@ class SlotSource:
         if reading.publication is None:
             _refuse_partitions(published, reading.table)
             published = published._replace(exists=True, covered=True, inserts=True)
+        if fault := published.unwritten:
+            raise Fatal(
+                f"the outbox is not published: {fault}; nothing past the last event was confirmed",
+                hint="`walrelay doctor` has the statement that mends it. Rows committed meanwhile are in no WAL: look"
+                " for them in the table.",
+            )
         fault = published.fault(*names)
         if not fault and self._seen is not None and (fault := published.since(self._seen, *names)):
             raise Fatal(
@@ -136,33 +151,21 @@ class SlotSource:
             )
         if self._stamp not in ("", published.stamp):
             self._notice(
-                f"publication {names[0]!r} was altered under the relay: `walrelay doctor` looks at what it has"
+                f"publication {names[0]!r} was altered under the relay: `walrelay doctor` looks at what it has, and the"
+                " clean-up deletes nothing until `walrelay init` takes note of it"
             )
         self._seen, self._stamp = published.seen, published.stamp
         return before
 
 
-def usable(slot: Slot | None, name: str, plugin: str) -> Slot:
-    """The slot, if it is there and can be read by this plugin; it may be in use."""
+def usable(slot: Slot | None, name: str, plugin: str, database: str) -> Slot:
+    """The slot, if it is there and can be read with this plugin in this database; it may be in use."""
     if slot is None:
         raise slot_missing(name)
     if slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(name, slot.invalidation_reason or "wal_status is lost")
-    if slot.plugin != plugin:
-        raise Fatal(
-            f"slot {slot.name!r} was made for {slot.plugin or 'physical replication'}, the settings say {plugin}",
-            hint=f"Set source.plugin to {slot.plugin}, or source.slot to another slot.",
-        )
-    return slot
-
-
-def here(slot: Slot, database: str) -> Slot:
-    """The slot, if it is one of the database that is read."""
-    if slot.database != database:
-        raise Fatal(
-            f"slot {slot.name!r} belongs to database {slot.database!r}, the DSN leads to {database!r}",
-            hint="Correct the database in source.dsn, or set source.slot to another slot.",
-        )
+    if (why := unreadable(slot, plugin, database)) is not None:
+        raise Fatal(f"slot {why.detail}", hint=why.fix)
     return slot
 
 
@@ -170,20 +173,12 @@ def _free(reading: Reading, catalog: Catalog) -> Slot:
     """The slot, once nobody else reads it: the leader before lets it go a moment after the lead."""
     deadline = monotonic() + _HANDOVER
     while True:
-        slot = here(usable(catalog.slot(reading.slot), reading.slot, reading.plugin), catalog.database)
+        slot = usable(catalog.slot(reading.slot), reading.slot, reading.plugin, catalog.database)
         if slot.active_pid is None:
             return slot
         if monotonic() > deadline:
             raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
         sleep(_HANDOVER_LOOK)
-
-
-def _refuse_encoding(encoding: str) -> None:
-    if encoding not in ("UTF8", "SQL_ASCII"):
-        raise Fatal(
-            f"wal2json prints text in the database's encoding, which is {encoding}: it cannot be told from UTF-8",
-            hint="Read with the output plugin pgoutput, whose text PostgreSQL converts to UTF-8.",
-        )
 
 
 def _refuse_partitions(published: PublishedTable, table: str) -> None:

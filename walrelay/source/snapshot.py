@@ -15,8 +15,10 @@ from psycopg import pq
 from psycopg.adapt import Loader
 
 from walrelay.errors import Fatal, Retryable
+from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
-from walrelay.source import connect
+from walrelay.source import connect, grants
+from walrelay.source.catalog import Catalog
 from walrelay.source.failures import failure, first_line
 from walrelay.wire.commands import create_slot, literal
 
@@ -36,10 +38,15 @@ class NewSlot(NamedTuple):
 
 
 @contextmanager
-def new_slot(dsn: str, slot: str, plugin: str, *, failover: bool, patience: float) -> Iterator[NewSlot]:
-    """Makes the slot; Blocked after `patience` seconds. The snapshot is there until the context is left."""
+def new_slot(
+    dsn: str, beside: Catalog, slot: str, plugin: str, *, failover: bool, patience: float
+) -> Iterator[NewSlot]:
+    """Makes the slot, on the server of the catalog; Blocked after `patience` seconds. The snapshot is there until the
+    context is left.
+    """
     connection = connect.replication(dsn)
     try:
+        beside.refuse_another_server(connect.backend(connection))
         connection.patience = patience + 10.0  # beyond the wait for open transactions, which the server ends
         connect.answer(connection, f"SET lock_timeout = '{int(patience * 1000)}ms'")
         result = connect.answer(connection, create_slot(slot, plugin, failover=failover))
@@ -54,21 +61,24 @@ def new_slot(dsn: str, slot: str, plugin: str, *, failover: bool, patience: floa
 class View:
     """An ordinary connection in one read-only transaction: all its queries see the rows of the same moment.
 
+    It is shown to be of the same server as the catalog `beside` it, whose answers are used with what is read here.
+
     Values of `stream` are the bytes that PostgreSQL prints, under the settings that a replication connection has, so
     that a row read here and the same row in the stream have the same bytes.
     """
 
-    def __init__(self, dsn: str, snapshot: str | None = None) -> None:
+    def __init__(self, dsn: str, beside: Catalog, snapshot: str | None = None) -> None:
         self._connection = connect.ordinary(dsn, statement_timeout=0)
         self._connection.patience = inf  # sorting a large table takes its time; keepalives find a dead host
         try:
+            beside.refuse_another_server(connect.backend(self._connection))
             self._begin(snapshot)
         except BaseException:
             self.close()
             raise
 
     def _begin(self, snapshot: str | None) -> None:
-        with _explained():
+        with _explained(self._connection, ""):
             self._connection.execute(connect.SESSION.encode())
             if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 self._connection.execute("SET client_encoding = 'SQL_ASCII'")
@@ -95,12 +105,12 @@ class View:
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query; `%s` stands for a parameter, and `%%` for a per cent sign."""
-        with _explained():
+        with _explained(self._connection, query):
             return self._connection.execute(query.encode(), list(parameters)).fetchall()
 
     def stream(self, query: str, parameters: Sequence[Any], types: Sequence[int]) -> Iterator[tuple[bytes | None, ...]]:
         """The rows one after the other, a few in memory; `types` are the OIDs of what is selected."""
-        with _explained(), self._connection.cursor() as cursor:
+        with _explained(self._connection, query), self._connection.cursor() as cursor:
             for oid in (0, *types):
                 cursor.adapters.register_loader(oid, _Bytes)
             yield from cursor.stream(query.encode(), list(parameters), size=_AT_ONCE)
@@ -114,7 +124,7 @@ class _Bytes(Loader):
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(connection: connect.Connection, query: str) -> Iterator[None]:
     try:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
@@ -122,8 +132,8 @@ def _explained() -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as cause:
         raise Fatal(
             f"the rows of the outbox cannot all be read: {first_line(cause)}",
-            hint="The role needs SELECT on the table, USAGE on its schema, and must not be subject to its row-level"
-            " security: GRANT SELECT ON ... TO ...; ALTER ROLE ... BYPASSRLS;",
+            hint=grants.refused(connection, query)
+            or f"Row-level security hides some: ALTER ROLE {identifier(connection.info.user)} BYPASSRLS;",
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(

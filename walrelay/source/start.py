@@ -1,14 +1,24 @@
 """Where a stream begins: the slot's position and the relay's own, and what it means when they do not agree. Pure.
 
 A crash sets the slot's position back, so the relay's own is the better one if it is later. If it is earlier, somebody
-else moved the slot, or it was made anew, and events in between may be missing. Positions are of one history of WAL:
-where a standby was promoted, the histories are the same only up to where its timeline branched off.
+else may have moved the slot, or made it anew, and events in between may be missing. Whether that is proved depends on
+where the own position is from:
+
+- a file and a topic are written before PostgreSQL is told: a slot that is ahead of them was moved by somebody else;
+- a row in the database is written before that too, but the row's own WAL comes after the position that it tells of. A
+  promoted standby may have taken over the slot without it. So the row proves nothing against a slot that has not moved
+  since the promotion;
+- what a process remembers proves nothing against the slot: as soon as its connection was gone another instance could
+  lead. It saves repetitions, and is no reason to stop.
+
+Positions are of one history of WAL: where a standby was promoted, the histories are the same only up to where its
+timeline branched off.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
 from walrelay.source.catalog import Slot
@@ -22,39 +32,79 @@ class Server(NamedTuple):
     branches: Mapping[int, LSN]
 
 
+class Own(NamedTuple):
+    """A position of the relay's own, and where it is from: what that proves, see above."""
+
+    place: Literal["memory", "file", "table", "topic"]
+    position: Position
+
+
 class Start(NamedTuple):
     """The stream begins at `lsn`; of the transaction at `commit_lsn` the records before `ordinal` are done already.
 
-    `notice` is what an operator should know; empty as a rule.
+    `notice` is what an operator should know; empty as a rule. `xmin`: as in Position, for `lsn`.
     """
 
     lsn: LSN
     commit_lsn: LSN = ZERO
     ordinal: int = 0
     notice: str = ""
+    xmin: int = 0
 
 
-def start_of(slot: Slot, own: Position | None, server: Server) -> Start:
-    """The later of both positions; Fatal where going on could pass over events, or is another server's business."""
+def start_of(slot: Slot, own: Own | None, server: Server) -> Start:
+    """The later of both positions; Fatal where going on could pass over events, or is another server's business.
+    Retryable on a server with an earlier timeline than one that was read: the present primary is another one.
+    """
     confirmed = slot.confirmed_flush_lsn or ZERO
+    refuse_future(slot, server.wal_end)
     if own is None:
         return Start(confirmed)
-    if own.system.identifier != server.system.identifier:
+    place, position = own
+    (identifier, timeline), here = position.system, server.system
+    if identifier != here.identifier:
         raise _another_system(own, server)
-    limit = server.wal_end
-    if own.system.timeline != server.system.timeline:
-        if own.system.timeline not in server.branches:
-            raise _another_timeline(own, server)
-        limit = server.branches[own.system.timeline]
-    elif own.lsn > limit:
+    if here.timeline < timeline:
+        raise _an_old_primary(own, server)
+    inherited = confirmed <= max(server.branches.values(), default=ZERO)  # nobody has moved it since the promotion
+    if timeline != here.timeline and timeline not in server.branches:
+        if place == "memory" or inherited:
+            return Start(confirmed, notice=_of_another_branch(own, server))
+        raise _another_timeline(own, server)
+    limit = server.branches.get(timeline, server.wal_end)
+    if position.lsn > limit and timeline == here.timeline:
+        if place == "memory":
+            return Start(confirmed, notice=_lost_wal(own, server))
         raise _behind_its_own_past(own, server)
-    if own.lsn > limit:
-        return Start(max(confirmed, limit), notice=_published_too_much(own, limit))
-    if confirmed > own.lsn:
+    if position.lsn > limit:
+        return Start(max(confirmed, limit), notice=_published_too_much(position, limit))
+    if confirmed > position.lsn:
+        if place == "memory" or (place == "table" and inherited):
+            notice = _went_on if place == "memory" else _row_left_behind
+            return Start(confirmed, notice=notice(confirmed, position), xmin=position.xmin)
         raise _moved(slot, own, confirmed)
-    if own.commit_lsn > limit:
-        return Start(own.lsn, notice=_published_too_much(own, limit))
-    return Start(own.lsn, own.commit_lsn, own.ordinal)
+    if position.commit_lsn > limit:
+        return Start(position.lsn, notice=_published_too_much(position, limit), xmin=position.xmin)
+    return Start(position.lsn, position.commit_lsn, position.ordinal, xmin=position.xmin)
+
+
+def refuse_future(slot: Slot, wal_end: LSN) -> None:
+    """Fatal where the slot is beyond the end of its server's WAL, which was looked up after it: its position says
+    nothing of what was published, and up to there nothing ever would be.
+    """
+    confirmed = slot.confirmed_flush_lsn or ZERO
+    if confirmed > wal_end:
+        raise Fatal(
+            f"slot {slot.name!r} stands at {confirmed}, but this server's WAL ends at {wal_end}: what it writes up to"
+            " there would never be published. The server lost WAL, or was set back by pg_rewind or from a copy, or a"
+            " reader told it a position of another server",
+            hint="`walrelay recover --replace` makes the slot anew and publishes what may be missing.",
+        )
+
+
+def goes_on(slot: Slot, remembered: Position, system: System, wal_end: LSN) -> bool:
+    """Whether nobody can tell that this process was away: what it has read and holds is what comes next."""
+    return remembered.system == system and (slot.confirmed_flush_lsn or ZERO) <= remembered.lsn <= wal_end
 
 
 def branches(history: str) -> dict[int, LSN]:
@@ -63,43 +113,101 @@ def branches(history: str) -> dict[int, LSN]:
     return {int(timeline): LSN.parse(lsn) for timeline, lsn, *_ in lines}
 
 
-def _moved(slot: Slot, own: Position, confirmed: LSN) -> Fatal:
+_PLACES = {
+    "memory": "this process remembers",
+    "file": "the position file says",
+    "table": "the row in walrelay.positions says",
+    "topic": "the record in the topic of positions says",
+}
+
+
+def _moved(slot: Slot, own: Own, confirmed: LSN) -> Fatal:
+    mine = " Each instance with a file of its own has only its own part: position.keep: table or topic is shared."
     return Fatal(
-        f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {own.lsn}: something"
-        " else moved it, or it was made anew, and the events in between were not published by this relay",
+        f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {own.position.lsn}, as"
+        f" {_PLACES[own.place]}: something else moved it, or it was made anew, and the events in between were not"
+        " published by this relay",
         hint="Find out who consumed or re-created the slot. The rows in between are still in the outbox table:"
-        " `walrelay recover` publishes them. `walrelay run --from-slot` accepts the slot's position instead.",
+        " `walrelay recover --replace` publishes them. `walrelay run --from-slot` accepts the slot's position instead."
+        + (mine if own.place == "file" else ""),
     )
 
 
-def _another_system(own: Position, server: Server) -> Fatal:
+def _another_system(own: Own, server: Server) -> Fatal:
+    position = own.position
     return Fatal(
-        f"walrelay's position {own.lsn} is of the system {own.system.identifier}, but this server is"
-        f" {server.system.identifier}: another cluster, or one that pg_upgrade or initdb made",
+        f"walrelay's position {position.lsn} is of the system {position.system.identifier}, as {_PLACES[own.place]},"
+        f" but this server is {server.system.identifier}: another cluster, or one that pg_upgrade or initdb made",
         hint="Correct source.dsn. If the server is the right one and everything of the old one was published,"
-        " `walrelay run --from-slot` begins where its slot stands; else `walrelay recover`.",
+        " `walrelay run --from-slot` begins where its slot stands; else `walrelay recover --replace`.",
     )
 
 
-def _another_timeline(own: Position, server: Server) -> Fatal:
+def _another_timeline(own: Own, server: Server) -> Fatal:
+    position = own.position
     return Fatal(
-        f"walrelay's position {own.lsn} is of timeline {own.system.timeline}, which is not in the history of this"
-        f" server's timeline {server.system.timeline}: it is an old primary, or was restored from an older backup",
+        f"walrelay's position {position.lsn} is of timeline {position.system.timeline}, as {_PLACES[own.place]}, which"
+        f" is not in the history of this server's timeline {server.system.timeline}: another standby was promoted, or"
+        " the server was restored from an older backup",
         hint="Correct source.dsn so that it leads to the present primary. If this server is to be read all the same:"
-        " `walrelay recover` looks for what may not have been published, and makes a new slot.",
+        " `walrelay recover --replace` looks for what may not have been published, and makes a new slot.",
     )
 
 
-def _behind_its_own_past(own: Position, server: Server) -> Fatal:
+def _an_old_primary(own: Own, server: Server) -> Retryable:
+    """While a failover is under way a DSN may lead there for a moment, which is no reason to stop."""
+    position = own.position
+    return Retryable(
+        f"this server is on timeline {server.system.timeline}, but walrelay has read timeline"
+        f" {position.system.timeline}, as {_PLACES[own.place]}: it is an old primary, or was restored from an older"
+        " backup; waiting for the present primary (if this is it, `walrelay recover --replace` looks for what may not"
+        " have been published, and makes a new slot)"
+    )
+
+
+def _behind_its_own_past(own: Own, server: Server) -> Fatal:
     return Fatal(
-        f"walrelay confirmed {own.lsn}, but this server's WAL ends at {server.wal_end}: it lost WAL, or was restored"
-        " from an older copy, and what it writes next would be taken for published",
-        hint="`walrelay recover` makes a new slot and publishes what may be missing.",
+        f"walrelay confirmed {own.position.lsn}, as {_PLACES[own.place]}, but this server's WAL ends at"
+        f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be taken"
+        " for published",
+        hint="`walrelay recover --replace` makes a new slot and publishes what may be missing.",
     )
 
 
-def _published_too_much(own: Position, limit: LSN) -> str:
+def _of_another_branch(own: Own, server: Server) -> str:
+    position = own.position
     return (
-        f"events up to {max(own.lsn, own.commit_lsn)} were published, but the standby that was promoted has only those"
-        f" before {limit}: consumers have seen what the database has not. synchronized_standby_slots prevents that"
+        f"walrelay confirmed {position.lsn} on timeline {position.system.timeline}, as {_PLACES[own.place]}, which is"
+        f" not in the history of this server's timeline {server.system.timeline}: another standby was promoted, and"
+        " consumers have seen what it does not have. The stream begins where the slot stands"
+    )
+
+
+def _lost_wal(own: Own, server: Server) -> str:
+    return (
+        f"this process confirmed {own.position.lsn}, but this server's WAL ends at {server.wal_end}: it lost WAL, and"
+        " consumers have seen what it does not have. The stream begins where the slot stands"
+    )
+
+
+def _went_on(confirmed: LSN, position: Position) -> str:
+    return (
+        f"this process confirmed {position.lsn}, and the slot stands at {confirmed}: another instance led meanwhile. If"
+        " there is none, somebody else moved the slot, or made it anew, and `walrelay audit` says whether events are"
+        " missing; only a position that all instances share would prove it (position.keep)"
+    )
+
+
+def _published_too_much(position: Position, limit: LSN) -> str:
+    return (
+        f"events up to {max(position.lsn, position.commit_lsn)} were published, but the standby that was promoted has"
+        f" only those before {limit}: consumers have seen what the database has not. synchronized_standby_slots"
+        " prevents that"
+    )
+
+
+def _row_left_behind(confirmed: LSN, position: Position) -> str:
+    return (
+        f"the row in walrelay.positions says {position.lsn}, and the slot stands at {confirmed}: the standby that was"
+        " promoted had the slot before it had the row. The stream begins where the slot stands"
     )

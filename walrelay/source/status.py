@@ -5,11 +5,15 @@ from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
-from walrelay.source.catalog import Catalog
+from walrelay.model import Finding
+from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.dead_letters.writing import waiting
+from walrelay.source.lag import lag_seconds
 from walrelay.source.leadership import lock_key
 from walrelay.source.missing import missing
 from walrelay.source.standbys import held_up_by
+
+_PATIENCE = 5.0  # seconds that an event may wait before somebody had better look
 
 
 class Instance(NamedTuple):
@@ -19,12 +23,13 @@ class Instance(NamedTuple):
     application_name: str
     client_address: str | None
     connected_at: str
+    role: str = ""
+    replicates: bool = True  # as a relay does; otherwise a command of walrelay's, or somebody else
 
 
 class Status(NamedTuple):
-    """Positions are LSN texts, sizes bytes. `lag_seconds` is the server's measure of the time from sending to
-    confirmation while a relay is connected; without one it is the time since the slot was last in use (PostgreSQL 17
-    and later), and None where nobody knows.
+    """Positions are LSN texts, sizes bytes. `lag_seconds` is the age of the oldest event that waits to be confirmed,
+    on the server's clock (see `source.lag`); None where nobody knows.
     """
 
     slot: str
@@ -46,15 +51,20 @@ class Status(NamedTuple):
     dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
     leader: Instance | None
     standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
+    next: str  # what to do about it, as a command to paste where there is one; empty where all is well
+    problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
     def as_json(self) -> str:
         """One object; instances are objects too."""
         members = self._asdict() | {"leader": self.leader and self.leader._asdict()}
+        members["problems"] = [each._asdict() for each in self.problems]
         return json.dumps(members | {"standbys": [each._asdict() for each in self.standbys]})
 
 
-def status(catalog: Catalog, slot_name: str) -> Status:
-    """The slot's state now; Fatal if it is gone."""
+def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, messages: bool = False) -> Status:
+    """The slot's state now; Fatal if it is gone. `publication`: None for wal2json. `messages`: whether logical
+    messages may be events.
+    """
     if catalog.in_recovery():
         raise Fatal("the server is a standby; the slot's state is told by the primary")
     slot = catalog.slot(slot_name)
@@ -64,6 +74,8 @@ def status(catalog: Catalog, slot_name: str) -> Status:
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
     leaders, standbys = _instances(catalog, slot_name)
+    lag = lag_seconds(catalog, slot, publication, messages=messages) if lag_bytes else 0.0
+    letters = waiting(catalog, slot_name)
     return Status(
         slot=slot.name,
         plugin=slot.plugin,
@@ -75,7 +87,7 @@ def status(catalog: Catalog, slot_name: str) -> Status:
         confirmed_lsn=str(slot.confirmed_flush_lsn) if slot.confirmed_flush_lsn is not None else None,
         restart_lsn=str(slot.restart_lsn) if slot.restart_lsn is not None else None,
         lag_bytes=lag_bytes,
-        lag_seconds=0.0 if lag_bytes == 0 else _lag_seconds(catalog, slot_name),
+        lag_seconds=lag,
         retained_wal_bytes=retained,
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
@@ -83,17 +95,29 @@ def status(catalog: Catalog, slot_name: str) -> Status:
             "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
         ),
         waits_for=held_up_by(catalog, slot),
-        dead_letters=waiting(catalog, slot_name),
+        dead_letters=letters,
         leader=next(iter(leaders), None),
         standbys=standbys,
+        next=_next(slot, lag, letters),
     )
+
+
+def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
+    if slot.wal_status == "lost":
+        return "walrelay recover --dry-run  # the slot cannot be read any more"
+    if slot.active_pid is None:
+        return "walrelay doctor  # then start the relay: nobody reads the slot, and its log has why it ended"
+    if lag is None or lag > _PATIENCE:
+        return "walrelay doctor  # something keeps the relay, which is connected, from confirming"
+    return "walrelay dlq list  # what the broker refused waits for a decision" if dead_letters else ""
 
 
 def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[Instance]]:
     """Who holds the lead of the slot, and who waits for it; pg_locks shows an int8 key in two halves."""
     key = lock_key(slot_name) % 2**64
     rows = catalog.rows(
-        "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}'"
+        "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
+        " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = pg_locks.pid)"
         " FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database d ON d.oid = database"
         " WHERE locktype = 'advisory' AND objsubid = 1 AND classid = %s AND objid = %s"
         " AND d.datname = current_database() ORDER BY waitstart",
@@ -105,23 +129,6 @@ def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[I
 
 def _distance(end: LSN, start: LSN | None) -> int | None:
     return None if start is None else max(0, end - start)
-
-
-def _lag_seconds(catalog: Catalog, slot_name: str) -> float | None:
-    seconds = catalog.rows(
-        "SELECT extract(epoch FROM coalesce(r.flush_lag, r.write_lag, interval '0'))::float8"
-        " FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = %s",
-        slot_name,
-    )
-    if seconds:
-        return float(seconds[0][0])
-    if catalog.server_version < 170000:
-        return None
-    idle = catalog.value(
-        "SELECT extract(epoch FROM now() - inactive_since)::float8 FROM pg_replication_slots WHERE slot_name = %s",
-        slot_name,
-    )
-    return None if idle is None else float(idle)
 
 
 def _oldest_writer(catalog: Catalog) -> str:

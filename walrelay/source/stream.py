@@ -21,12 +21,13 @@ from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.source import connect
-from walrelay.source.failures import failure, first_line, of_a_standby
+from walrelay.source.failures import failure, first_line, is_a_standby, of_a_standby
 from walrelay.source.start import branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
 
+_NOWHERE = LSN(0xFFFFFFFF_00000000)
 _LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
 
 
@@ -46,10 +47,10 @@ class Stream:
         self._connection.patience = timing.receive_timeout
         self._pgconn = self._connection.pgconn
         self._pgconn.notice_handler = self._notice
-        identifier, timeline, *_ = self.command("IDENTIFY_SYSTEM")
-        self.system = System(identifier, int(timeline))
+        self.backend = connect.backend(self._connection)
         patience = int(self.command("SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'")[0]) / 1000
         self._heartbeat = min(10.0, patience / 6) if patience else 10.0
+        self._idle_limit = patience or 60.0
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
         self._fatal: WalrelayError | None = None
@@ -69,7 +70,7 @@ class Stream:
     @property
     def pid(self) -> int:
         """The walsender's process id."""
-        return self._pgconn.backend_pid
+        return self.backend.pid
 
     def command(self, text: str) -> list[str]:
         """The first row of a replication command's result (or of a query without parameters)."""
@@ -78,11 +79,21 @@ class Stream:
             raise self._failed(result)
         return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
-    def branches(self) -> dict[int, LSN]:
-        """Where the earlier timelines of the server's history ended."""
-        if self.system.timeline == 1:
-            return {}
-        return branches(self.command(f"TIMELINE_HISTORY {self.system.timeline}")[1])
+    def refuse_standby(self) -> None:
+        """Retryable on a standby. A walsender outlives a promotion, so it is asked before anything that a promotion
+        changes; a primary stays what it is, its timeline too, for as long as this connection lives.
+        """
+        if self.command("SELECT pg_is_in_recovery()")[0] == "t":
+            raise is_a_standby()
+
+    def identify(self) -> System:
+        """Which history of WAL the server writes. Of a standby it is the one that a promotion will end."""
+        identifier, timeline, *_ = self.command("IDENTIFY_SYSTEM")
+        return System(identifier, int(timeline))
+
+    def branches(self, timeline: int) -> dict[int, LSN]:
+        """Where the timelines before that one ended."""
+        return branches(self.command(f"TIMELINE_HISTORY {timeline}")[1]) if timeline > 1 else {}
 
     def begin(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
         """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones).
@@ -96,6 +107,7 @@ class Stream:
         self._flushed, self.start = start if confirmed is None else confirmed, start
         self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
         self._received = start.to_bytes(8)
+        self._silence, self._told, self._asked, self._pinged = 0.0, 0.0, False, False
         self._send(self._flushed)
 
     def read(self, timeout: float) -> list[bytes]:
@@ -134,6 +146,24 @@ class Stream:
         except psycopg.OperationalError as cause:
             raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
         self.close()
+
+    def pause(self, stop: Callable[[], bool]) -> None:
+        """Ends the stream and keeps the connection, with the lead that it has; `begin` begins again. What the server
+        still sends of a transaction is thrown away: it comes again. That may take a while, and harms nobody, because
+        a walsender that can write hears the checkpointer. Until `stop` says so; then the connection is of no use.
+        Meanwhile `command` has to be called more often than wal_sender_timeout says, or the server ends the connection.
+        """
+        patience = self._timing.receive_timeout
+        result = connect.end_of_copy(self._connection, stop, patience)
+        if result is not None and result.status != pq.ExecStatus.COMMAND_OK:
+            raise self._failed(result)
+        # A walsender (18 and before) takes its next logical stream for one whose end was asked for already. A physical
+        # one makes it forget that; from a position that does not exist yet it ends before it began, in an error.
+        result = connect.answer(self._connection, f"START_REPLICATION PHYSICAL {_NOWHERE}")
+        if result.status == pq.ExecStatus.COPY_BOTH:
+            connect.end_of_copy(self._connection, stop, patience, ask=False)
+        # wal_sender_timeout is for streams: without one the lead of a process that is frozen would last for ever.
+        connect.answer(self._connection, f"SET idle_session_timeout = {int(self._idle_limit * 1000)}")
 
     def close(self) -> None:
         """Lets the connection go; the slot is free as soon as the server notices."""
@@ -206,7 +236,8 @@ class Stream:
     def _failed(self, result: pq.abc.PGresult) -> WalrelayError:
         sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message or b"").decode()
-        return failure(sqlstate, text.strip(), slot=self._slot, publication=self._publication)
+        file = (result.error_field(pq.DiagnosticField.SOURCE_FILE) or b"").decode()
+        return failure(sqlstate, text.strip(), slot=self._slot, publication=self._publication, raised_in=file)
 
     def _notice(self, result: pq.abc.PGresult) -> None:
         text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()

@@ -24,6 +24,7 @@ def temporary(
     slot = f"walrelay_tail_{uuid4().hex[:12]}"
     stream = Stream(dsn, slot, publication or "", timing, notice)
     try:
+        catalog.refuse_another_server(stream.backend)
         stream.command(f"SET lock_timeout = '{_PATIENCE}s'")
         _, start, *_ = stream.command(create_temporary_slot(slot, plugin))
         stream.command("SET lock_timeout = 0")

@@ -1,7 +1,9 @@
 """Structured logs on stderr: constant phrases with fields; lines for a terminal, JSON for everything else."""
 
 import logging
+import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any
@@ -14,6 +16,10 @@ from walrelay.lsn import LSN
 from walrelay.observe import Observer
 
 _EVERY = 10.0  # seconds between two lines about progress, or about the same notice
+_MINUTE = 60.0  # seconds between two lines of librdkafka's about the same
+
+_ATTEMPT = re.compile(r"Connect to |Connection setup|Disconnected|Failed to resolve|timed out|in state ")
+_VARYING = re.compile(r"\d+|\(.*\)$")
 
 
 def configure(form: str, level: str) -> None:
@@ -34,11 +40,40 @@ def configure(form: str, level: str) -> None:
     kafka.propagate = False
 
 
+def _for_people() -> bool:
+    return isinstance(structlog.get_config()["processors"][-1], structlog.dev.ConsoleRenderer)
+
+
 class _Librdkafka(logging.Handler):
-    """What librdkafka says through Python's logging becomes an event, so that stderr holds nothing but events."""
+    """What the Kafka sink and its client library say through Python's logging becomes an event, so that stderr holds
+    nothing but events. The library tells of each attempt to connect, several times a second: the sink says "broker
+    away" instead, and anything else that is repeated is said once a minute.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+        self._times: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        structlog.get_logger().log(record.levelno, "librdkafka", text=record.getMessage())
+        log, text = structlog.get_logger(), record.getMessage()
+        if (fields := getattr(record, "fields", None)) is not None:
+            log.log(record.levelno, text, **fields)
+        elif record.levelno < logging.WARNING or (text.startswith("FAIL ") and _ATTEMPT.search(text)):
+            log.debug("librdkafka", text=text)
+        else:
+            self._say_once_a_minute(record.levelno, text)
+
+    def _say_once_a_minute(self, level: int, text: str) -> None:
+        kind = _VARYING.sub("", text)
+        if monotonic() - self._said.get(kind, -_MINUTE) < _MINUTE:
+            self._times[kind] += 1
+            return
+        if len(self._said) > 100:
+            self._said.clear()
+        self._said[kind] = monotonic()
+        repeated = self._times.pop(kind, 0)
+        structlog.get_logger().log(level, "librdkafka", text=text, **({"repeated": repeated} if repeated else {}))
 
 
 class LogObserver(Observer):
@@ -107,12 +142,21 @@ class LogObserver(Observer):
     def not_cleaned(self, why: str) -> None:
         self._log.warning("not cleaned up", why=why)
 
-    def stopping(self, unsettled: int) -> None:
-        self._log.info("stopping", unsettled=unsettled)
+    def stopping(self, unsettled: int, seconds: float) -> None:
+        self._log.info("stopping", unsettled=unsettled, within_seconds=round(seconds, 1))
+
+    def left_at_once(self) -> None:
+        """The process ends because a second signal came, whatever it does."""
+        self._log.warning("left at once", consequence="what was not confirmed will be published again")
 
     def stopped(self, confirmed: LSN, unsettled: int) -> None:
         self._log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
 
     def failed(self, error: Fatal) -> None:
-        """The process ends because of `error`."""
-        self._log.error("fatal", error=str(error), hint=error.hint)
+        """The process ends because of `error`. A person gets lines of their own, with a command that can be pasted."""
+        if not _for_people():
+            self._log.error("fatal", error=str(error), hint=error.hint)
+            return
+        self._log.error("fatal")
+        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
+        print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201

@@ -56,6 +56,14 @@ class Relation(NamedTuple):
     columns: tuple[Column, ...]
 
 
+class Type(NamedTuple):
+    """What a type that is not built in was called at that point of the WAL; of a domain it is the base type's name."""
+
+    oid: int
+    schema: str
+    name: str
+
+
 class LogicalMessage(NamedTuple):
     """What `pg_logical_emit_message` wrote; a non-transactional one stands outside any transaction."""
 
@@ -101,6 +109,18 @@ def parse_relation(frame: bytes) -> Relation:
     if at != len(frame):
         raise ProtocolError(f"a Relation message of {len(frame) - BODY} bytes that should have {at - BODY}")
     return Relation(oid, schema or "pg_catalog", name, tuple(columns))
+
+
+def parse_type(frame: bytes) -> Type:
+    """The Type message in `frame`."""
+    try:
+        schema, at = _string(frame, BODY + 5)
+        name, at = _string(frame, at)
+    except ValueError as cause:
+        raise ProtocolError(f"a Type message that cannot be read: {cause}") from cause
+    if at != len(frame):
+        raise ProtocolError(f"a Type message of {len(frame) - BODY} bytes that should have {at - BODY}")
+    return Type(int.from_bytes(frame[BODY + 1 : BODY + 5]), schema or "pg_catalog", name)
 
 
 def parse_message(frame: bytes) -> LogicalMessage:

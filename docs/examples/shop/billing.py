@@ -1,5 +1,6 @@
 """The billing consumer: handles each event of the orders once, and keeps what customers owe. Run: python billing.py"""
 
+import logging
 import os
 from typing import Any
 
@@ -8,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from events import InvoiceIssued, OrderCancelled, OrderPlaced
 
 from walrelay.inbox import Identity, Inbox, identify
-from walrelay.outbox import Outbox, consuming, registry
+from walrelay.outbox import Outbox, UnknownEvent, consuming, registry
 
 inbox, outbox = Inbox(), Outbox()
 
@@ -49,12 +50,14 @@ def receive(connection: psycopg.Connection[Any], message: Message) -> None:
         inbox.receive(connection, consumer="billing", message_id=identity) as first,
         consuming(identity.id, headers),
     ):
-        if first:
-            handle(
-                connection,
-                identity,
-                registry.read(headers["type"], message.value() or b"", headers.get("event-version")),
-            )
+        if not first:
+            return
+        try:
+            event = registry.read(headers["type"], message.value() or b"", headers.get("event-version"))
+        except UnknownEvent as unknown:  # of another team, or of a later version: no reason to stop for ever
+            logging.warning("%s is left out: %s", identity.id, unknown)
+            return
+        handle(connection, identity, event)
 
 
 def handle(connection: psycopg.Connection[Any], identity: Identity, event: object) -> None:

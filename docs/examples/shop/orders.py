@@ -57,7 +57,7 @@ app.add_middleware(
     IdempotencyMiddleware,
     keys=IdempotencyKeys(),
     transaction=sessions.begin,
-    client=by_authorization,  # an application with users takes the user that it has verified
+    client=by_authorization,  # without that header: 401. With users who log in, take the user that was verified
 )
 
 Transaction = Annotated[AsyncSession, Depends(transaction)]

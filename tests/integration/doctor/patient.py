@@ -38,6 +38,13 @@ class Patient:
         result = self.run("init")
         assert result.exit_code == 0, result.output
 
+    def refuses(self, command: str, complaint: Finding) -> None:
+        """The command ends with the doctor's words, and its fix as hint."""
+        result = self.run(*command.split())
+        assert result.exit_code == 1, result.output
+        assert complaint.detail in result.stderr
+        assert f"hint: {complaint.fix}" in result.stderr
+
     def findings(self) -> list[Finding]:
         result = self.run("doctor", "--json")
         told = json.loads(result.stdout)

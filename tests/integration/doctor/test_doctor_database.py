@@ -1,10 +1,12 @@
 """The doctor and what may be wrong inside one database: each complaint on a real server, and its fix carried out."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,6 +24,7 @@ from walrelay.lsn import LSN
 from walrelay.observe import Observer
 from walrelay.source import days
 from walrelay.source.doctor import writers
+from walrelay.source.leadership import lock_key
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import pgoutput_options
 
@@ -56,12 +59,43 @@ def test_a_role_without_replication(healthy: Patient, database: Database, role: 
     subjects = {each.subject for each in healthy.findings()}
     assert "replication connection" not in subjects, "what cannot be asked must not be reported"
     healthy.paste(complaint.fix)
+    healthy.paste(healthy.complaint("privileges").fix)
     assert healthy.complaints() == []
 
 
-def test_a_role_that_may_only_replicate_is_enough(healthy: Patient, database: Database, role: MakeRole) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"position": {"keep": "table"}, "refusals": {"policy": "dead_letter"}, "retention": "1d"}],
+    ids=["defaults", "everything"],
+)
+def test_a_role_that_may_only_replicate_is_told_every_grant_it_needs(
+    healthy: Patient, database: Database, role: MakeRole, settings: dict[str, Any]
+) -> None:
+    healthy.settings |= settings
     healthy.settings["source"]["dsn"] = as_role(database.dsn, role("REPLICATION"))
+    complaint = healthy.complaint("privileges")
+    refused = healthy.run("run")
+    assert refused.exit_code == 1
+    assert complaint.detail in refused.stderr
+    assert complaint.fix in refused.stderr.replace('\\"', '"')
+    healthy.paste(complaint.fix)
     assert healthy.complaints() == []
+
+
+@pytest.mark.parametrize("command", ["status", "recover --dry-run --replace", "cleanup --older-than 1d --timeout 0.1"])
+def test_a_command_that_is_refused_names_the_grant_itself(
+    healthy: Patient, database: Database, role: MakeRole, command: str
+) -> None:
+    healthy.settings["source"]["dsn"] = as_role(database.dsn, role("REPLICATION"))
+    for _ in range(9):
+        result = healthy.run(*command.split())
+        if "GRANT" not in result.stderr:
+            break
+        assert result.exit_code == 1
+        for grant in re.findall(r"GRANT [^;]+;", result.stderr):
+            healthy.paste(grant)
+    assert "denied" not in result.stderr
+    assert "lacks" not in result.stderr
 
 
 def test_a_role_that_may_not_make_a_publication_is_told_to_have_another_run_the_sql(
@@ -81,9 +115,23 @@ def test_a_schema_that_the_role_may_not_use(patient: Patient, database: Database
     name = role("REPLICATION")
     patient.settings["source"]["dsn"] = as_role(database.dsn, name)
     complaint = patient.complaint("privileges")
-    assert complaint.fix == f'GRANT USAGE ON SCHEMA "app" TO "{name}";'
+    assert complaint.detail == f'{name} may not use schema "app"'
+    assert complaint.fix.startswith(f'GRANT USAGE ON SCHEMA "app" TO "{name}";')
     patient.paste(complaint.fix)
     assert patient.complaints() == []
+
+
+# The lead
+
+
+def test_somebody_who_holds_the_lead_and_is_no_relay(healthy: Patient, database: Database) -> None:
+    with database.connect(application_name="mallory") as session:
+        session.execute("SELECT pg_advisory_lock(%s)", [lock_key(database.name)])
+        complaint = healthy.complaint("lead")
+        assert f"PID {session.info.backend_pid}, role 'postgres', application 'mallory'" in complaint.detail
+        assert complaint.detail in healthy.run("status").stdout
+        database.execute(complaint.fix)
+        wait_until(lambda: healthy.complaints() == [], 10, "the lead to be free")
 
 
 # The table
@@ -91,11 +139,12 @@ def test_a_schema_that_the_role_may_not_use(patient: Patient, database: Database
 
 def test_a_missing_column_that_may_go_by_another_name(patient: Patient, database: Database) -> None:
     database.execute(OUTBOX.format("public.outbox").replace("aggregate_type", "aggregatetype") + ")")
-    patient.init()
     complaint = patient.complaint("columns")
     assert complaint.detail == "public.outbox has no column 'aggregate_type'"
     assert complaint.fix == "outbox.columns.aggregate_type: aggregatetype   # in the settings"
+    patient.refuses("init", complaint)
     patient.paste(complaint.fix)
+    patient.init()
     assert patient.complaints() == []
 
 
@@ -117,10 +166,11 @@ def test_a_generated_column(patient: Patient, database: Database) -> None:
         )
         + ", tenant_id text, created_at timestamptz)"
     )
-    patient.init()
     complaint = next(each for each in patient.complaints() if "topic" in each.detail)
     assert complaint.verdict == "problem"
+    patient.refuses("init", complaint)
     patient.paste(complaint.fix)
+    patient.init()
     assert patient.complaints() == []
 
 
@@ -374,11 +424,11 @@ def test_wal2json_on_a_partitioned_outbox(patient: Patient, database: Database) 
     columns = "id uuid, aggregate_type text, aggregate_id text, type text, payload jsonb, headers jsonb, topic text"
     database.execute(f"CREATE TABLE outbox ({columns}) PARTITION BY HASH (aggregate_id)")
     patient.settings["source"]["plugin"] = "wal2json"
-    patient.init()
     complaint = patient.complaint("output plugin")
     assert complaint.verdict == "problem"
     assert "is partitioned" in complaint.detail
-    assert complaint.fix == "source.plugin: pgoutput"
+    patient.refuses("init", complaint)
+    assert complaint.fix == "source.plugin: pgoutput   # in the settings"
 
 
 def test_wal2json_on_a_database_whose_encoding_it_would_print(patient: Patient, database: Database) -> None:
@@ -397,13 +447,19 @@ def test_wal2json_as_far_as_an_ordinary_role_can_tell(patient: Patient, database
     if not database.server.has_wal2json:
         give_up(Missing("PostgreSQL with wal2json"))
     patient.settings["source"]["plugin"] = "wal2json"
-    operator, relay = database.dsn, as_role(database.dsn, role("REPLICATION"))
+    name = role("REPLICATION")
+    operator, relay = database.dsn, as_role(database.dsn, name)
     patient.settings["source"]["dsn"] = relay
     assert patient.told("output plugin").verdict == "warning"
     patient.settings["source"]["dsn"] = operator
     patient.init()
     patient.settings["source"]["dsn"] = relay
     assert patient.told("output plugin").detail.startswith("wal2json made slot ")
+    patient.settings["source"]["dsn"] = operator
+    database.execute(
+        f"GRANT USAGE ON SCHEMA walrelay TO {name}; GRANT SELECT ON ALL TABLES IN SCHEMA walrelay TO {name}"
+    )
+    patient.settings["source"]["dsn"] = relay
     assert patient.complaints() == []
 
 
@@ -453,6 +509,24 @@ def _relay(patient: Patient, database: Database) -> Iterator[None]:
 def partitioned(patient: Patient) -> Patient:
     assert patient.run("init", "--partitioned").exit_code == 0
     return patient
+
+
+def test_a_role_that_may_update_a_partitioned_outbox_can_publish_events_again(
+    partitioned: Patient, database: Database, role: MakeRole
+) -> None:
+    writers = role()
+    for right in ("UPDATE", "UPDATE (created_at)"):
+        database.execute(f"GRANT INSERT, {right} ON outbox TO {writers}")
+        (complaint,) = partitioned.complaints()
+        assert f"{writers} may UPDATE" in complaint.detail
+        database.execute(complaint.fix)
+        assert partitioned.complaints() == []
+    database.execute(f"GRANT UPDATE ON outbox TO {writers}")
+    database.execute(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'written once'; END$$;"
+        " CREATE TRIGGER written_once BEFORE UPDATE ON outbox FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+    assert partitioned.complaints() == []
 
 
 def test_a_partitioned_outbox_gives_only_ok(partitioned: Patient) -> None:

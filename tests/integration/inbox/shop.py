@@ -13,12 +13,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from tests.integration.libraries import async_engine
 from walrelay.inbox import IdempotencyKeys
-from walrelay.inbox.asgi import IdempotencyMiddleware, by_authorization, transaction
+from walrelay.inbox.asgi import IdempotencyMiddleware, Scope, by_authorization, transaction
+
+
+def somebody(scope: Scope) -> str:
+    """These tests are mostly about one client."""
+    return by_authorization(scope) or "somebody"
 
 
 def shop(engine: AsyncEngine, **options: Any) -> FastAPI:
     app = FastAPI()
-    settings = {"keys": IdempotencyKeys(), "transaction": engine.begin, "client": by_authorization, **options}
+    settings = {"keys": IdempotencyKeys(), "transaction": engine.begin, "client": somebody, **options}
     app.add_middleware(IdempotencyMiddleware, **settings)
     app.post("/orders", status_code=201)(place_order)
     app.post("/background")(in_the_background)

@@ -11,7 +11,7 @@ from tests.servers.database import Database
 from walrelay.inbox import IdempotencyKeys
 from walrelay.inbox.asgi import IdempotencyMiddleware, by_authorization, transaction
 
-KEY = [(b"idempotency-key", b"k1")]
+KEY = [(b"idempotency-key", b"k1"), (b"authorization", b"Bearer a")]
 PART = {"type": "http.request", "body": b"half", "more_body": True}
 REST = {"type": "http.request", "body": b" and half"}
 GONE = {"type": "http.disconnect"}
@@ -102,3 +102,24 @@ def test_websockets_and_lifespan_pass_untouched(consumers: Database, kind: str) 
     scope = {"type": kind}
     asyncio.run(around(app, consumers)(scope, unused, unused))
     assert seen == [scope, unused, unused]
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [[], [(b"authorization", b" ")], [(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")]],
+    ids=["none", "empty", "two"],
+)
+def test_whoever_is_nobody_gets_no_answer_of_another(
+    consumers: Database, credentials: list[tuple[bytes, bytes]]
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        who = dict(scope["headers"])[b"cookie"]
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"set-cookie", b"token of " + who)]})
+        await send({"type": "http.response.body", "body": b"the account of " + who})
+
+    for who in (b"alice", b"bob"):
+        headers = [(b"idempotency-key", b"1"), (b"cookie", who), *credentials]
+        start, body = spoken(around(app, consumers), REST, headers=headers)
+        assert start["status"] == 401
+        assert b"account" not in body["body"]
+    assert keys(consumers) == 0

@@ -57,7 +57,7 @@ def run(code: str, names: dict[str, Any]) -> None:
 
 async def ordered_twice(app: Any) -> list[tuple[int, str]]:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop") as client:
-        headers = {"idempotency-key": "k1"}
+        headers = {"idempotency-key": "k1", "authorization": "Bearer alice"}
         responses = [await client.post("/orders?what=pear", headers=headers) for _ in range(2)]
     return [(response.status_code, response.json()) for response in responses]
 

@@ -2,12 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
 from tests.integration.inbox.conftest import WaitForLock
-from tests.integration.libraries import Client, Library, autocommit, transaction
-from tests.servers.database import Database
+from tests.integration.libraries import LIBRARIES, Client, Library, autocommit, transaction
+from tests.servers.database import Database, Postgres
 from walrelay.inbox import IdempotencyConflict, IdempotencyKeys, OutsideTransaction, Response, Unanswered
 from walrelay.inbox.keys import fingerprint
 
@@ -193,3 +194,26 @@ def test_different_requests_have_different_fingerprints(one: object, other: obje
 def test_what_has_no_fingerprint_is_an_error() -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
         fingerprint(object())
+
+
+@pytest.mark.parametrize("library", [each for each in LIBRARIES if not each.name.endswith("-psycopg")], ids=str)
+def test_a_repetition_is_told_in_a_database_without_an_encoding(library: Library, postgres: Postgres) -> None:
+    """psycopg gives text of SQL_ASCII as bytes; SQLAlchemy over it cannot even connect."""
+    name = f"test_ascii_{uuid4().hex[:8]}"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    database = Database(postgres, name)
+    try:
+        with database.connect() as connection:
+            KEYS.create(connection)
+        for first in (True, False):
+            with (
+                transaction(library, database.dsn) as client,
+                client.block(KEYS.claim(client.connection, key="k", request={"a": 1})) as command,
+            ):
+                assert (command.response is None) == first
+                if first:
+                    command.respond(201, {"x": "y"}, "done")
+                else:
+                    assert command.response == (201, (("x", "y"),), b"done")
+    finally:
+        database.drop()

@@ -56,6 +56,13 @@ def test_a_message_of_kafka_is_identified_with_its_partition_and_commit_time(kaf
     assert identify(own) == Identity("e2", source=f"{topic}[1]", committed_at=committed_at)
 
 
+def test_a_dead_letter_in_a_topic_goes_by_its_id(kafka: Kafka, topic: str) -> None:
+    """It comes when its message was refused, behind letters with higher positions: a mark would pass it over."""
+    letter = [*HEADERS.items(), ("dead_letter_error", b"too_large"), ("dead_letter_topic", b"orders")]
+    (message,) = kafka_messages(kafka, topic, letter)
+    assert identify(message).replayed
+
+
 def test_a_message_of_kafka_without_an_id_is_said(kafka: Kafka, topic: str) -> None:
     none, other = kafka_messages(kafka, topic, [], [("b3", "x")])
     with pytest.raises(Unidentified, match=rf"partition {topic}\[1\] has no header 'id' \(it has: none\)"):

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.inbox.conftest import WaitForLock
 from tests.integration.libraries import LIBRARIES, Client, Library, autocommit, transaction
 from tests.servers.database import Database
-from walrelay.inbox import Inbox, OutsideTransaction, UnknownConnection
+from walrelay.inbox import Identity, Inbox, OutsideTransaction, UnknownConnection
 
 INBOX = Inbox()
 
@@ -40,7 +40,7 @@ def test_a_message_that_comes_again_is_told(library: Library, consumers: Databas
     assert len(handled(consumers)) == 3
 
 
-@pytest.mark.parametrize("missing", [None, ""])
+@pytest.mark.parametrize("missing", [None, "", b"", Identity("")])
 def test_a_message_without_an_id_is_refused_and_not_taken_for_a_repetition(missing: Any) -> None:
     with pytest.raises(ValueError, match="the message has no id"):
         Inbox().receive(None, consumer="billing", message_id=missing)
@@ -221,3 +221,21 @@ def test_the_tables_may_have_other_names_and_stand_in_another_schema(library: Li
 def test_what_is_no_name_of_a_table_is_said(name: str) -> None:
     with pytest.raises(ValueError, match="no name of a table"):
         Inbox(name)
+
+
+def test_ids_of_bytes_stay_apart_whatever_is_in_them(consumers: Database) -> None:
+    apart: list[tuple[Any, ...]] = [
+        ("abc", b"abc", Identity("abc")),
+        (b"\xff",),
+        (b"\\xff", "\\xff"),
+        (b"a\0b", "a\0b", Identity("a\0b")),
+        ("a\ufffdb",),
+        ("\udcff",),
+    ]
+    with consumers.connect() as connection, connection.transaction():
+        for same in apart:
+            answers = []
+            for id_ in same + same:
+                with INBOX.receive(connection, consumer="billing", message_id=id_) as first:
+                    answers.append(first)
+            assert answers == [True] + [False] * (2 * len(same) - 1), same

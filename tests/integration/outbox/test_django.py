@@ -1,17 +1,21 @@
 """Django's models: what they record is committed with their rows."""
 
+import copy
+import pickle
+import sys
+import time
 import unittest
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.apps import apps
+from django.apps import AppConfig, apps
 from django.db import models, transaction
 from django.test import TestCase
 
 from tests.integration.libraries import django_default
 from tests.servers.database import Database
-from walrelay.outbox import Event
+from walrelay.outbox import Event, Outbox
 from walrelay.outbox.django import RecordsEvents, write_recorded
 
 
@@ -30,7 +34,14 @@ def _order_model() -> Any:
             self.state = what
             self.record(lambda: Event(aggregate_type="order", aggregate_id=self.pk, type=what))
 
+    shop = type("Shop", (AppConfig,), {"path": "."})("shop", sys.modules[__name__])
+    shop.apps, shop.models = apps, apps.all_models["shop"]
+    apps.app_configs["shop"] = shop  # pickles name it
     return Order
+
+
+def happened(what: str, id_: object = 1) -> Event:
+    return Event(aggregate_type="order", aggregate_id=str(id_), type=what)
 
 
 @pytest.fixture
@@ -209,3 +220,125 @@ def test_events_by_hand_outside_of_a_transaction_are_refused(orders: Any, databa
     with pytest.raises(RuntimeError, match="outside of a transaction"):
         write_recorded([order])
     assert len(order.recorded_events) == 1
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_what_a_savepoint_by_hand_undid_is_written_by_the_next_save(
+    inner: bool, orders: Any, database: Database
+) -> None:
+    order = orders(pk=1)
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        savepoint = transaction.savepoint()
+        order.did("paid")
+        if inner:
+            with transaction.atomic():
+                order.save()
+        else:
+            order.save()
+        transaction.savepoint_rollback(savepoint)
+        assert len(order.recorded_events) == 2
+        order.save()
+        kept = transaction.savepoint()
+        order.did("shipped")
+        order.save()
+        transaction.savepoint_commit(kept)
+        order.save()
+    assert (written(database), order.recorded_events) == (["placed", "paid", "shipped"], ())
+    assert database.execute("SELECT state FROM shop_order") == [("shipped",)]
+
+
+def test_what_a_savepoint_by_hand_undid_is_not_written_without_a_save(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    with transaction.atomic():
+        order.save()
+        savepoint = transaction.savepoint()
+        order.did("paid")
+        order.save()
+        transaction.savepoint_rollback(savepoint)
+        order.refresh_from_db()
+    assert (written(database), order.recorded_events) == ([], ())
+
+
+def test_with_autocommit_off_recorded_events_are_refused(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    transaction.set_autocommit(False)
+    try:
+        order.save()
+        transaction.commit()
+        order.did("paid")
+        with pytest.raises(RuntimeError, match="autocommit is off on 'default'"):
+            order.save()
+        with pytest.raises(RuntimeError, match="autocommit is off on 'default'"), transaction.atomic():
+            order.save()
+        transaction.rollback()
+    finally:
+        transaction.set_autocommit(True)
+    assert database.execute("SELECT state FROM shop_order") == [("new",)]
+    order.save()
+    assert written(database) == ["paid"]
+
+
+def test_an_object_out_of_a_cache_has_no_events(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    with transaction.atomic():
+        order.did("placed")
+        order.save()
+        order.did("paid")
+        cached = pickle.dumps(order)
+        order.save()
+    again = pickle.loads(cached)
+    assert again.recorded_events == ()
+    again.save()
+    assert written(database) == ["placed", "paid"]
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy])
+def test_a_copy_has_the_events_that_it_records_and_no_others(how: Any, orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    order.did("placed")
+    other = how(order)
+    other.pk = 2
+    other.did("of the copy")
+    order.save()
+    assert written(database) == ["placed"]
+    other.save(force_insert=True)
+    assert database.execute("SELECT aggregate_id, type FROM outbox ORDER BY ctid") == [
+        ("1", "placed"),
+        ("2", "of the copy"),
+    ]
+
+
+def test_a_save_that_fails_leaves_neither_row_nor_event(orders: Any, database: Database) -> None:
+    order = orders(pk=1)
+    order.record(Event(aggregate_type="order", aggregate_id="1", type="huge", payload="x" * 2_000_000))
+    with pytest.raises(ValueError, match="too large"), transaction.atomic():
+        order.save()
+    assert database.execute("SELECT * FROM shop_order") == []
+    with pytest.raises(transaction.TransactionManagementError), transaction.atomic():  # noqa: PT012
+        with pytest.raises(ValueError, match="too large"):
+            order.save()
+        orders(pk=2).save()
+
+
+def test_thousands_of_objects_in_one_transaction_take_little_longer_than_by_hand(
+    orders: Any, database: Database
+) -> None:
+    outbox, laps, number = Outbox(), {"by hand": [0.0] * 4, "recorded": [0.0] * 4}, 2000
+    with transaction.atomic():
+        transaction.on_commit(lambda: None)
+        for each in range(number):
+            lap = each * 4 // number
+            begun = time.process_time()
+            orders(pk=each).save_base(force_insert=True)
+            outbox.emit(transaction.get_connection(), happened("placed", each))
+            between = time.process_time()
+            order = orders(pk=number + each)
+            order.record(happened("placed", each))
+            order.save(force_insert=True)
+            laps["by hand"][lap] += between - begun
+            laps["recorded"][lap] += time.process_time() - between
+    assert sum(laps["recorded"]) < 1.5 * sum(laps["by hand"]), laps
+    assert laps["recorded"][3] < 1.5 * laps["recorded"][0] + 0.2, laps
+    assert database.execute("SELECT count(*) FROM outbox") == [(2 * number,)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import asyncpg
@@ -223,3 +223,58 @@ def test_an_outbox_with_other_columns_and_types(database: Database) -> None:
     found = database.execute('SELECT "Id", body, kind FROM "Out Box" ORDER BY ctid')
     assert [body for _, body, _ in found] == [b"\x00\\\xff", b'{"a": 1}', None, b"\x00"]
     assert [UUID(id_) for id_, *_ in found][:3] == [binary.id, *(each.id for each in many)]
+
+
+@every_library
+def test_many_events_are_written_under_row_level_security(library: Library, database: Database) -> None:
+    """PostgreSQL refuses a COPY there, in the middle of the application's transaction."""
+    role = f"writer_{database.name}"
+    database.execute(
+        f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA public TO {role}; GRANT INSERT, SELECT ON outbox TO {role}"
+    )
+    try:
+        database.execute("ALTER TABLE outbox ENABLE ROW LEVEL SECURITY")
+        database.execute("CREATE POLICY tenants ON outbox USING (tenant_id = 'acme') WITH CHECK (tenant_id = 'acme')")
+        with transaction(library, database.dsn) as client:
+            client.execute(f"SET LOCAL ROLE {role}")
+            client.wait(Outbox().emit_many(client.connection, [event(1), event(2)]))
+        assert [row[2] for row in rows(database)] == ["o-1", "o-2"]
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_an_event_without_a_tenant_is_refused_where_one_is_required(database: Database) -> None:
+    outbox = Outbox(tenant_required=True)
+    with psycopg.connect(database.dsn) as connection:
+        with pytest.raises(ValueError, match="event OrderPlaced of order o-1 has no tenant_id"):
+            outbox.emit(connection, event(tenant_id=None))
+        with context(tenant_id="acme"):
+            outbox.emit(connection, event(tenant_id=None))
+        outbox.emit(connection, event(tenant_id="other"))
+    assert [row[-1] for row in rows(database)] == ["acme", "other"]
+
+
+NO_EVENTS = {
+    "NaN": '{"total": NaN}',
+    "Infinity": '{"total": -Infinity}',
+    "no JSON": "{",
+    "more than one value": '{}, "topic": "payments"',
+    "too deep": "[" * 100_000 + "]" * 100_000,
+    "a number that is too large": '{"total": 1e200000}',
+    "the zero character": '{"name": "\\u0000"}',
+}
+
+
+@pytest.mark.parametrize("text", NO_EVENTS.values(), ids=NO_EVENTS.keys())
+@pytest.mark.parametrize("storage", ["row", "deleted_row", "message"])
+def test_what_is_no_jsonb_is_refused_before_the_commit_however_it_is_stored(
+    database: Database, storage: Literal["row", "deleted_row", "message"], text: str
+) -> None:
+    outbox = Outbox(storage=storage)
+    for emit in (outbox.emit, lambda connection, each: outbox.emit_many(connection, [event(2), each])):
+        with database.connect(autocommit=False) as connection:
+            with pytest.raises((psycopg.DataError, psycopg.OperationalError, ValueError)):
+                emit(connection, event(payload=Json(text)))
+            connection.rollback()
+            emit(connection, event(payload=Json('{"total": 1.50, "name": "\\u00e4"}')))
+            connection.rollback()

@@ -152,6 +152,7 @@ class Outbox:
             "retry": {"min_pause": 0.02, "max_pause": 0.2},
             **self._sections,
             "source": {**source, **self._sections.get("source", {})},
+            "outbox": _merged({"messages": {"prefix": "walrelay"}}, self._sections.get("outbox", {})),
         }
         sink = {"kind": KIND, "settings": RecordingSettings(broker=self.broker)}
         return Settings.model_validate({**sections, "sink": sink})
@@ -262,7 +263,9 @@ def position(message: Message) -> tuple[LSN, int]:
 
 
 def _merged(section: object, changes: object) -> object:
-    return {**section, **changes} if isinstance(section, dict) and isinstance(changes, dict) else changes
+    if not isinstance(section, dict) or not isinstance(changes, dict):
+        return changes
+    return {**section, **{name: _merged(section.get(name), value) for name, value in changes.items()}}
 
 
 @contextmanager

@@ -168,7 +168,7 @@ def test_rows_that_are_committed_after_the_pass_began_stay(outbox: Outbox) -> No
     publish(outbox, *(f"{number} {'x' * 500}" for number in range(200)))
     with outbox.relay():
         with Session(compose.dsn(outbox.settings)) as session:
-            pages = session.value("SELECT pg_relation_size('outbox') / 8192")
+            pages = session.value("SELECT pg_relation_size('public.outbox') / 8192")
         assert pages > 1
         written: list[str] = []
 

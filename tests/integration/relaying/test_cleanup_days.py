@@ -258,7 +258,7 @@ def test_a_table_that_is_there_and_not_partitioned_is_refused_before_anything_is
     outbox = Outbox(database, way)
     with pytest.raises(Fatal, match="is not partitioned") as caught:
         init(outbox)
-    assert "docs/cleanup.md" in caught.value.hint
+    assert "walrelay docs cleanup" in caught.value.hint
     assert database.execute("SELECT to_regnamespace('walrelay')") == [(None,)]
 
 

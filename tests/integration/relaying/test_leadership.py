@@ -13,12 +13,15 @@ SLOT = "orders"
 
 
 @contextmanager
-def waiting(database: Database, *, renewal: float = 60.0) -> Iterator[tuple[int, list[bool]]]:
-    """Somebody who waits for the lead: the PID of its connection, and what came of it."""
+def waiting(
+    database: Database, *, renewal: float = 60.0, told: list[str] | None = None
+) -> Iterator[tuple[int, list[bool]]]:
+    """Somebody who waits for the lead: the PID of its connection, and what came of it; `told` gets what it says."""
     connection, stop, came = connect.replication(database.dsn), Event(), list[bool]()
+    told = [] if told is None else told
 
     def wait() -> None:
-        came.append(lead(connection, SLOT, stop.is_set, lambda: None, renewal=renewal))
+        came.append(lead(connection, SLOT, stop.is_set, lambda: None, told.append, renewal=renewal))
 
     thread = Thread(target=wait, daemon=True)
     thread.start()
@@ -78,3 +81,26 @@ def test_waiting_does_not_keep_vacuum_from_removing_rows_for_long(database: Data
                 database.execute("CREATE TEMPORARY TABLE t AS SELECT 1")
             newer = "the snapshot of whoever waits to be a newer one"
             wait_until(lambda: int(str(asks(database, pid, "backend_xmin::text") or 0)) > int(str(before)), 10, newer)
+
+
+def test_a_holder_that_is_no_relay_is_named_with_the_way_to_be_rid_of_it(database: Database) -> None:
+    told: list[str] = []
+    with database.connect(application_name="psql of mallory") as mallory:
+        mallory.execute("SELECT pg_advisory_lock(%s)", [lock_key(SLOT)])
+        with waiting(database, renewal=0.2, told=told) as (_, came):
+            wait_until(lambda: len(told) > 2, 10, "it to be named again and again")
+            assert f"PID {mallory.info.backend_pid}, role 'postgres', application 'psql of mallory'" in told[0]
+            statement = told[0].rpartition(": ")[2]
+            database.execute(statement)
+            wait_until(lambda: came, 5, "the lead")
+    assert came == [True]
+
+
+def test_a_relay_that_leads_is_not_named_as_a_stranger(database: Database) -> None:
+    told: list[str] = []
+    with closing(connect.replication(database.dsn)) as leader:
+        assert lead_at_once(leader, SLOT)
+        with waiting(database, renewal=0.2, told=told) as (pid, _):
+            first = asks(database, pid, "query_start")
+            wait_until(lambda: asks(database, pid, "query_start") != first, 10, "another request")
+    assert told == []

@@ -15,6 +15,7 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source import connect
+from walrelay.source.catalog import Catalog
 from walrelay.source.history import history
 from walrelay.source.recovery import KeptPosition
 
@@ -49,7 +50,9 @@ def position_now(database: Database, xmin: int | None = None) -> Position:
     ((now, lsn),) = database.execute(
         "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8, pg_current_wal_flush_lsn()::text"
     )
-    return Position(history(database.dsn).system, "walrelay", LSN.parse(lsn), xmin=now if xmin is None else xmin)
+    with Catalog(database.dsn) as catalog:
+        system = history(database.dsn, catalog).system
+    return Position(system, "walrelay", LSN.parse(lsn), xmin=now if xmin is None else xmin)
 
 
 def kept(position: Position | None) -> list[KeptPosition]:

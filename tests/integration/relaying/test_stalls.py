@@ -1,16 +1,20 @@
 """The broker stalls: the database does not notice, for as long as it must not."""
 
 from collections import Counter
+from contextlib import closing
 from time import monotonic
 from typing import Any
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.integration.relaying.harness import Outbox, relaying
+from tests.integration.relaying.harness import PATIENCE, Outbox, Relaying, header, relaying
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
-from walrelay.source.stream import Stream
+from walrelay.compose.reading import reading
+from walrelay.lsn import LSN
+from walrelay.source.leadership import lead_at_once, lock_key
+from walrelay.source.stream import Stream, Timing
 
 
 def pile_up(outbox: Outbox) -> None:
@@ -26,6 +30,11 @@ def seconds_pass(seconds: float) -> None:
     """The one thing to wait for here is that nothing happens."""
     since = monotonic()
     wait_until(lambda: monotonic() - since > seconds, 2 * seconds, f"{seconds} s to pass")
+
+
+def lets_go(outbox: Outbox, relay: Relaying) -> None:
+    """Waits until the relay has let go of the stream."""
+    relay.wait_until(lambda: outbox.watcher.notices and outbox.slot("active_pid") is None, "the slot to be free")
 
 
 def test_a_stall_longer_than_wal_sender_timeout_does_not_cost_the_connection(every_way: list[Outbox]) -> None:
@@ -90,3 +99,62 @@ def test_a_relay_that_may_not_read_lets_go_before_it_holds_up_a_checkpoint_for_l
             assert "cannot be read any more" in str(relay.failure())
     finally:
         own_server.configure(max_slot_wal_keep_size=None)
+
+
+def test_while_there_is_no_room_the_stream_is_let_go_and_the_lead_kept_and_nothing_comes_twice(
+    every_way: list[Outbox],
+) -> None:
+    """However long it lasts: here for several times the pause after which the stream is let go."""
+    pile_up(every_way[0])
+    outboxes = [outbox.under(source={"pause_limit": 0.5}) for outbox in every_way]
+    for outbox in outboxes:
+        outbox.broker.capacity = 3
+        outbox.broker.withhold()
+    with relaying(outboxes) as relays:
+        for outbox, relay in zip(outboxes, relays, strict=True):
+            lets_go(outbox, relay)
+        seconds_pass(2)
+        for outbox, relay in zip(outboxes, relays, strict=True):
+            ((free,),) = outbox.database.execute(
+                "SELECT pg_try_advisory_lock(%s)", [lock_key(outbox.settings.source.slot)]
+            )
+            assert not free, "another instance could have led"
+            assert len(outbox.broker.offered) == 3
+            outbox.broker.release()
+            assert len(outbox.messages(relay)) == 300
+            ids = [header(message, "id") for message in outbox.broker.offered]
+            assert len(ids) == len(set(ids)), "something was published twice"
+            assert outbox.watcher.retries == []
+            assert (
+                "letting the replication stream go until there is room, but not the lead" in outbox.watcher.notices[0]
+            )
+
+
+def test_a_relay_without_room_stops_as_soon_as_it_may(every_way: list[Outbox]) -> None:
+    pile_up(every_way[0])
+    outboxes = [outbox.under(source={"pause_limit": 0.2}, shutdown_timeout=0.5) for outbox in every_way]
+    for outbox in outboxes:
+        outbox.broker.capacity = 3
+        outbox.broker.withhold()
+    with relaying(outboxes) as relays:
+        for outbox, relay in zip(outboxes, relays, strict=True):
+            lets_go(outbox, relay)
+            relay.stop()
+            assert "stopped, but not in good order" in outbox.watcher.notices[-1]
+
+
+def test_a_relay_that_is_frozen_while_it_has_no_room_loses_the_lead(outbox: Outbox) -> None:
+    """A frozen process asks nothing; the server must not keep its lead for ever."""
+    slot = outbox.settings.source.slot
+    dsn = make_conninfo(outbox.database.dsn, options="-c wal_sender_timeout=1000ms")
+    with closing(Stream(dsn, slot, f"{slot}_none", Timing(), print)) as stream:
+        assert lead_at_once(stream.connection, slot)
+        stream.begin(LSN(0), reading(outbox.settings, binary=False).options)
+        stream.pause(lambda: False)
+        assert outbox.slot("active_pid") is None
+        since = monotonic()
+        held = True
+        while held and monotonic() - since < PATIENCE:
+            ((free,),) = outbox.database.execute("SELECT pg_try_advisory_lock(%s)", [lock_key(slot)])
+            held = not free
+        assert 0.5 < monotonic() - since < PATIENCE

@@ -1,6 +1,7 @@
 """What `walrelay status` says of a slot that keeps WAL, and who is to blame."""
 
 from tests.integration.relaying.harness import Outbox
+from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
 from walrelay.source.catalog import Catalog
@@ -9,7 +10,7 @@ from walrelay.source.status import Status, status
 
 def told(outbox: Outbox) -> Status:
     with Catalog(compose.dsn(outbox.settings)) as catalog:
-        return status(catalog, outbox.settings.source.slot)
+        return status(catalog, outbox.settings.source.slot, compose.publication(outbox.settings), messages=False)
 
 
 def test_wal_that_a_forgotten_transaction_holds_back_is_not_blamed_on_the_relay(
@@ -37,3 +38,36 @@ def test_what_the_slot_costs_the_catalogs_is_told(own_outbox: Outbox) -> None:
     for _ in range(5):
         database.execute("SELECT pg_current_xact_id()")
     assert (told(own_outbox).catalog_xmin_age or 0) >= (before or 0) + 5
+
+
+def test_lag_in_seconds_is_the_age_of_the_oldest_event_while_the_broker_takes_nothing(outbox: Outbox) -> None:
+    with outbox.relay() as relay:
+        relay.streams()
+        outbox.broker.withhold()
+        outbox.write("waits")
+        ((committed,),) = outbox.database.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        relay.offers(1)
+        relay.wait_until(lambda: (told(outbox).lag_seconds or 0) > 1, "the relay to say what waits")
+        outbox.write("waits as well")
+        found = told(outbox)
+        ((now,),) = outbox.database.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        assert found.lag_seconds is not None
+        assert 1 < found.lag_seconds <= now - committed + 0.1
+        outbox.broker.release()
+        relay.wait_until(lambda: told(outbox).lag_seconds == 0.0, "nothing to wait any more")
+
+
+def test_lag_in_seconds_is_the_age_of_the_oldest_event_while_no_relay_runs(outbox: Outbox) -> None:
+    server = outbox.database.server.execute("SHOW server_version_num")
+    outbox.database.execute("CREATE TABLE other AS SELECT 1")
+    nothing = told(outbox)
+    outbox.write("waits")
+    time_of_commit = "SELECT extract(epoch FROM clock_timestamp())::float8"
+    ((committed,),) = outbox.database.execute(time_of_commit)
+    found = told(outbox)
+    ((now,),) = outbox.database.execute(time_of_commit)
+    assert found.next.startswith("walrelay doctor")
+    if outbox.way in PGOUTPUT and int(server[0][0]) >= 150000:
+        assert nothing.lag_seconds == 0.0
+        assert found.lag_seconds is not None
+        assert 0 < found.lag_seconds <= now - committed + 1

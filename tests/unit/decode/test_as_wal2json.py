@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests import pgoutput_encoder as server
-from walrelay.decode.as_wal2json import PluginLines, RenderedLines
+from walrelay.decode.as_wal2json import ColumnType, PluginLines, RenderedLines
 from walrelay.decode.contract import Outbox
 from walrelay.decode.lines import Line, Lines, Printed
 from walrelay.errors import ProtocolError
@@ -18,8 +18,8 @@ RELATION = server.relation(7, "public", "outbox", [("id", 23)])
 OTHER = server.relation(8, "public", "other", [("id", 23)])
 
 
-def names(columns: Sequence[tuple[int, int]]) -> list[str]:
-    return [f"type {oid}" for oid, _ in columns]
+def names(columns: Sequence[ColumnType]) -> list[str]:
+    return [f"type {oid}" if then is None else ".".join(then) for oid, _, then in columns]
 
 
 def row(value: int) -> Line:
@@ -41,7 +41,7 @@ def read(lines: Lines, *bodies: bytes) -> list[Printed]:
 
 @pytest.fixture
 def rendered() -> RenderedLines:
-    return RenderedLines(Outbox(), names)
+    return RenderedLines(Outbox(prefix="walrelay"), names)
 
 
 @pytest.fixture
@@ -130,3 +130,14 @@ def test_what_the_protocol_does_not_allow_is_an_error(rendered: RenderedLines, b
 def test_a_line_of_the_plugin_that_was_not_asked_for_is_an_error(plugin: PluginLines, bodies: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
         read(plugin, *bodies)
+
+
+def test_a_type_has_the_name_that_the_stream_gave_it(rendered: RenderedLines) -> None:
+    announced = b"Y" + (23).to_bytes(4) + b"odd\0mood\0"
+    begin, *_ = read(rendered, server.begin(200), announced, RELATION, server.insert(7, [b"1"]))[1:]
+    assert isinstance(begin, Line)
+    assert b'"type":"odd.mood"' in begin.text
+    with pytest.raises(ProtocolError, match="a Type message"):
+        read(rendered, announced + b"more")
+    with pytest.raises(ProtocolError, match="a Type message"):
+        read(rendered, announced[:-1])

@@ -11,7 +11,7 @@ from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire.frames import keepalive, xlogdata
 
 ONLY_REQUIRED = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
-OUTBOX = Outbox(columns=ONLY_REQUIRED)
+OUTBOX = Outbox(prefix="walrelay", columns=ONLY_REQUIRED)
 TEXT, BYTEA, JSONB, INT4, NUMERIC = 25, 17, 3802, 23, 1700
 
 BEGIN, COMMIT = server.begin(300, committed_at=1_000_000), server.commit(300, 356)
@@ -51,7 +51,7 @@ def test_every_role_is_read_from_its_column_wherever_it_stands() -> None:
     names = ["something", *reversed(columns), "else"]
     values = [b"?", *(name.encode() for name in reversed(Columns._fields)), b"?"]
     relation = server.relation(7, "public", "outbox", [(str(name), TEXT) for name in names])
-    found = record(relation, server.insert(7, values), outbox=Outbox(columns=columns))
+    found = record(relation, server.insert(7, values), outbox=Outbox(prefix="walrelay", columns=columns))
     assert found[3:] == tuple(role.encode() if role in ("payload", "headers") else role for role in Columns._fields)
 
 
@@ -180,15 +180,24 @@ def test_a_bytea_payload_is_its_bytes(binary: bool) -> None:
 
 
 @pytest.mark.parametrize("text", [b"\\x0", b"\\xzz", b"\\000", b"", b"\\x\xc3\xa9"])
-def test_bytea_text_that_is_not_hex_is_a_protocol_error(text: bytes) -> None:
+def test_bytea_text_that_is_not_hex_is_an_error_with_column_row_and_position(text: bytes) -> None:
     relation = server.relation(7, "public", "outbox", [("id", TEXT), ("payload", BYTEA)])
-    with pytest.raises(ProtocolError, match="cannot be read"):
+    what = r"column 'payload' of public.outbox cannot be read in the row with id 1 at [0-9A-F]+/[0-9A-F]+:0: "
+    with pytest.raises(Undecodable, match=what) as caught:
         record(relation, server.insert(7, [b"1", text]))
+    assert "walrelay skip --position" in caught.value.hint
+
+
+@pytest.mark.parametrize(("id_", "named"), [(b"\0\0\0\1", "payload"), (b"\1", "id")])
+def test_a_binary_value_of_a_wrong_size_is_an_error_with_column_row_and_position(id_: bytes, named: str) -> None:
+    relation = server.relation(7, "public", "outbox", [("id", INT4), ("payload", JSONB)])
+    with pytest.raises(Undecodable, match=f"column '{named}' of public.outbox cannot be read in the row with id "):
+        record(relation, server.insert(7, [id_, b"\2{}"], kind=b"b"), binary=True)
 
 
 def test_binary_values_come_out_as_text() -> None:
     relation = server.relation(7, "public", "outbox", [("id", INT4), ("payload", JSONB), ("headers", JSONB)])
-    outbox = Outbox(columns=ONLY_REQUIRED._replace(headers="headers"))
+    outbox = Outbox(prefix="walrelay", columns=ONLY_REQUIRED._replace(headers="headers"))
     row = server.insert(7, [b"\0\0\0\x2a", b'\1{"a": 1}', b"\1{}"], kind=b"b")
     found = record(relation, row, outbox=outbox, binary=True)
     assert (found.id, found.payload, found.headers) == ("42", b'{"a": 1}', b"{}")

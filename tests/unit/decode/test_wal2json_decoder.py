@@ -18,7 +18,7 @@ BEGIN = {"action": "B", "timestamp": CLOCK, "lsn": str(START), "nextlsn": str(EN
 COMMIT = {**BEGIN, "action": "C"}
 
 ONLY_REQUIRED = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
-OUTBOX = Outbox(columns=ONLY_REQUIRED)
+OUTBOX = Outbox(prefix="walrelay", columns=ONLY_REQUIRED)
 
 Column = tuple[str, int, object]
 ID: Column = ("id", 23, 7)
@@ -52,7 +52,7 @@ def record(*columns: Column, outbox: Outbox = OUTBOX) -> OutboxRecord:
 
 
 def with_role(role: str, column: str) -> Outbox:
-    return Outbox(columns=ONLY_REQUIRED._replace(**{role: column}))
+    return Outbox(prefix="walrelay", columns=ONLY_REQUIRED._replace(**{role: column}))
 
 
 def test_rows_and_messages_are_numbered_together_in_the_order_of_the_stream() -> None:
@@ -100,8 +100,9 @@ def test_a_bytea_payload_is_bytes_and_in_any_other_role_it_is_postgresqls_text()
     assert (found.id, found.payload) == ("\\x00ff", b"\x00\xff")
 
 
-def test_a_bytea_that_is_not_hex_is_a_protocol_error() -> None:
-    with pytest.raises(ProtocolError, match="bytea"):
+def test_a_bytea_that_is_not_hex_is_an_error_with_column_row_and_position() -> None:
+    what = "column 'payload' of public.outbox cannot be read in the row with id 7 at 16/B374D810:0"
+    with pytest.raises(Undecodable, match=what):
         record(ID, ("payload", 17, "0x"))
 
 

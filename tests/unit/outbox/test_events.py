@@ -119,3 +119,9 @@ def test_a_value_survives_the_text_format_of_copy(value: str) -> None:
     assert first == str(id_)
     unescaped = second.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r")
     assert unescaped.replace("\0", "\\") == value
+
+
+@pytest.mark.parametrize("payload", [{"raw": Json("{}")}, [Json("1")], {"a": ({"b": Json("1")},)}])
+def test_json_inside_a_payload_is_refused(payload: object) -> None:
+    with pytest.raises(TypeError, match="Json is for a whole payload"):
+        json_text(payload)

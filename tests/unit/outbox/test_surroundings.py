@@ -1,6 +1,7 @@
 """What events have in common with their request: tenant, correlation, causation, trace."""
 
 import asyncio
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -73,3 +74,22 @@ def test_an_events_own_headers_and_tenant_count_more(monkeypatch: pytest.MonkeyP
         ('{"correlation-id": "own", "causation-id": "m"}', "other"),
         ('{"correlation-id": "c", "causation-id": "m"}', "acme"),
     ]
+
+
+def test_what_somebody_wrote_into_a_header_makes_no_event_fail() -> None:
+    headers: Any
+    for given, kept in ((b"a\0b", "a\ufffdb"), ("\udcff", "?"), (7, "7"), (b"\xff", "\ufffd"), (b"", "m")):
+        headers = {"correlation-id": given}
+        with consuming("m", headers):
+            assert captured()["correlation-id"] == kept
+    with consuming("m\0", {}):
+        assert captured() == {"correlation-id": "m\ufffd", "causation-id": "m\ufffd"}
+
+
+def test_a_context_that_is_left_elsewhere_than_entered_says_so() -> None:
+    """As a sync dependency of FastAPI, whose two halves run in threads with copies of the context."""
+    entered = context(tenant_id="acme")
+    copy_context().run(entered.__enter__)
+    assert tenant() is None
+    with pytest.raises(RuntimeError, match="a sync dependency of FastAPI runs in a thread"):
+        copy_context().run(entered.__exit__, None, None, None)

@@ -6,14 +6,24 @@ from walrelay.publish import Policy, refused
 
 def test_a_refusal_names_the_record_the_topic_and_the_cure() -> None:
     headers: list[tuple[str, bytes | None]] = [("id", b"e-1"), ("position", b"16/B374D848:2")]
-    error = refused(Refusal(7, Message("orders", b"k", b"v", headers, 0), "too large", "Make it smaller."))
+    error = refused([Refusal(7, Message("orders", b"k", b"v", headers, 0), "too large", "Make it smaller.")])
     assert str(error) == "record e-1 at 16/B374D848:2 was refused for topic 'orders': too large"
     assert error.hint == "Make it smaller."
 
 
 def test_a_message_without_the_headers_is_told_as_far_as_it_is_known() -> None:
-    error = refused(Refusal(7, Message("orders", None, None, [("id", None)], 0), "too large", ""))
+    error = refused([Refusal(7, Message("orders", None, None, [("id", None)], 0), "too large", "")])
     assert str(error) == "record  at ? was refused for topic 'orders': too large"
+    assert error.place is None
+
+
+def test_of_several_refusals_the_first_record_is_named_in_the_order_of_the_commits() -> None:
+    def refusal(position: bytes) -> Refusal:
+        return Refusal(7, Message("orders", None, None, [("id", b"e"), ("position", position)], 0), "too large", "")
+
+    error = refused([refusal(b"0/20:1"), refusal(b"0/3:2"), refusal(b"?"), refusal(b"0/3:12")])
+    assert "at 0/3:2 " in str(error)
+    assert error.place == (3, 2)
 
 
 def test_the_first_pattern_that_matches_the_topic_decides() -> None:

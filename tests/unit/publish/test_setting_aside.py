@@ -39,6 +39,9 @@ class Store:
             self.letters.append(letter)
         return self.open_keys
 
+    def survive(self) -> None:
+        pass
+
     def first_open(self, topic: str, key: bytes) -> Place | None:
         return None
 
@@ -46,8 +49,10 @@ class Store:
 class Broker:
     """A sink that refuses some values as soon as it is asked for receipts."""
 
-    def __init__(self, *refused: bytes, scope: str = "message", ends: bool = False) -> None:
-        self.refused, self.scope, self.ends = refused, scope, ends
+    def __init__(
+        self, *refused: bytes, scope: str = "message", ends: bool = False, topics: tuple[str, ...] = ("t",)
+    ) -> None:
+        self.refused, self.scope, self.ends, self.topics = refused, scope, ends, topics
         self.taken: list[Message] = []
         self.heard: list[Receipt | Refusal] = []
         self.room = 100
@@ -56,7 +61,7 @@ class Broker:
         if self.room == 0:
             return False
         self.room -= 1
-        if message.value in self.refused and message.topic == "t":
+        if message.value in self.refused and message.topic in self.topics:
             self.heard.append(Refusal(ticket, message, "why", "hint", "poison", self.scope, self.ends))
         else:
             self.taken.append(message)
@@ -231,6 +236,53 @@ def test_the_topic_of_the_dead_letters_gets_a_message_before_the_transaction_is_
     assert run.sink.publish(message, 7)
     assert [message.value for message in broker.taken] == [b"1", b"2"]
     assert len(run.store.letters) == 2
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A topic that refused everything, and a topic for dead letters that has no room now."""
+    monkeypatch.setattr("walrelay.publish.aside.monotonic", lambda: 1000.0)
+    run = Run(KEEPS._replace(topic="graveyard"), Broker(b"1", scope="topic"))
+    run.publish(record(1))
+    run.receipts()
+    run.receipts()
+    run.broker.room = 0
+    return run
+
+
+def test_a_dead_letter_that_finds_no_room_is_there_once_when_its_record_is_read_again(closed: Run) -> None:
+    """Over another connection it comes as another object, under the same ticket."""
+    assert closed.publish(record(2)) == [False]
+    closed.broker.room = 5
+    assert closed.publish(record(2)) == [True]
+    assert closed.receipts() == [Receipt(7, 1)]
+    assert [message.value for message in closed.broker.taken] == [b"1", b"2"]
+    assert [letter.place.ordinal for letter in closed.store.letters] == [1, 2]
+
+
+def test_an_unroutable_record_that_is_read_again_is_told_once(closed: Run) -> None:
+    assert closed.publish(record(2, topic=None)) == [False]
+    closed.broker.room = 5
+    assert closed.publish(record(2, topic=None)) == [True]
+    assert [letter.place.ordinal for letter in closed.store.letters] == [1, 2]
+    assert [letter.place.ordinal for letter in closed.told] == [1, 2]
+
+
+def test_nothing_has_a_receipt_before_the_relay_knows_that_it_was_taken(closed: Run) -> None:
+    assert closed.publish(record(2)) == [False]
+    closed.broker.room = 5
+    assert closed.receipts() == []
+    assert closed.publish(record(2)) == [True]
+    assert closed.receipts() == [Receipt(7, 1)]
+
+
+def test_a_refusal_of_the_topic_for_dead_letters_is_told_to_the_relay() -> None:
+    run = Run(KEEPS._replace(topic="graveyard"), Broker(b"1", topics=("t", "graveyard")))
+    run.publish(record(1))
+    assert run.receipts() == []
+    (refusal,) = run.receipts()
+    assert isinstance(refusal, Refusal)
+    assert refusal.message.topic == "graveyard"
 
 
 def test_a_key_waits_behind_its_dead_letter_until_that_is_closed() -> None:

@@ -129,3 +129,20 @@ def test_a_topic_that_is_not_utf_8_is_unroutable(change: dict[str, Any]) -> None
 
 def test_a_topic_may_have_any_letters() -> None:
     assert message(RECORD._replace(aggregate_type="café")).topic == "event.café"
+
+
+@pytest.mark.parametrize(
+    ("template", "record"),
+    [
+        ("events", RECORD._replace(topic="positions")),
+        ("{type}", RECORD._replace(type="positions")),
+        ("{tenant_id}s", RECORD._replace(tenant_id="position")),
+    ],
+)
+def test_a_record_is_not_routed_to_the_topic_of_the_relays_positions(template: str, record: OutboxRecord) -> None:
+    """The last record of a key there says where that relay begins."""
+    router = Router(template, frozenset({"positions"}))
+    for _ in range(2):  # rendered topics are remembered
+        with pytest.raises(Unroutable, match=r"'positions' of record 7 at \S+ is where relays keep"):
+            router.route(record)
+    assert Router(template).route(record)[0].topic == "positions"

@@ -59,7 +59,9 @@ def test_a_template_knows_which_fields_it_needs_each_once() -> None:
 def test_a_field_that_is_missing_is_unroutable_and_said_with_its_place(nothing: str | None) -> None:
     with pytest.raises(Unroutable, match=r"record 7 at 0/12C:2 has no type, .* '\{type\}'") as caught:
         TopicTemplate("{type}").render(RECORD._replace(type=nothing))
-    assert "Fill type" in caught.value.hint
+    assert "a template without type" in caught.value.hint
+    assert "changing the row does not help" in caught.value.hint
+    assert "refusals: {policy: dead_letter}" in caught.value.hint
 
 
 def test_records_are_told_apart_by_what_the_template_names() -> None:

@@ -10,7 +10,7 @@ from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Partition, Topic
 from walrelay.sinks.kafka.commands import commands, spread
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.topics import complaints
+from walrelay.sinks.kafka.topics import alone, complaints
 
 TOOLS = commands(KafkaSettings.model_validate({"bootstrap_servers": "a:9092,b:9092"}))
 SAFE = {"max.message.bytes": "1048588", "min.insync.replicas": "2", "cleanup.policy": "delete"}
@@ -23,7 +23,7 @@ def topic(partition: Partition = WHOLE, **limits: str) -> Topic:
 
 
 def said(topic: Topic) -> list[Finding]:
-    return list(complaints(topic, [1, 2, 3], 1_000_000, TOOLS))
+    return list(complaints(topic, 1_000_000, TOOLS))
 
 
 def test_a_topic_of_three_replicas_of_which_two_are_needed_is_fine() -> None:
@@ -39,11 +39,23 @@ def test_acks_of_a_single_broker_are_warned_of_with_the_command_that_asks_for_tw
     )
 
 
-def test_a_single_replica_is_warned_of_with_a_plan_for_three() -> None:
-    (complaint,) = said(topic(Partition(0, 2, [2], [2]), min_insync_replicas="1"))
+def test_topics_of_a_single_replica_are_one_warning_with_a_plan_for_three() -> None:
+    single = topic(Partition(0, 2, [2], [2]), min_insync_replicas="1")
+    assert said(single) == []
+    (complaint,) = alone([single, topic(), single._replace(name="orders")], [1, 2, 3], TOOLS)
+    assert complaint.verdict == "warning"
+    assert complaint.detail.startswith("one replica only of events, orders: ")
     plan = json.loads(complaint.fix.split("'")[1])
-    assert plan["partitions"] == [{"topic": "events", "partition": 0, "replicas": [2, 3, 1]}]
+    assert plan["partitions"] == [
+        {"topic": name, "partition": 0, "replicas": [2, 3, 1]} for name in ("events", "orders")
+    ]
     assert complaint.fix.endswith("--reassignment-json-file replicate.json --execute")
+
+
+def test_a_cluster_of_one_broker_is_told_of_single_replicas_and_not_blamed() -> None:
+    (finding,) = alone([topic(Partition(0, 1, [1], [1]))], [1], TOOLS)
+    assert (finding.verdict, finding.fix) == ("ok", "")
+    assert list(alone([topic()], [1], TOOLS)) == []
 
 
 def test_too_few_replicas_in_sync_block() -> None:

@@ -3,6 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
+from walrelay.config import parse
+from walrelay.errors import SettingsError
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
@@ -41,3 +43,18 @@ def test_the_order_is_kept_whatever_else_is_asked_for() -> None:
 def test_a_queue_holds_more_than_the_largest_message() -> None:
     options = settings(**{"message.max.bytes": 100_000_000}).client_options()
     assert options["queue.buffering.max.kbytes"] * 1024 >= 100_000_000
+
+
+@pytest.mark.parametrize(("section", "name"), [("route", "topic"), ("refusals", "dead_letter_topic")])
+def test_no_topic_of_the_settings_may_be_that_of_the_positions(section: str, name: str) -> None:
+    text = f"""
+source: {{dsn: postgresql://localhost/shop}}
+sink: {{kind: kafka, bootstrap_servers: localhost:9092, positions_topic: marks}}
+{section}:
+  {name}: marks
+"""
+    with pytest.raises(SettingsError) as caught:
+        parse(text, "walrelay.yaml", {})
+    assert str(caught.value) == (
+        f"walrelay.yaml:5: {section}.{name}: 'marks' is where relays keep their positions (sink.positions_topic)"
+    )

@@ -5,11 +5,11 @@ from typing import cast
 import pytest
 
 from walrelay.source.catalog import Catalog
-from walrelay.source.doctor.connection import cure, refusal, without_password
 from walrelay.source.doctor.expected import Expected, size
 from walrelay.source.doctor.output_plugin import allowing
 from walrelay.source.doctor.server import upstream_fixes
 from walrelay.source.doctor.synchronous import Standbys, application_name, parse
+from walrelay.source.not_connected import cure, refusal, without_password
 
 DSN = "postgresql://relay:secret@db:5433/shop"
 
@@ -99,12 +99,12 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
     ],
 )
 def test_each_refusal_of_a_connection_has_its_fix(text: str, fix: str) -> None:
-    assert cure(text, DSN) == fix
+    assert cure(text, DSN).fix == fix
 
 
 def test_a_refusal_does_not_say_twice_where() -> None:
     text = 'no connection to PostgreSQL at db:5433/shop: connection to server at "db", port 5433 failed: FATAL:  no'
-    assert refusal(ValueError(text)) == "no connection to PostgreSQL at db:5433/shop: no"
+    assert refusal(text) == "no connection to PostgreSQL at db:5433/shop: no"
 
 
 def test_a_dsn_in_a_fix_has_no_password() -> None:

@@ -44,7 +44,8 @@ def test_a_standby_that_is_away_is_no_lost_slot(sqlstate: str) -> None:
         ("42501", "must be superuser or replication role", "must be", "REPLICATION"),
         ("22023", "unknown option", "unknown option", "walrelay doctor"),
         ("0A000", "client sent proto_version=9", "proto_version", "walrelay doctor"),
-        ("58P01", "could not access file", "could not", "walrelay doctor"),
+        ("58P01", "could not access file", "could not", "not installed on the server"),
+        ("55000", "logical decoding requires wal_level >= logical", "wal_level", "SET wal_level = logical;"),
     ],
 )
 def test_what_an_operator_must_mend_is_fatal_and_says_how(sqlstate: str, text: str, says: str, hint: str) -> None:
@@ -52,6 +53,17 @@ def test_what_an_operator_must_mend_is_fatal_and_says_how(sqlstate: str, text: s
     assert isinstance(error, Fatal)
     assert says in str(error)
     assert hint in error.hint
+
+
+def test_a_publication_that_is_missing_is_told_from_a_slot_in_every_language() -> None:
+    """By the file of the server's source: the word is translated, and the slot may be called like the publication."""
+    for text, file, hint in [
+        ("Publikation »orders« existiert nicht", "lsyscache.c", "created before the slot"),
+        ("Replikations-Slot »publication« existiert nicht", "slot.c", "walrelay init"),
+    ]:
+        error = failure("42704", text, slot="orders", publication="orders", raised_in=file)
+        assert isinstance(error, Fatal)
+        assert hint in error.hint
 
 
 def test_what_to_do_never_hides_that_events_may_be_missing() -> None:

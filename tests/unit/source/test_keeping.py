@@ -113,3 +113,12 @@ def test_an_xid_goes_with_a_position_once_the_server_has_passed_the_snapshot(tim
     assert timed.place.kept[-1].xmin == 700, "the new one is of a time that the position has not reached"
     timed.keep(400)
     assert timed.place.kept[-1].xmin == 800
+
+
+def test_the_xid_of_the_position_that_a_run_begins_with_goes_on_with_it(timed: Timed) -> None:
+    """Until the first snapshot counts, the place would say that nothing is known."""
+    timed.keeper.begin(START._replace(xmin=650))
+    timed.keep(200)
+    assert timed.place.kept[-1].xmin == timed.keeper.xmin == 650
+    timed.keep(210)
+    assert timed.keeper.xmin == 700

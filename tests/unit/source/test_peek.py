@@ -1,11 +1,12 @@
 """The rounds in which a slot is peeked into: each begins at the slot's position, and none of them repeats."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from walrelay.errors import Retryable
+from walrelay.source.catalog import Catalog
 from walrelay.source.peek import Peek, Row
 
 TRANSACTIONS: list[list[Row]] = [
@@ -19,7 +20,7 @@ class Slot(Peek):
     """Answers as the server does: whole transactions, until there are enough rows; `moved` before the second round."""
 
     def __init__(self, moved: int = 0) -> None:
-        super().__init__("", "walrelay", None, [], print)
+        super().__init__("", cast(Catalog, None), "walrelay", None, [], print)
         self.asked: list[int | None] = []
         self._moved = moved
 

@@ -9,6 +9,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.slot_source import Reading, SlotSource, usable
+from walrelay.source.start import Own
 from walrelay.source.stream import Stream
 
 HERE = System("7301", 1)
@@ -18,7 +19,7 @@ PUBLISHED = PublishedTable(exists=True, oid=16400, partitioned=False, covered=Tr
 
 
 def test_a_slot_that_is_there_and_free_is_usable() -> None:
-    assert usable(SLOT, "orders", "pgoutput") is SLOT
+    assert usable(SLOT, "orders", "pgoutput", "db") is SLOT
 
 
 @pytest.mark.parametrize(
@@ -28,13 +29,15 @@ def test_a_slot_that_is_there_and_free_is_usable() -> None:
         (SLOT._replace(wal_status="lost"), "wal_status is lost"),
         (SLOT._replace(invalidation_reason="idle_timeout"), "idle_timeout"),
         (SLOT._replace(plugin="wal2json"), "was made for wal2json, the settings say pgoutput"),
-        (SLOT._replace(plugin=None), "was made for physical replication"),
+        (SLOT._replace(plugin=None), "is a physical slot"),
+        (SLOT._replace(database="elsewhere"), "belongs to database elsewhere"),
+        (SLOT._replace(two_phase=True), "two_phase"),
         (SLOT._replace(wal_status="lost", active_pid=7), "lost"),
     ],
 )
 def test_a_slot_that_cannot_be_read_is_fatal(slot: Slot | None, says: str) -> None:
     with pytest.raises(Fatal, match=says):
-        usable(slot, "orders", "pgoutput")
+        usable(slot, "orders", "pgoutput", "db")
 
 
 class FakeCatalog:
@@ -45,9 +48,6 @@ class FakeCatalog:
     def __init__(self) -> None:
         self.standing, self.table, self.now = SLOT, PUBLISHED, LSN(1000)
         self.synchronous = False
-
-    def refuse_standby(self) -> None:
-        pass
 
     def refuse_synchronous(self, walsender_pid: int) -> None:
         if self.synchronous:
@@ -73,7 +73,10 @@ class FakeStream:
         self.system, self.pid, self.due = HERE, 1, True
         self.read = lambda timeout: [b""]
 
-    def branches(self) -> dict[int, LSN]:
+    def identify(self) -> System:
+        return self.system
+
+    def branches(self, timeline: int) -> dict[int, LSN]:
         return {}
 
     def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
@@ -95,7 +98,7 @@ class Opened:
         monkeypatch.setattr("walrelay.source.slot_source.monotonic", lambda: self.now)
         monkeypatch.setattr("walrelay.source.slot_source.sleep", self._wait)
 
-    def source(self, own: Position | None = None) -> SlotSource:
+    def source(self, own: Own | None = None) -> SlotSource:
         source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog), lambda text: None)
         source.begin(source.where(own).lsn)
         return source
@@ -107,6 +110,15 @@ class Opened:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     return Opened(monkeypatch)
+
+
+def test_what_is_remembered_and_held_goes_on_only_where_nothing_happened_to_slot_and_server(opened: Opened) -> None:
+    source, confirmed = opened.source(), Position(HERE, "orders", LSN(100))
+    assert source.goes_on(confirmed)
+    assert source.goes_on(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
+    assert not source.goes_on(confirmed._replace(lsn=LSN(99))), "somebody else got further"
+    assert not source.goes_on(confirmed._replace(lsn=LSN(1001))), "the server lost WAL"
+    assert not source.goes_on(confirmed._replace(system=System("7301", 2)))
 
 
 def test_a_slot_that_another_process_reads_is_waited_for(opened: Opened) -> None:
@@ -134,7 +146,7 @@ def test_the_bookmark_is_what_was_told_and_nothing_newer(opened: Opened) -> None
 
 
 def test_a_new_connection_starts_from_the_bookmark(opened: Opened) -> None:
-    assert opened.source(Position(HERE, "orders", LSN(250))).start == opened.stream.start == 250
+    assert opened.source(Own("memory", Position(HERE, "orders", LSN(250)))).start == opened.stream.start == 250
 
 
 def test_the_outbox_is_vouched_for_up_to_the_last_look_and_looks_have_an_interval(opened: Opened) -> None:

@@ -10,6 +10,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from walrelay.errors import Fatal, LedgerError, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import System
+from walrelay.source.connect import Backend
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.frames import keepalive, xlogdata
 
@@ -29,7 +30,7 @@ class Result:
     def __init__(self, status: ExecStatus, *row: str, sqlstate: str = "", text: str = "") -> None:
         self.status, self._row = status, row
         self._fields = {DiagnosticField.SQLSTATE: sqlstate.encode(), DiagnosticField.MESSAGE_PRIMARY: text.encode()}
-        self.nfields, self.error_message = len(row), text.encode()
+        self.nfields, self.ntuples, self.error_message = len(row), int(bool(row)), text.encode()
 
     def get_value(self, row: int, column: int) -> bytes:
         return self._row[column].encode()
@@ -41,7 +42,7 @@ class Result:
 class Libpq:
     """A PGconn in COPY BOTH mode: hands out `incoming` (bytes are a frame, a Result is the end) and keeps `sent`."""
 
-    backend_pid = 4711
+    backend_pid = 99
     socket = 7
 
     def __init__(self) -> None:
@@ -106,15 +107,20 @@ class Streaming:
         self.libpq = Libpq()
         self.notices: list[str] = []
         self.answers = {
+            "backend": Result(ExecStatus.TUPLES_OK, "4711", "1795000000000001", "10.0.0.1:5432"),
+            "pg_is_in_recovery": Result(ExecStatus.TUPLES_OK, "f"),
             "IDENTIFY_SYSTEM": Result(ExecStatus.TUPLES_OK, "7301", "3", "0/0", "db"),
             "SELECT": Result(ExecStatus.TUPLES_OK, "60000"),
             "START_REPLICATION": Result(ExecStatus.COPY_BOTH),
         }
         monkeypatch.setattr("walrelay.source.connect.replication", lambda dsn: Connection(self.libpq))
-        monkeypatch.setattr("walrelay.source.connect.answer", lambda _, command: self.answers[command.split()[0]])
+        monkeypatch.setattr("walrelay.source.connect.answer", self._answer)
         monkeypatch.setattr("walrelay.source.stream.monotonic", lambda: self.now)
         monkeypatch.setattr("select.poll", lambda: self)
         self.stream = Stream("dsn", "orders", "outbox", Timing(confirm_interval=0.1, receive_timeout=60), self._notice)
+
+    def _answer(self, _: Connection, command: str) -> Result:
+        return next(answer for name, answer in self.answers.items() if name in command)
 
     def register(self, socket: int, events: int) -> None:
         """As select.poll has it."""
@@ -154,8 +160,27 @@ def wal(position: int) -> bytes:
 
 
 def test_a_stream_knows_which_history_it_reads(streaming: Streaming) -> None:
-    assert streaming.stream.system == System("7301", 3)
+    assert streaming.stream.identify() == System("7301", 3)
+
+
+def test_a_stream_is_known_by_the_process_that_the_server_names(streaming: Streaming) -> None:
+    """A pooler makes up a PID of its own for libpq."""
+    assert streaming.libpq.backend_pid != 4711
+    assert streaming.stream.backend == Backend(4711, 1795000000000001, "10.0.0.1:5432")
     assert streaming.stream.pid == 4711
+
+
+def test_a_standby_is_refused_on_the_connection_that_would_stream(streaming: Streaming) -> None:
+    streaming.stream.refuse_standby()
+    streaming.answers["pg_is_in_recovery"] = Result(ExecStatus.TUPLES_OK, "t")
+    with pytest.raises(Retryable, match="the server is a standby"):
+        streaming.stream.refuse_standby()
+
+
+def test_only_a_server_that_was_promoted_is_asked_for_its_history(streaming: Streaming) -> None:
+    assert streaming.stream.branches(1) == {}
+    streaming.answers["TIMELINE_HISTORY 3"] = Result(ExecStatus.TUPLES_OK, "00000003.history", "1\t0/10\n2\t0/20\n")
+    assert streaming.stream.branches(3) == {1: 16, 2: 32}
 
 
 def test_the_first_status_update_is_the_position_the_stream_starts_at(streaming: Streaming) -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from walrelay.bench.latency.topic_end import ends
-from walrelay.embedded.kafka import QUIET
+from walrelay.embedded.kafka import QUIET, topic_ends
 
 
 def receive(topic: str, journal: Path, options: str) -> None:
@@ -33,7 +32,7 @@ def receive(topic: str, journal: Path, options: str) -> None:
         }
     )
     # Assigned rather than subscribed: no group has to be formed, and none is left on the user's brokers.
-    consumer.assign([TopicPartition(topic, *place) for place in ends(consumer, topic).items()])
+    consumer.assign([TopicPartition(topic, *place) for place in topic_ends(consumer, topic).items()])
     with journal.open("a", buffering=1) as received:
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -9,7 +9,9 @@ from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.options import config_option
 from walrelay.cli.person import operator
+from walrelay.cli.wording import count
 from walrelay.config import load
+from walrelay.errors import Fatal
 from walrelay.source.catalog import Catalog
 
 _OPEN = ("waiting", "blocked")
@@ -35,12 +37,16 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
         box = compose.letterbox(settings, catalog)
         found = wanted(**given, otherwise=_OPEN)
         ids = box.find(found._replace(statuses=[each for each in found.statuses or () if each in _OPEN]))
+        if not ids and given["id_"] is not None:
+            raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` has those.")
         if dry_run or not ids:
-            click.echo(f"{len(ids)} open dead letters" + (" would be discarded" if ids else ""))
+            click.echo(count(len(ids), "open dead letter") + (" would be discarded" if ids else ""))
             return
         if not yes:
-            click.confirm(f"Discard {len(ids)} dead letters? They will not be published.", abort=True, err=True)
-        count = sum(
+            click.confirm(
+                f"Discard {count(len(ids), 'dead letter')}? They will not be published.", abort=True, err=True
+            )
+        done = sum(
             box.discard(ids[start : start + _AT_A_TIME], operator(), reason) for start in range(0, len(ids), _AT_A_TIME)
         )
-    click.echo(f"{count} discarded")
+    click.echo(f"{done} discarded")

@@ -10,6 +10,7 @@ from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.dlq.forms import progress, whole
 from walrelay.cli.options import config_option
+from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.source.catalog import Catalog
 
@@ -33,4 +34,4 @@ def export(config_path: Path, output: Any, **given: Any) -> None:
         ids = box.find(wanted(**given))
         for kept in progress(box.letters(ids), len(ids), "exporting"):
             output.write(json.dumps(whole(kept), ensure_ascii=False) + "\n")
-    click.echo(f"{len(ids)} dead letters", err=True)
+    click.echo(count(len(ids), "dead letter"), err=True)

@@ -12,7 +12,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = ("waiting", "blocked", "replayed", "discarded", "skipped")
 
-_TIMES = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+
+class _Time(click.DateTime):
+    """With the machine's time zone."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx).astimezone()
+        except (OverflowError, ValueError):  # the first and the last day, in another zone
+            self.fail(f"{value!r} is too far away", param, ctx)
+
+
+_TIMES = _Time(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 
 _FILTERS = (
     click.option("--topic", help="The topic that refused it; * stands for any characters."),
@@ -21,7 +32,7 @@ _FILTERS = (
     click.option("--since", type=_TIMES, help="Last met at or after this time, the machine's clock."),
     click.option("--until", type=_TIMES, help="Last met before this time."),
     click.option("--id", "id_", help="The number of the letter, or the id of the record."),
-    click.option("--key", help="The message's key."),
+    click.option("--key", type=click.UNPROCESSED, metavar="TEXT", help="The message's key."),
     click.option("--limit", type=click.IntRange(min=1), help="So many, the oldest positions first."),
 )
 
@@ -46,6 +57,5 @@ def wanted(
     otherwise: tuple[str, ...] | None = None,
 ) -> Wanted:
     """The filters as they were given; `otherwise`: the statuses where none was."""
-    since, until = since and since.astimezone(), until and until.astimezone()
     raw = None if key is None else key.encode("utf-8", "surrogateescape")
     return Wanted(statuses or otherwise, topic, error, since, until, id_, raw, limit)

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,8 @@ from walrelay.letter import message_json, record_json, shown
 from walrelay.source.dead_letters import Kept
 
 T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def summary(kept: Kept) -> dict[str, Any]:
@@ -40,9 +43,12 @@ def summary(kept: Kept) -> dict[str, Any]:
 def whole(kept: Kept) -> dict[str, Any]:
     """With record and message; text that is not UTF-8 is {"base64": ...}."""
     letter = kept.letter
+    record = letter.record and json.loads(record_json(letter.record))
+    if isinstance(record, dict) and isinstance(record.get("committed_at"), int):
+        record["committed_at"] = (_EPOCH + timedelta(microseconds=record["committed_at"])).isoformat()
     return {
         **summary(kept),
-        "record": letter.record and json.loads(record_json(letter.record)),
+        "record": record,
         "message": letter.message and json.loads(message_json(letter.message)),
         "raw": shown(letter.raw),
     }

@@ -10,20 +10,25 @@ from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.dlq.forms import summary
 from walrelay.cli.options import config_option
+from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import Kept
 
-_HEAD = ("letter", "position", "status", "error", "topic", "key", "id", "attempts", "last met")
-_LINE = "{:>7}  {:<20} {:<9}  {:<16}  {:<28} {:<16} {:<36} {:>8}  {}"
+_HEAD = ("letter", "position", "status", "error", "last met")
+_LINE = "{:>7}  {:<20} {:<9}  {:<16}  {}"
+_MORE = "         {} for topic {}, key {}, refused {}: {}"
+_OPEN = ("waiting", "blocked")
+_LONGEST = 200  # characters of a reason
 
 
 @click.command("list")
 @config_option
 @filters
+@click.option("--all", "everything", is_flag=True, help="Also those that are closed: replayed, discarded, skipped.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def listing(config_path: Path, as_json: bool, **given: Any) -> None:
-    """List dead letters in the order of their positions, all of them unless filters say otherwise.
+def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) -> None:
+    """List dead letters in the order of their positions: those that are open, unless --all or --status say otherwise.
 
     \b
     Example:
@@ -33,21 +38,22 @@ def listing(config_path: Path, as_json: bool, **given: Any) -> None:
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
         box = compose.letterbox(settings, catalog)
-        ids = box.find(wanted(**given))
+        ids = box.find(wanted(**given, otherwise=None if everything else _OPEN))
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))
         for kept in box.letters(ids):
-            click.echo(json.dumps(summary(kept)) if as_json else _line(kept))
+            click.echo(json.dumps(summary(kept)) if as_json else _lines(kept))
     if not ids:
-        click.echo("no dead letters", err=True)
+        click.echo("no dead letters" if everything else "no open dead letters; --all lists the closed ones", err=True)
 
 
-def _line(kept: Kept) -> str:
-    letter = kept.letter
-    key = "" if letter.key is None else letter.key.decode("utf-8", "replace")
+def _lines(kept: Kept) -> str:
+    """Two lines, of which the second may be longer than a terminal is wide."""
+    letter, place = kept.letter, kept.letter.place
+    key = "none" if letter.key is None else letter.key.decode("utf-8", "replace")
     last = f"{kept.last_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    place = letter.place
-    return _LINE.format(
-        *(kept.id, place.position, letter.status, letter.error, letter.topic or "", key, place.record_id),
-        *(letter.attempts, last),
-    )
+    reason = " ".join(letter.reason.split())
+    reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."
+    first = _LINE.format(kept.id, place.position, letter.status, letter.error, last)
+    often = count(letter.attempts, "time")
+    return f"{first}\n{_MORE.format(place.record_id or 'no id', letter.topic or 'none', key, often, reason)}"

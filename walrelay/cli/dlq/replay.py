@@ -11,6 +11,7 @@ from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.dlq.forms import progress
 from walrelay.cli.options import config_option
 from walrelay.cli.person import operator
+from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
 from walrelay.redelivery import Replayed
@@ -64,7 +65,7 @@ def _tell(outcomes: list[Replayed]) -> None:
         click.echo(f"letter {each.id} {each.outcome}: {each.why}", err=True)
     if counts["refused"]:
         raise Fatal(
-            f"{counts['refused']} dead letters were refused again and wait on",
+            f"{count(counts['refused'], 'dead letter was', 'dead letters were')} refused again, and still waiting",
             hint="`walrelay dlq list --status waiting` has the reasons.",
         )
 

@@ -17,13 +17,14 @@ from walrelay.source.dead_letters import Wanted
 @click.command()
 @config_option
 @click.argument("id_", metavar="ID")
-def show(config_path: Path, id_: str) -> None:
+@click.option("--value", "only_value", is_flag=True, help="Only the message's value, byte for byte.")
+def show(config_path: Path, id_: str, only_value: bool) -> None:
     """Show dead letters with their record and message: ID is the letter's number, or the id of the record.
 
     \b
     Example:
       walrelay dlq show 17
-      walrelay dlq show 17 | jq -r .message.value
+      walrelay dlq show 17 --value | jq
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
@@ -32,4 +33,11 @@ def show(config_path: Path, id_: str) -> None:
         if not ids:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` has those that there are.")
         for kept in box.letters(ids):
+            if only_value:
+                message = kept.letter.message
+                click.echo((message.value if message else None) or b"")
+                continue
             click.echo(json.dumps(whole(kept), indent=2, ensure_ascii=False))
+            if kept.letter.status in ("waiting", "blocked"):
+                click.echo(f"to publish it: walrelay dlq replay --id {kept.id}", err=True)
+                click.echo(f"to give it up: walrelay dlq discard --id {kept.id} --reason '...'", err=True)

@@ -22,6 +22,10 @@ class OneByOne(KafkaSink):
         self._ticket = -1
         self._leaving = False
 
+    @property
+    def _outlives(self) -> bool:
+        return True
+
     def publish(self, message: Message, ticket: int) -> bool:
         if ticket != self._ticket and self._experience.reassured:
             self._leaving = True
@@ -42,6 +46,6 @@ class OneByOne(KafkaSink):
             if delivery.message is not None:
                 self._open.discard(delivery.message.topic)
                 self._experience.quiet += 1
-        for _, _, message, _ in self._failed:
-            self._open.discard(message.topic)
+        for failure in self._failed:
+            self._open.discard(failure.message.topic)
             self._experience.quiet = 0

@@ -1,6 +1,7 @@
 """Kafka's own command-line tools as text to paste, with the cluster's address and, where it asks for it, a login."""
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from walrelay.sinks.kafka.cluster import Partition
@@ -38,10 +39,12 @@ class Commands(NamedTuple):
         listed = " ".join(f"--operation {operation}" for operation in operations)
         return self._tool("kafka-acls.sh", f"--add --allow-principal 'User:{self.principal}' {listed} {on}")
 
-    def replicate(self, topic: str, partitions: list[Partition], brokers: list[int]) -> str:
-        """Puts every partition on up to three brokers, beginning with the one it is on."""
+    def replicate(self, partitions: Mapping[str, list[Partition]], brokers: list[int]) -> str:
+        """Puts every partition of these topics on up to three brokers, beginning with the one it is on."""
         moves = [
-            {"topic": topic, "partition": each.id, "replicas": spread(each.replicas, brokers)} for each in partitions
+            {"topic": topic, "partition": each.id, "replicas": spread(each.replicas, brokers)}
+            for topic, listed in partitions.items()
+            for each in listed
         ]
         plan = json.dumps({"version": 1, "partitions": moves}, separators=(",", ":"))
         move = self._tool("kafka-reassign-partitions.sh", "--reassignment-json-file replicate.json --execute")

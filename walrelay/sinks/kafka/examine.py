@@ -10,7 +10,7 @@ from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Cluster, Unreachable
 from walrelay.sinks.kafka.commands import Commands, commands
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.topics import complaints, not_allowed, praise
+from walrelay.sinks.kafka.topics import alone, complaints, not_allowed, praise
 
 _DEFAULT_LARGEST = 1_000_000  # librdkafka's message.max.bytes
 
@@ -107,8 +107,9 @@ class _Topics:
     def _named(self, names: list[str]) -> Iterator[Finding]:
         described, refused = self._cluster.topics(names) if names else ([], {})
         for topic in described:
-            wrong = list(complaints(topic, self._brokers, self._largest, self._tools))
+            wrong = list(complaints(topic, self._largest, self._tools))
             yield from wrong or [praise(topic, self._largest)]
+        yield from alone(described, self._brokers, self._tools)
         for name, error in refused.items():
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 yield self._missing(name)
@@ -144,6 +145,8 @@ class _Topics:
             fix = self._tools.allow("Create", on=f"--topic '{prefix}' --resource-pattern-type prefixed")
             return Finding(subject, "warning", "whether walrelay's principal may make topics cannot be seen", fix)
         if limits is not None and int(limits.get("default.replication.factor", "2")) < 2:
+            if len(self._brokers) < 2:
+                return Finding(subject, "ok", f"{detail}, with one replica only, as there is one broker")
             fix = f"{self._creating(name)}   # or default.replication.factor=3 in server.properties"
             return Finding(subject, "warning", f"{detail}, with one replica only", fix)
         return Finding(subject, "ok", detail)

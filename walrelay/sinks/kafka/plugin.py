@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from walrelay.errors import Fatal
-from walrelay.model import Finding, System
+from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import ExactlyOnceSink, Found, PositionKeeper, Recalled, Sink, Span
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -27,14 +27,16 @@ class KafkaPlugin:
         kind = OneByOne if self._experience.batch_refused else KafkaSink
         return kind(settings.client_options(), self._experience)
 
-    def open_exactly_once(self, settings: KafkaSettings, system: System, slot: str) -> ExactlyOnceSink:
+    def open_exactly_once(
+        self, settings: KafkaSettings, system: System, slot: str, counting: Counting | None = None
+    ) -> ExactlyOnceSink:
         try:
             from walrelay.sinks.kafka.sink import Experience
             from walrelay.sinks.kafka.transactions import KafkaTransactions
         except ImportError as cause:
             raise _not_installed(cause) from cause
         self._experience = self._experience or Experience()
-        return KafkaTransactions(settings, system, slot, self._experience)
+        return KafkaTransactions(settings, system, slot, self._experience, counting)
 
     def examine_positions(self, settings: KafkaSettings) -> Iterable[Finding]:
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +24,7 @@ _NOT_THERE = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
+_BEHIND, _AGAIN = 5.0, 0.1  # seconds: a broker whose metadata are behind says of a topic that it is not there
 _PATIENCE = 30.0  # seconds: other relays' transactions that are open hide what is behind them
 _PRODUCERS_OWN = ("linger.ms", "partitioner", "allow.auto.create.topics", "queue.buffering.max.")
 
@@ -61,21 +62,30 @@ class PositionTopic:
         self.written = position
 
     def last(self) -> Position | None:
-        """The last committed position of this relay; Retryable where it cannot be found out."""
-        try:
-            end = self._end()
-            span = _FIRST_LOOK
-            while True:
-                found = self._look(max(0, end - span), end)
-                if found is not None or span >= end:
-                    return found
-                span *= 10
-        except KafkaException as cause:
-            if error_of(cause).code() in _NOT_THERE:
-                return None
-            raise Retryable(
-                f"the position could not be read from topic {self._topic!r}: {error_of(cause).str()}"
-            ) from cause
+        """The last committed position of this relay, None if the topic has none; Retryable where it cannot be read.
+
+        The topic was made or seen before: an error that says that it is not there is no answer.
+        """
+        deadline = monotonic() + _BEHIND
+        while True:
+            try:
+                return self._search()
+            except KafkaException as cause:
+                error = error_of(cause)
+                if error.code() not in _NOT_THERE or monotonic() > deadline:
+                    raise Retryable(
+                        f"the position could not be read from topic {self._topic!r}: {error.str()}"
+                    ) from cause
+                sleep(_AGAIN)
+
+    def _search(self) -> Position | None:
+        end = self._end()
+        span = _FIRST_LOOK
+        while True:
+            found = self._look(max(0, end - span), end)
+            if found is not None or span >= end:
+                return found
+            span *= 10
 
     def _end(self) -> int:
         """The end of the partition, with what is not committed yet."""
@@ -133,7 +143,11 @@ class PositionTopic:
 
     def _refuse_missing(self, admin: AdminClient, error: KafkaError) -> None:
         """It may be there already, made by somebody who is allowed to."""
-        if self._topic not in admin.list_topics(timeout=_MAKE).topics:
+        deadline = monotonic() + _BEHIND
+        while self._topic not in admin.list_topics(timeout=_MAKE).topics:
+            if monotonic() < deadline:
+                sleep(_AGAIN)
+                continue
             raise Fatal(
                 f"the topic {self._topic!r} for positions could not be made: {error.str()}",
                 hint=f"Make it: kafka-topics.sh --create --topic {self._topic} --partitions 1 --config"

@@ -46,16 +46,15 @@ def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> 
 
 def _spans(scout: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
     """Where each partition is to be read from, and where it ends now."""
-    for topic in topics:
-        partitions = partitions_of(scout, topic)
-        for partition in partitions:
-            partition.offset = since_ms
-        for found in scout.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
-            if found.error is not None:
-                raise KafkaException(found.error)
-            low, high = scout.get_watermark_offsets(found, timeout=_REQUEST)
-            began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
-            yield Span(found.topic, found.partition, low, began, began, high, None)
+    partitions = partitions_of(scout, topics)
+    for partition in partitions:
+        partition.offset = since_ms
+    for found in scout.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
+        if found.error is not None:
+            raise KafkaException(found.error)
+        low, high = scout.get_watermark_offsets(found, timeout=_REQUEST)
+        began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
+        yield Span(found.topic, found.partition, low, began, began, high, None)
 
 
 class _Reading:

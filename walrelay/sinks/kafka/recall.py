@@ -5,7 +5,7 @@ need not have.
 """
 
 from collections.abc import Sequence
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -17,6 +17,7 @@ from walrelay.sinks.kafka.settings import KafkaSettings
 
 _PATIENCE = 15.0  # seconds without anything new
 _REQUEST = 5.0
+_SURE, _AGAIN = 2.0, 0.1  # seconds: a broker whose metadata are behind says of a topic that it is not there
 _AT_ONCE = 1000  # messages
 _MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
@@ -25,7 +26,6 @@ _NOT_THERE = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
-    KafkaError.TOPIC_EXCEPTION,  # no name for a topic
 }
 
 
@@ -64,13 +64,30 @@ def consumer_options(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """None of a topic that is not there."""
+def partitions_of(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    """Of all of them, in their order. A topic has none if all brokers that are asked, for a while, say that it is not
+    there: one that is behind would have what was published taken for missing.
+    """
+    found = dict[str, list[TopicPartition]]()
+    deadline = monotonic() + _SURE
+    while True:
+        for topic in topics:
+            if topic not in found and (there := _asked(consumer, topic)) is not None:
+                found[topic] = there
+        if len(found) == len(set(topics)) or monotonic() > deadline:
+            return [partition for topic in topics for partition in found.get(topic, ())]
+        sleep(_AGAIN)
+
+
+def _asked(consumer: Consumer, topic: str) -> list[TopicPartition] | None:
+    """None where this broker says that it is not there."""
     told = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
     if told.error is None:
         return [TopicPartition(topic, number) for number in told.partitions]
-    if told.error.code() in _NOT_THERE:
+    if told.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
         return []
+    if told.error.code() in _NOT_THERE:
+        return None
     raise KafkaException(told.error)
 
 
@@ -82,7 +99,7 @@ class _Reading:
         self._messages: list[tuple[str, str]] = []
         self._oldest: dict[tuple[str, int], int] = {}  # timestamps of partitions that were not read from the beginning
         self._unread: set[tuple[str, int]] = set()
-        partitions = [partition for topic in topics for partition in partitions_of(consumer, topic)]
+        partitions = partitions_of(consumer, topics)
         share = min(count, _MOST // max(1, len(partitions)) or 1)
         self._assignment = [start for partition in partitions for start in self._start(partition, share)]
 

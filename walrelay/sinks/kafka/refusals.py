@@ -2,6 +2,7 @@
 
 from confluent_kafka import KafkaError
 
+from walrelay.errors import AS_IT_WAS_WRITTEN
 from walrelay.model import Message, Refusal
 
 _HINTS = {
@@ -18,7 +19,7 @@ _HINTS = {
     KafkaError.TOPIC_EXCEPTION: "Topic names have letters, digits, '.', '_' and '-' and at most 249 of them;"
     " see route.topic and the row's own topic.",
     KafkaError.INVALID_RECORD: "The topic does not accept such a record; a compacted topic needs a key.",
-    KafkaError.INVALID_MSG_SIZE: "Lower the size of the payload or raise the topic's max.message.bytes.",
+    KafkaError.INVALID_MSG_SIZE: "Raise the topic's max.message.bytes.",
     KafkaError.RECORD_LIST_TOO_LARGE: "Raise segment.bytes of the topic, or lower batch.size under sink.options.",
     KafkaError.POLICY_VIOLATION: "A policy of the broker forbids it; the broker's log says which.",
     KafkaError.INVALID_TIMESTAMP: "The topic takes no such timestamp, which is that of the commit: see its settings"
@@ -49,6 +50,16 @@ _KINDS = {
 }
 """What dead letters are filtered by, and what is refused: the message, its whole topic, or whatever the sink sends."""
 
+_OF_THE_MESSAGE = {
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.INVALID_RECORD,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._INVALID_ARG,
+    KafkaError._VALUE_SERIALIZATION,
+    KafkaError._KEY_SERIALIZATION,
+}
+"""Those that lie in what the message holds, which no repair of the broker's or of the row cures."""
+
 
 def is_refusal(error: KafkaError) -> bool:
     """Whether the message will be refused again; otherwise a new producer may well succeed."""
@@ -61,4 +72,7 @@ def refused(ticket: int, message: Message, error: KafkaError, *, ends: bool) -> 
 
 
 def _hint_for(error: KafkaError, message: Message) -> str:
-    return _HINTS[error.code()].format(topic=message.topic) + " Then start walrelay again: nothing is lost."
+    hint = _HINTS[error.code()].format(topic=message.topic)
+    if error.code() in _OF_THE_MESSAGE:
+        return f"{hint} {AS_IT_WAS_WRITTEN}"
+    return f"{hint} Then start walrelay again: nothing is lost."

@@ -8,12 +8,11 @@ report of a message that was sent has no headers. So after a refused batch the n
 `alone`): what is refused then is the record to name, and a batch that was merely too large is no matter.
 """
 
-import logging
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
@@ -21,18 +20,18 @@ from confluent_kafka import Message as Delivered
 from walrelay.errors import Fatal, Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
+from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints, Outage
 from walrelay.sinks.kafka.refusals import is_refusal, refused
+from walrelay.sinks.kafka.trial import Trial
 
 ALONE = {"batch.num.messages": 1}
 ANY_PARTITION = -1  # the partitioner's choice
 _INTRODUCE_TRIES, _INTRODUCE_WAIT, _INTRODUCE_PAUSE = 20, 0.02, 0.01  # seconds
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
+_TOPIC_WAIT = "topic.metadata.propagation.max.ms"
+_TOPICS = 1_000  # that are remembered
+_METADATA = 1.0  # seconds for the brokers to say which topics there are
 _CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
-
-_LOG = logging.getLogger("walrelay.kafka")
-# The first is said of every producer, the second of every close with something in flight, as a "fatal error".
-_LOG.addFilter(lambda entry: "enable.gapless.guarantee is experimental" not in entry.getMessage())
-_LOG.addFilter(lambda entry: "Purged in flight" not in entry.getMessage())
 
 
 class Experience:
@@ -41,6 +40,9 @@ class Experience:
     batch_refused = False
     quiet = 0  # messages in a row that were sent alone and went through
     enough = 1_000  # of those until batches are tried again; doubled each time
+
+    def __init__(self) -> None:
+        self.outage = Outage()
 
     @property
     def reassured(self) -> bool:
@@ -54,6 +56,16 @@ class Experience:
         return StartAnew(f"{passed} messages went through one by one; batches are tried again")
 
 
+class Failure(NamedTuple):
+    """A message of a transaction that did not become durable. `certain`: it is to blame itself; `sent`: it was."""
+
+    ticket: int
+    error: KafkaError
+    message: Message
+    certain: bool
+    sent: bool
+
+
 class _Delivery:
     """Counts what became durable of one transaction; `message` where it is the only one that is counted."""
 
@@ -63,7 +75,7 @@ class _Delivery:
         self,
         ticket: int,
         ready: "list[_Delivery]",
-        failed: list[tuple[int, KafkaError, Message, bool]],
+        failed: list[Failure],
         message: Message | None = None,
     ) -> None:
         self.ticket = ticket
@@ -79,16 +91,7 @@ class _Delivery:
             self.count += 1
         else:
             message = self.message
-            self._failed.append((self.ticket, error, message or _message(delivered), message is not None))
-
-
-class Complaints:
-    """The client library's last complaint. An object of its own: a producer that held its sink would outlive it."""
-
-    text = ""
-
-    def __call__(self, error: KafkaError) -> None:
-        self.text = error.str()
+            self._failed.append(Failure(self.ticket, error, message or _message(delivered), message is not None, True))
 
 
 class _Introduction:
@@ -118,15 +121,20 @@ class KafkaSink:
 
     def __init__(self, options: Mapping[str, Any], experience: Experience | None = None) -> None:
         self._experience = experience or Experience()
-        self._alone = self._experience.batch_refused
+        self._alone = self._one_by_one = self._experience.batch_refused
+        self._trial: Trial | None = None
+        self._begins = True
         self._ready: list[_Delivery] = []
-        self._failed: list[tuple[int, KafkaError, Message, bool]] = []  # ticket, why, which, whether that is certain
+        self._failed: list[Failure] = []
         self._fatal = ""
         self._delivery = _Delivery(-1, self._ready, self._failed)
-        self._complaints = Complaints()
-        options = {**options, **(ALONE if self._alone else {}), "error_cb": self._complaints}
+        self._topics: set[str] = set()  # of what was taken lately
+        self._complaints = Complaints(self._experience.outage)
+        if self._alone:  # the run before has waited for a topic that is unknown, for librdkafka's 30 s
+            options = {_TOPIC_WAIT: 5_000, **options, **ALONE}
+        options = {**options, "error_cb": self._complaints}
         try:
-            self._producer = Producer(options, logger=_LOG)
+            self._producer = Producer(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
             raise Fatal(
                 f"librdkafka does not accept the sink's settings: {text_of(cause)}",
@@ -139,10 +147,15 @@ class KafkaSink:
         if self._failed:
             return False
         delivery = self._delivery
-        if delivery.ticket != ticket or self._alone:
-            only = message if self._alone else None
+        if delivery.ticket != ticket or self._one_by_one:
+            if self._trial is not None and not self._tries(self._trial, ticket):
+                return False
+            only = message if self._one_by_one else None
             delivery = self._delivery = _Delivery(ticket, self._ready, self._failed, only)
             self._introduction.topic = message.topic
+            if len(self._topics) > _TOPICS:
+                self._topics.clear()
+            self._topics.add(message.topic)
         topic, key, value, headers, timestamp_ms = message
         try:
             # By position: names cost a fifth of the call. The None is `on_delivery`, the other name of `callback`.
@@ -150,23 +163,36 @@ class KafkaSink:
         except BufferError:
             return False
         except KafkaException as cause:
-            self._failed.append((ticket, error_of(cause), message, True))
+            self._failed.append(Failure(ticket, error_of(cause), message, True, False))
         except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
-            self._failed.append((ticket, KafkaError(KafkaError._INVALID_ARG, str(cause)), message, True))
+            error = KafkaError(KafkaError._INVALID_ARG, str(cause))
+            self._failed.append(Failure(ticket, error, message, True, False))
+        else:
+            if self._trial is not None:
+                self._trial.took(ticket)
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        pass
+        """Where a stream begins, a trial does: there may be a message that was refused before."""
+        if self._begins:
+            self._begins = False
+            if not self._alone:
+                self._trial, self._one_by_one = Trial(self._waits_for_a_topic), True
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         self._introduction.hasten()
+        if self._trial is not None and self._trial.waits and not self._failed:
+            self.flush(timeout)  # without the time that a batch would be waited for
+            timeout = 0
         self._poll(0 if self._ready or self._failed or self._fatal else timeout)
         if self._ready:
+            if self._trial is not None:
+                self._trial.settled()
             receipts = [Receipt(delivery.ticket, delivery.count) for delivery in self._ready]
             for delivery in self._ready:
                 delivery.count = 0
             self._ready.clear()
-            self._complaints.text = ""
+            self._complaints.answered()
             self._introduction.over()
             return receipts
         if self._fatal and not self._failed:
@@ -187,33 +213,69 @@ class KafkaSink:
             self._fatal = str(sys.exc_info()[1])
 
     def close(self) -> None:
-        self._failed.append((-1, KafkaError(KafkaError._PURGE_QUEUE), Message("", None, None, [], 0), False))
+        purged = KafkaError(KafkaError._PURGE_QUEUE)
+        self._failed.append(Failure(-1, purged, Message("", None, None, [], 0), certain=False, sent=False))
         deadline = monotonic() + _CLOSE_WAIT
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         while len(self._producer) and monotonic() < deadline:
             self._poll(_CLOSE_WAIT / 10)
 
     def trouble(self) -> str:
-        return self._complaints.text
+        return self._complaints.text or self._missing_topic()
+
+    def _missing_topic(self) -> str:
+        """librdkafka waits for a topic, in silence and for half a minute, before it calls it unknown."""
+        try:
+            missing = self._unknown_topics()
+        except KafkaException as cause:
+            return f"the brokers do not answer: {error_of(cause).str()}"
+        if not missing:
+            return ""
+        others = f" (and {len(missing) - 1} others)" if len(missing) > 1 else ""
+        return f"topic {missing[0]}{others} does not exist on the broker, or may not be seen; waiting for it"
+
+    def _unknown_topics(self) -> list[str]:
+        there = self._producer.list_topics(timeout=_METADATA).topics
+        return sorted(topic for topic in self._topics if topic not in there or there[topic].error is not None)
+
+    def _waits_for_a_topic(self) -> bool:
+        with suppress(KafkaException):
+            return bool(self._unknown_topics())
+        return False
+
+    def _tries(self, trial: Trial, ticket: int) -> bool:
+        """Whether a message may be taken now; the first of those that are not on trial ends it."""
+        taken = trial.takes(ticket)
+        if trial.over:
+            self._trial, self._one_by_one = None, False
+        return taken
+
+    @property
+    def _outlives(self) -> bool:
+        """Whether the producer goes on after a message that was sent and refused: not without a gap."""
+        return False
 
     def _refusal(self) -> list[Refusal]:
-        """What is to be done about the failures. Those of which nothing was sent, or no batch, are no matter for the
-        producer; any other is the end of it.
+        """What is to be done about the failures. Those of which nothing was sent, or that the producer outlives, are
+        no matter for it; any other is the end of it.
         """
-        if not self._fatal and all(certain and is_refusal(error) for _, error, _, certain in self._failed):
+        harmless = (
+            each.certain and is_refusal(each.error) and (self._outlives or not each.sent) for each in self._failed
+        )
+        if not self._fatal and all(harmless):
             failed, self._failed[:] = [*self._failed], []
-            return [refused(ticket, message, error, ends=False) for ticket, error, message, _ in failed]
-        for ticket, error, message, certain in self._failed:
-            if not is_refusal(error):
+            return [refused(each.ticket, each.message, each.error, ends=False) for each in failed]
+        for each in self._failed:
+            if not is_refusal(each.error):
                 continue
-            if certain:
-                return [refused(ticket, message, error, ends=True)]
-            self._experience.batch_refused = True
+            self._experience.batch_refused |= each.sent
+            if each.certain:
+                return [refused(each.ticket, each.message, each.error, ends=True)]
             raise StartAnew(
-                f"Kafka refused a batch of messages for topic {message.topic!r}: {error.str()}; from now on each"
-                " message is sent alone, to find the record or to do without large batches"
+                f"Kafka refused a batch of messages for topic {each.message.topic!r}: {each.error.str()}; from now on"
+                " each message is sent alone, to find the record or to do without large batches"
             )
-        raise Retryable(f"the Kafka producer failed: {self._fatal or self._failed[0][1].str()}")
+        raise Retryable(f"the Kafka producer failed: {self._fatal or self._failed[0].error.str()}")
 
     def _poll(self, timeout: float) -> None:
         """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb (C4)."""

@@ -1,6 +1,6 @@
 """What is wrong with a topic, as findings: pure, from what the brokers told."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from confluent_kafka.admin import AclOperation
@@ -12,7 +12,7 @@ from walrelay.sinks.kafka.commands import Commands
 Limits: TypeAlias = Mapping[str, str]
 
 
-def complaints(topic: Topic, brokers: list[int], largest: int, tools: Commands) -> Iterator[Finding]:
+def complaints(topic: Topic, largest: int, tools: Commands) -> Iterator[Finding]:
     """Everything that is to be said against it; `largest` is the sink's message.max.bytes."""
     yield from _rights(topic, tools)
     yield from _availability(topic, tools)
@@ -25,7 +25,7 @@ def complaints(topic: Topic, brokers: list[int], largest: int, tools: Commands) 
         )
         return
     yield from _size(topic, topic.limits, largest, tools)
-    yield from _durability(topic, topic.limits, brokers, tools)
+    yield from _durability(topic, topic.limits, tools)
     yield from _retention(topic, topic.limits, tools)
 
 
@@ -56,23 +56,20 @@ def _size(topic: Topic, limits: Limits, largest: int, tools: Commands) -> Iterat
         )
 
 
-def _durability(topic: Topic, limits: Limits, brokers: list[int], tools: Commands) -> Iterator[Finding]:
+def _durability(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Finding]:
     """acks=all waits for the replicas in sync, and one that is alone in sync is all of them (PITFALLS C22)."""
     subject = f"topic {topic.name}"
     needed = int(limits.get("min.insync.replicas", "1"))
-    replicas = min((len(partition.replicas) for partition in topic.partitions), default=0)
-    if replicas < needed:
-        fix = tools.configure_topic(topic.name, f"min.insync.replicas={replicas}")
-        yield Finding(subject, "problem", _too_few(needed, replicas), fix)
+    count = replicas(topic)
+    if count < needed:
+        fix = tools.configure_topic(topic.name, f"min.insync.replicas={count}")
+        yield Finding(subject, "problem", _too_few(needed, count), fix)
     elif behind := [each.id for each in topic.partitions if each.leader is not None and len(each.in_sync) < needed]:
         detail = (
             f"fewer than min.insync.replicas={needed} in sync in partitions {_listed(behind)}: no message is taken now"
         )
         yield Finding(subject, "problem", detail, tools.describe(topic.name))
-    elif replicas < 2:
-        detail = "one replica only: an acknowledged event is lost with that broker's disk"
-        yield Finding(subject, "warning", detail, _replicate(topic, brokers, tools))
-    elif needed < 2:
+    elif needed < 2 <= count:
         fix = tools.configure_topic(topic.name, "min.insync.replicas=2")
         yield Finding(subject, "warning", "min.insync.replicas is 1: acks=all may mean a single broker", fix)
     if limits.get("unclean.leader.election.enable") == "true":
@@ -86,10 +83,23 @@ def _too_few(needed: int, replicas: int) -> str:
     return f"min.insync.replicas is {needed}, but {there}: no message is ever taken"
 
 
-def _replicate(topic: Topic, brokers: list[int], tools: Commands) -> str:
+def alone(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Iterator[Finding]:
+    """One finding for all topics that have one replica. Where there is one broker, that is no fault of theirs."""
+    single = [topic for topic in topics if topic.partitions and replicas(topic) < 2]
+    if not single:
+        return
+    shown = ", ".join(topic.name for topic in single[:5]) + (f" and {len(single) - 5} more" if len(single) > 5 else "")
+    detail = f"one replica only of {shown}: an acknowledged event is lost with that broker's disk"
     if len(brokers) < 2:
-        return f"{tools.create_topic(topic.name, 3)}   # in a cluster of three brokers"
-    return tools.replicate(topic.name, topic.partitions, brokers)
+        yield Finding("replicas", "ok", f"{detail} (a cluster of one broker has no other)")
+    else:
+        partitions = {topic.name: topic.partitions for topic in single}
+        yield Finding("replicas", "warning", detail, tools.replicate(partitions, brokers))
+
+
+def replicas(topic: Topic) -> int:
+    """Of the partition that has the fewest."""
+    return min((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
 def _retention(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Finding]:
@@ -101,8 +111,7 @@ def _retention(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Findin
 
 def praise(topic: Topic, largest: int) -> Finding:
     """For a topic that nothing is to be said against."""
-    replicas = min((len(partition.replicas) for partition in topic.partitions), default=0)
-    detail = f"{len(topic.partitions)} partitions, {replicas} replicas, messages of up to {largest} bytes"
+    detail = f"{len(topic.partitions)} partitions, {replicas(topic)} replicas, messages of up to {largest} bytes"
     return Finding(f"topic {topic.name}", "ok", detail)
 
 

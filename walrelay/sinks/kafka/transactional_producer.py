@@ -1,20 +1,18 @@
 """The producer of Kafka transactions: its settings, its identity, and the fence that keeps its predecessors out."""
 
-import logging
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import System
+from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints
 from walrelay.sinks.kafka.position_topic import AWAY
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import ALONE, Complaints, error_of, text_of
+from walrelay.sinks.kafka.sink import ALONE, error_of, text_of
 
 _FENCE_WAIT = 1.0  # seconds
 _FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-
-_LOG = logging.getLogger("walrelay.kafka")
 
 
 def transactional_id(system: System, slot: str) -> str:
@@ -36,7 +34,7 @@ def producer(settings: KafkaSettings, identity: str, *, alone: bool, complaints:
     for name in ("message.timeout.ms", "enable.gapless.guarantee"):
         del options[name]
     try:
-        return Producer(options, logger=_LOG)
+        return Producer(options, logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as cause:
         raise Fatal(
             f"librdkafka does not accept the sink's settings: {text_of(cause)}",

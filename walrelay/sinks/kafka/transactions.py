@@ -18,18 +18,20 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
 from time import monotonic
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from walrelay.errors import Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Position, Receipt, Refusal, System
+from walrelay.model import Counting, Message, Position, Receipt, Refusal, System
+from walrelay.sinks.kafka.complaints import Complaints
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.refusals import is_refusal, refused
 from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import ANY_PARTITION, Complaints, Experience, error_of, text_of
+from walrelay.sinks.kafka.sink import ANY_PARTITION, Experience, error_of, text_of
 from walrelay.sinks.kafka.transactional_producer import away, fenced, producer, transactional_id
 
 _SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile PostgreSQL hears nothing
@@ -40,6 +42,7 @@ _REST, _TICK = 0.003, 0.001  # seconds
 _ABORT_WAIT = 1.0  # seconds
 _BLAME_WAIT = 0.1  # seconds
 _LOOK = 1023  # after so many messages of one transaction (and once more) it is asked whether to cut it
+_WHOLE: dict[str, Any] = {"commit_lsn": ZERO, "counted": None}  # of a position that is not inside a transaction
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
@@ -54,12 +57,18 @@ class KafkaTransactions:
     """Implements `walrelay.publish.ExactlyOnceSink`. Owned by one run."""
 
     def __init__(
-        self, settings: KafkaSettings, system: System, slot: str, experience: Experience | None = None
+        self,
+        settings: KafkaSettings,
+        system: System,
+        slot: str,
+        experience: Experience | None = None,
+        counting: Counting | None = None,
     ) -> None:
         self._settings, self._experience = settings, experience or Experience()
         self._alone = self._experience.batch_refused
         self._positions = PositionTopic(settings, system, slot)
         self._mark = self._durable = self._closing = Position(system, slot, ZERO)
+        self._counting = counting
         self._state = _State.IDLE
         self._covered = True  # whether the mark is behind every message that was taken
         self._ticket = self._pending = 0  # messages of the ticket since the last mark
@@ -71,7 +80,7 @@ class KafkaTransactions:
         self._offers: list[Offer] = []  # of the group, where each message is sent alone
         self._scout: Scout | None = None  # once one of them was refused
         self._broken: KafkaError | None = None
-        self._complaints = Complaints()
+        self._complaints = Complaints(self._experience.outage)
         self._id = transactional_id(system, slot)
         self._producer = producer(settings, self._id, alone=self._alone, complaints=self._complaints)
 
@@ -116,7 +125,8 @@ class KafkaTransactions:
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        self._mark = self._mark._replace(lsn=end_lsn, commit_lsn=commit_lsn if ordinal else ZERO, ordinal=ordinal)
+        inside = {"commit_lsn": commit_lsn, "counted": self._counting} if ordinal else _WHOLE
+        self._mark = self._mark._replace(lsn=end_lsn, ordinal=ordinal, **inside)
         if self._pending:
             self._receipts.append(Receipt(self._ticket, self._pending))
             self._messages += self._pending
@@ -164,7 +174,7 @@ class KafkaTransactions:
 
     def _mark_idle(self, lsn: LSN) -> None:
         """A transaction that was cut and is still to come stays cut where it was: else its first part came again."""
-        _, _, _, commit_lsn, ordinal, _ = self._mark
+        commit_lsn, ordinal = self._mark.commit_lsn, self._mark.ordinal
         self.mark(lsn, *((commit_lsn, ordinal) if commit_lsn >= lsn else (ZERO, 0)))
 
     def close(self) -> None:
@@ -239,7 +249,7 @@ class KafkaTransactions:
         self._receipts.clear()
         self._offers.clear()
         self._messages = self._bytes = 0
-        self._complaints.text = ""
+        self._complaints.answered()
 
     def _give_up(self) -> list[Refusal]:
         """Takes the group back, and says why: refusals, if messages are to blame. Those are told a little after what

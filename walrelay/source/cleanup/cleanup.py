@@ -6,13 +6,14 @@ from time import monotonic
 
 from walrelay.source.cleanup.heap import Batch, Heap, Wait
 from walrelay.source.cleanup.partition_days import PartitionDays
-from walrelay.source.cleanup.published import Horizon, Rows, behind, held_by, horizon, written_at
+from walrelay.source.cleanup.published import Horizon, Parts, behind, held_by, horizon, refuse_changes, written_at
 from walrelay.source.cleanup.rhythm import Rhythm
 from walrelay.source.cleanup.session import Session
 from walrelay.source.cleanup.tally import CleanupWish, Step, Tally
 from walrelay.source.days import partitions
 from walrelay.source.outbox_table import OutboxTable
 from walrelay.source.partman import managed
+from walrelay.source.parts import Unknown
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed
 _NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL
@@ -33,7 +34,7 @@ class Cleanup:
         self.tally = Tally()
         self._days = PartitionDays(session, table, self.tally, self._rhythm, wait, dry_run=wish.dry_run)
 
-    def steps(self, slot: str, created_at: str | None) -> Iterator[Step]:
+    def steps(self, slot: str, publication: str | None, created_at: str | None) -> Iterator[Step]:
         """To the end of the pass, or until nobody asks for the next step. Fatal where nothing may be deleted."""
         if not self._wish.dry_run:
             self._session.alone(self._table)
@@ -41,11 +42,13 @@ class Cleanup:
             self._make_days()
         if self._wish.older_than is not None:
             written = written_at(self._outbox, created_at)
-            edge = horizon(self._session, slot, self._table)
             cutoff = self._session.value("SELECT now() - make_interval(secs => %s)", self._wish.older_than)
+            edge = horizon(self._session, slot, self._table, publication)
+            parts = Parts(self._session, edge, self._outbox, self._table, written, str(cutoff))
             yield from self._until_confirmed(edge)
+            refuse_changes(self._session, edge, self._table)
             self._tell_what_holds_back(cutoff)
-            yield from self._clean(Rows(edge, self._outbox, written, str(cutoff)), cutoff)
+            yield from self._clean(parts, cutoff)
             if rows := self.tally.unknown:
                 self.tally.notes.append(f"{rows} rows are from before the slot: nobody is known to have published them")
         self.tally.complete = True
@@ -84,20 +87,24 @@ class Cleanup:
         for who, since in oldest:
             self.tally.notes.append(f"{who} is open since {since:%Y-%m-%d %H:%M}: what was written later stays")
 
-    def _clean(self, rows: Rows, cutoff: datetime) -> Iterator[Step]:
+    def _clean(self, parts: Parts, cutoff: datetime) -> Iterator[Step]:
         if not self._outbox.partitioned:
-            yield from self._delete(self._table, rows)
+            yield from self._delete(self._table, parts)
             return
         found = partitions(self._session, self._table)
         ours = found.ours and not managed(self._session, self._table)
         if ours:
-            for table, batch in self._days.drop(found, rows, cutoff):
+            for table, batch in self._days.drop(found, parts, cutoff):
                 yield Step(f"looking through {table}", batch.end, batch.pages)
         tables = found.others if ours or not managed(self._session, self._table) else []
         for table in [*tables, *([found.default] if found.default else [])]:
-            yield from self._delete(table, rows)
+            yield from self._delete(table, parts)
 
-    def _delete(self, table: str, rows: Rows) -> Iterator[Step]:
+    def _delete(self, table: str, parts: Parts) -> Iterator[Step]:
+        rows = parts.rows(table)
+        if isinstance(rows, Unknown):
+            self.tally.notes.append(f"{rows.why}; its rows stay: `walrelay init` takes note of it")
+            return
         heap = Heap(self._session, table, self._rhythm, self._wait)
         if self._wish.dry_run:
             batches = heap.count(rows.going(), rows.unknown())

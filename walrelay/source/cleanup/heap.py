@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from walrelay.source.cleanup.published import Rows
 from walrelay.source.cleanup.rhythm import Rhythm
 from walrelay.source.cleanup.session import Busy, Session
+from walrelay.source.outbox_table import verbatim
 
 _ATTEMPTS = 5
 _PAUSE = 0.2  # seconds after which a batch that gave way is tried again
@@ -32,6 +33,7 @@ class Heap:
 
     def __init__(self, session: Session, name: str, rhythm: Rhythm, wait: Wait) -> None:
         self._session, self._name, self._rhythm, self._wait = session, name, rhythm, wait
+        self._quoted = verbatim(name)
 
     def delete(self, rows: Rows, first: int = 0) -> Iterator[Batch]:
         """Deletes what may go; counts that, and what is not known to be published."""
@@ -44,13 +46,13 @@ class Heap:
     def _deleted(self, tids: str, rows: Rows) -> tuple[int, ...]:
         unknown = (0,) if rows.all_known else self._counts(tids, [rows.unknown()])
         condition, parameters = rows.going()
-        statement = f"DELETE FROM ONLY {self._name} AS o WHERE {tids} AND {condition}"
+        statement = f"DELETE FROM ONLY {self._quoted} AS o WHERE {tids} AND {condition}"
         return self._session.changed(statement, *parameters), *unknown
 
     def _counts(self, tids: str, conditions: Sequence[Condition]) -> tuple[int, ...]:
         listed = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition, _ in conditions)
         parameters = [each for _, parameters in conditions for each in parameters]
-        return self._session.counts(f"SELECT {listed} FROM ONLY {self._name} AS o WHERE {tids}", *parameters)
+        return self._session.counts(f"SELECT {listed} FROM ONLY {self._quoted} AS o WHERE {tids}", *parameters)
 
     def _batches(self, first: int, work: Callable[[str], tuple[int, ...]]) -> Iterator[Batch]:
         pages, begin, failures = self._pages(), first, 0

@@ -7,11 +7,12 @@ from random import uniform
 from walrelay.errors import Fatal
 from walrelay.source import days
 from walrelay.source.cleanup.heap import Batch, Heap, Wait
-from walrelay.source.cleanup.published import Rows
+from walrelay.source.cleanup.published import Parts, Rows
 from walrelay.source.cleanup.rhythm import Rhythm
 from walrelay.source.cleanup.session import Busy, Session
 from walrelay.source.cleanup.tally import Tally
 from walrelay.source.days import Day, Partitions
+from walrelay.source.parts import Unknown
 
 _ATTEMPTS = 20
 _PAUSE = 0.5  # seconds at most between two
@@ -39,26 +40,26 @@ class PartitionDays:
             elif self._dry_run or self._done(*days.NewDays(schema, table).statements(day)):
                 self._tally.made.append(str(day))
 
-    def drop(self, found: Partitions, rows: Rows, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
+    def drop(self, found: Partitions, parts: Parts, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
         """Days that ended before `cutoff` and of which everything is published; first those that are detached."""
         for table in days.detached(self._session, self._table):
-            yield from self._finish(table, rows)
+            yield from self._finish(table, parts)
         for day in found.days:
             if datetime.combine(day.end, time(), UTC) <= cutoff:
-                yield from self._drop(day, rows)
+                yield from self._drop(day, parts)
 
-    def _drop(self, day: Day, rows: Rows) -> Iterator[tuple[str, Batch]]:
-        count = yield from self._published(day.table, rows)
+    def _drop(self, day: Day, parts: Parts) -> Iterator[tuple[str, Batch]]:
+        count = yield from self._published(day.table, parts.rows(day.table))
         if count is None:
             return
         if self._dry_run:
             self._goes(day.table, count)
         elif self._done(*days.detaching(self._table, day)):
-            yield from self._finish(day.table, rows)
+            yield from self._finish(day.table, parts)
 
-    def _finish(self, table: str, rows: Rows) -> Iterator[tuple[str, Batch]]:
+    def _finish(self, table: str, parts: Parts) -> Iterator[tuple[str, Batch]]:
         """Until it was detached somebody may have written to it."""
-        count = yield from self._published(table, rows)
+        count = yield from self._published(table, parts.rows_of_detached(table))
         if count is not None and (self._dry_run or self._done(f"DROP TABLE {table}")):
             self._goes(table, count)
 
@@ -66,8 +67,11 @@ class PartitionDays:
         self._tally.dropped.append(table)
         self._tally.rows += rows
 
-    def _published(self, table: str, rows: Rows) -> Generator[tuple[str, Batch], None, int | None]:
+    def _published(self, table: str, rows: Rows | Unknown) -> Generator[tuple[str, Batch], None, int | None]:
         """How many rows the table has, if all are published; otherwise None."""
+        if isinstance(rows, Unknown):
+            self._tally.notes.append(f"{rows.why}; it stays: `walrelay init` takes note of it")
+            return None
         count = published = 0
         for batch in Heap(self._session, table, self._rhythm, self._wait).count(("true", []), rows.published()):
             yield table, batch

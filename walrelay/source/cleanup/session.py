@@ -6,9 +6,10 @@ import psycopg
 from psycopg import errors
 
 from walrelay.errors import Disconnected, Fatal
-from walrelay.identifiers import identifier
+from walrelay.source import grants
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
+from walrelay.source.locks import cleaning, hold
 
 ROW_PATIENCE = 0.5  # seconds to wait for a row that somebody has locked: nobody waits behind that
 TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue up
@@ -44,22 +45,22 @@ class Session(Catalog):
             raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
 
     def changed(self, statement: str, *parameters: Any) -> int:
-        """How many rows it deletes, in a transaction of its own; or Busy."""
-        return self._attempt(statement, *parameters).rowcount
+        """How many rows it deletes, in a transaction of its own; or Busy. `%%` stands for a per cent sign."""
+        return self._attempt(statement, list(parameters)).rowcount
 
     def counts(self, query: str, *parameters: Any) -> tuple[int, ...]:
-        """Its only row; or Busy."""
-        (row,) = self._attempt(query, *parameters).fetchall()
+        """Its only row; or Busy. `%%` stands for a per cent sign."""
+        (row,) = self._attempt(query, list(parameters)).fetchall()
         return tuple(row)
 
     def at_once(self, *statements: str) -> None:
-        """All of them in one transaction, or none: Busy unless every lock is to be had at once."""
+        """All of them, verbatim, in one transaction, or none: Busy unless every lock is to be had at once."""
         self._give_way(TABLE_PATIENCE)
         try:
             with self.connection.transaction():
                 self.connection.execute("SET LOCAL statement_timeout = '1s'")  # what has its lock makes others wait
                 for statement in statements:
-                    self._attempt(statement)
+                    self._attempt(statement, None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
         finally:
@@ -70,30 +71,25 @@ class Session(Catalog):
         """Fatal if another clean-up of the table is under way; from now on, as long as this connection lives, no other
         can be.
         """
-        key = f"walrelay cleanup of {table}"
-        if not self.value("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key):
-            raise Fatal(
-                f"another clean-up of {table} is under way",
-                hint="A relay with `retention` in its settings cleans up by itself. SELECT pid, application_name FROM"
-                " pg_stat_activity JOIN pg_locks USING (pid) WHERE locktype = 'advisory'; says who it is.",
-            )
+        hold(self, cleaning(self, table), patience=0)
 
     def _give_way(self, patience: float) -> None:
         self.connection.execute(f"SET lock_timeout = {int(patience * 1000)}".encode())
 
-    def _attempt(self, statement: str, *parameters: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+    def _attempt(self, statement: str, parameters: list[Any] | None) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Without parameters (None, not an empty list) a per cent sign stands for itself and is not doubled."""
         try:
-            return self.connection.execute(statement.encode(), parameters or None)
+            return self.connection.execute(statement.encode(), parameters)
         except _GIVING_WAY as cause:
             raise Busy(first_line(cause)) from cause
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
         except errors.InsufficientPrivilege as cause:
-            role = identifier(self.connection.info.user)
             raise Fatal(
-                f"the role {role} may not clean up: {first_line(cause)}",
-                hint=f"It needs SELECT and DELETE on the table (GRANT SELECT, DELETE ON ... TO {role};), must not be"
-                " subject to its row-level security, and to make and drop partitions it must own the table.",
+                f"the role {self.connection.info.user!r} may not clean up: {first_line(cause)}",
+                hint=grants.refused(self.connection, statement)
+                or "It must not be subject to the table's row-level security (BYPASSRLS), and to make and drop"
+                " partitions it must own the table.",
             ) from cause
         except psycopg.Error as cause:
             raise Fatal(f"the clean-up cannot go on: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause

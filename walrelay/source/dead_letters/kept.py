@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from walrelay.letter import Letter, Place, message_from, record_from
 from walrelay.lsn import LSN
 from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters.session import DURABLE, LOCK_KEY, TABLE, meaning, missing, text
+from walrelay.source.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
 from walrelay.source.dead_letters.writing import present
 
 OPEN = ("waiting", "blocked")
@@ -63,7 +63,7 @@ class Letterbox:
         self._catalog, self._slot = catalog, slot
         if not present(catalog):
             raise missing()
-        catalog.rows(DURABLE)
+        catalog.commits_survive()
 
     def find(self, wanted: Wanted) -> list[int]:
         """The ids of the letters, in order."""
@@ -97,7 +97,7 @@ class Letterbox:
         against everybody else: the relay does not publish a later message of their keys meanwhile.
         """
         connection = self._catalog.connection
-        with meaning(), connection.transaction():
+        with meaning(connection), connection.transaction():
             for topic, key in sorted({(line.topic, line.key) for line in lines if line.topic and line.key is not None}):
                 connection.execute(LOCK_KEY, (self._slot, topic, key))
             connection.execute(
@@ -144,7 +144,7 @@ class Letterbox:
         return [_kept(row) for row in rows]
 
     def _rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with meaning():
+        with meaning(self._catalog.connection):
             return self._catalog.connection.execute(query.encode(), parameters).fetchall()
 
 

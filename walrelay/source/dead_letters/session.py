@@ -2,23 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source.failures import first_line
+from walrelay.source.grants import Right, of_all
 
 TABLE = "walrelay.dead_letters"
+
+RIGHTS = (
+    Right("USAGE", "walrelay"),
+    *(Right(privilege, "walrelay", "dead_letters") for privilege in ("SELECT", "INSERT", "UPDATE")),
+)
 
 # The relay and a replay of the same key wait for each other. hashtextextended is there since PostgreSQL 11.
 LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
 
-# A letter has to survive a crash of the server also where the database does not ask for that.
-DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-
 
 @contextmanager
-def meaning() -> Iterator[None]:
+def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Errors of the statements inside by consequence."""
     try:
         yield
@@ -29,7 +33,7 @@ def meaning() -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as cause:
         raise Fatal(
             f"the dead letters may not be read or written: {first_line(cause)}",
-            hint=f"GRANT USAGE ON SCHEMA walrelay TO ...; GRANT SELECT, INSERT, UPDATE ON {TABLE} TO ...;",
+            hint=of_all(connection, RIGHTS) or "Run `walrelay doctor`.",
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause

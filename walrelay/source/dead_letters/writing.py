@@ -3,9 +3,10 @@
 from typing import Any
 
 from walrelay.letter import WHOLE_TRANSACTION, Letter, Place, message_json, record_json
-from walrelay.lsn import LSN
-from walrelay.source.catalog import Catalog, Denied
-from walrelay.source.dead_letters.session import DURABLE, LOCK_KEY, TABLE, meaning, missing, text
+from walrelay.lsn import LSN, ZERO
+from walrelay.source.catalog import Catalog, Denied, Slot
+from walrelay.source.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
+from walrelay.source.standbys import await_standbys
 
 UNDECODABLE = "undecodable"
 
@@ -42,17 +43,26 @@ class DeadLetters:
         self._catalog = catalog
         if not present(catalog):
             raise missing()
-        catalog.rows(DURABLE)
+        catalog.commits_survive()
+        slot = catalog.slot(self._slot)
+        self._failover = slot is not None and slot.failover
 
     def keep(self, letter: Letter, by: str = "policy") -> None:
         """Writes the letter; `by`: who skipped it, if it is skipped."""
-        with meaning():
+        with meaning(self._catalog.connection):
             self._catalog.connection.execute(_KEEP.encode(), self._parameters(letter, by))
+
+    def survive(self) -> None:
+        if self._failover:
+            await_standbys(self._catalog)
 
     def block(self, letter: Letter) -> bool:
         parameters = self._parameters(letter, "")
         connection = self._catalog.connection
-        with meaning(), connection.transaction():  # two statements: the second one sees what the lock waited for
+        with (
+            meaning(connection),
+            connection.transaction(),
+        ):  # two statements: the second one sees what the lock waited for
             connection.execute(LOCK_KEY, (self._slot, parameters["topic"], letter.key))
             return connection.execute(_BLOCK.encode(), parameters).rowcount > 0
 
@@ -108,6 +118,21 @@ class DeadLetters:
             "raw": raw,
             "closed_by": by if status == "skipped" else None,
         }
+
+
+def await_letters(catalog: Catalog, slot: Slot) -> None:
+    """Returns when whatever was kept before this run survives a failover that `slot` survives, where it stands now: by
+    a run that was killed, or by `walrelay skip`. The records of these letters are passed over from here on.
+    """
+    if not slot.failover or not present(catalog):
+        return
+    query = f"SELECT EXISTS (SELECT FROM {TABLE} WHERE slot_name = %s AND commit_lsn >= %s::pg_lsn)"
+    try:
+        kept = catalog.value(query, slot.name, str(slot.confirmed_flush_lsn or ZERO))
+    except Denied:  # who may not read them passes over nothing
+        return
+    if kept:
+        await_standbys(catalog)
 
 
 def present(catalog: Catalog) -> bool:

@@ -1,6 +1,6 @@
-"""The doctor's questions about PostgreSQL: all that must be true before a start, asked without changing anything."""
+"""The one examination of PostgreSQL: all that must be true before a start, asked without changing anything."""
 
-from walrelay.source.doctor.examination import examine
+from walrelay.source.doctor.examination import Command, examine, refuse, refuse_connection, told
 from walrelay.source.doctor.expected import Expected
 
-__all__ = ["Expected", "examine"]
+__all__ = ["Command", "Expected", "examine", "refuse", "refuse_connection", "told"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from shlex import quote
+from types import MappingProxyType
 from typing import NamedTuple
 
 from walrelay.identifiers import identifier
@@ -25,7 +26,13 @@ class Expected(NamedTuple):
     columns: Mapping[str, str]
     binary_types: frozenset[int] | None = None
     failover: bool = False
+    prefix: str | None = None  # of logical messages that are events
+    writers: tuple[str, ...] = ()  # the roles that may write those
+    position_in_table: bool = False  # the relay's own
+    sets_aside: bool = False  # some refusals are dead letters in the table
+    retention: bool = False  # the relay cleans up
     config: str = ""
+    functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
 
     @property
     def outbox(self) -> str:

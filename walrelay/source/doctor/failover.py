@@ -24,7 +24,8 @@ def slot(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     found = catalog.slot(expected.slot)
     if catalog.server_version < 170000:
         fix = "source.failover: false   # in the settings"
-        yield problem(_SUBJECT, "source.failover needs PostgreSQL 17 or later", fix)
+        detail = "source.failover needs PostgreSQL 17 or later: the slot does not survive a failover"
+        yield warning(_SUBJECT, detail, fix)  # it can be read all the same; `walrelay init` makes none
     elif found is not None and found.failover:
         yield ok(_SUBJECT, f"{found.name} is synchronised to standbys that have sync_replication_slots")
     elif found is not None:

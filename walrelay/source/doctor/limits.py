@@ -58,10 +58,15 @@ def sender_timeout(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def kept_wal(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """No limit fills the disk while the relay is away, a limit costs the slot: which is worse only people know."""
+    """No limit fills the disk while the relay is away, a limit costs the slot, which can be recovered from."""
     megabytes = int(catalog.value("SELECT setting FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"))
     if megabytes < 0:
-        yield ok("max_slot_wal_keep_size", "no limit: while no relay reads, WAL is kept until the disk is full")
+        yield warning(
+            "max_slot_wal_keep_size",
+            "no limit: while no relay reads, WAL is kept until the disk is full and the database stops; with one, the"
+            " slot is lost instead, and `walrelay recover` publishes from the table what it had not read",
+            "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();  -- what the disk can spare",
+        )
     elif megabytes < _LITTLE_WAL:
         yield warning(
             "max_slot_wal_keep_size",

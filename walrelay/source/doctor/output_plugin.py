@@ -61,17 +61,29 @@ def installed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         )
 
 
-def suits(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """What the relay refuses at its start: rows that wal2json would spell wrong, or not send under the table's name."""
+def encoding(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Rows that wal2json would spell wrong."""
+    if expected.plugin == "wal2json" and (name := catalog.server_encoding()) not in ("UTF8", "SQL_ASCII"):
+        detail = f"wal2json prints text in the database's encoding, which is {name}, not in UTF-8"
+        yield problem(_SUBJECT, detail, _the_other(catalog, expected))
+
+
+def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Rows that wal2json would not send under the table's name."""
     if expected.plugin != "wal2json":
         return
-    outbox, encoding = table.look(catalog, expected), catalog.server_encoding()
+    outbox = table.look(catalog, expected)
     if outbox is not None and outbox.kind == "p":
         detail = f"{expected.name} is partitioned, and wal2json names the partition with each row: none would be found"
-        yield problem(_SUBJECT, detail, "source.plugin: pgoutput")
-    if encoding not in ("UTF8", "SQL_ASCII"):
-        detail = f"wal2json prints text in the database's encoding, which is {encoding}, not in UTF-8"
-        yield problem(_SUBJECT, detail, "source.plugin: pgoutput")
+        yield problem(_SUBJECT, detail, _the_other(catalog, expected))
+
+
+def _the_other(catalog: Catalog, expected: Expected) -> str:
+    """A slot stays with the plugin that it was made for."""
+    fix, slot = "source.plugin: pgoutput   # in the settings", catalog.slot(expected.slot)
+    if slot is None or slot.plugin != expected.plugin:
+        return fix
+    return f"{fix}; then {expected.walrelay('drop --yes')} && {expected.walrelay('init --backfill')}"
 
 
 def _library_exists(catalog: Catalog, plugin: str) -> bool | None:

@@ -5,12 +5,17 @@ from typing import NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import READABLE, Catalog
+from walrelay.source.doctor import before_publication
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.doctor.rights import init_command
 from walrelay.source.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
 
 _SUBJECT = "publication"
+_ROW = (
+    "to_jsonb(t) - 'attnames' || jsonb_build_object('attnames',"
+    f" (SELECT jsonb_agg(attname) FROM unnest(t.attnames) AS attname WHERE {READABLE}))"
+)
 
 
 class Publication(NamedTuple):
@@ -40,7 +45,8 @@ def _look(catalog: Catalog, expected: Expected, table: Table) -> Publication:
         expected.publication,
     )[0]
     row = catalog.value(
-        "SELECT to_jsonb(t) FROM pg_publication_tables t WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+        f"SELECT {_ROW if catalog.server_version >= 150000 else 'to_jsonb(t)'} FROM pg_publication_tables t"
+        " WHERE pubname = %s AND schemaname = %s AND tablename = %s",
         expected.publication,
         expected.schema,
         expected.table,
@@ -56,7 +62,8 @@ def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     name = expected.publication
     if not catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", name):
         table = look(catalog, expected)
-        fix = init_command(catalog, expected, owner_of=table.oid if table else None)
+        late = [each.fix for each in before_publication.changes(catalog, expected)]
+        fix = late[0] if late else init_command(catalog, expected, owner_of=table.oid if table else None)
         yield problem(_SUBJECT, f"{name} does not exist", fix)
 
 

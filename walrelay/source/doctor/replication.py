@@ -10,8 +10,9 @@ from walrelay.model import Finding
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
-from walrelay.source.doctor.connection import cure, refusal, without_password
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
+from walrelay.source.failures import first_line
+from walrelay.source.not_connected import cure, refusal, without_password
 
 _SUBJECT = "replication connection"
 
@@ -43,11 +44,11 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         if pooled:
             yield problem(
                 _SUBJECT,
-                f"the DSN leads to a connection pooler, which refuses: {refusal(cause)}",
+                f"the DSN leads to a connection pooler, which refuses: {refusal(first_line(cause))}",
                 _direct(catalog, expected),
             )
         else:
-            yield problem(_SUBJECT, refusal(cause), cure(str(cause), expected.dsn))
+            yield problem(_SUBJECT, refusal(first_line(cause)), cure(str(cause), expected.dsn).fix)
         return
     if pooled:
         yield warning(
@@ -55,6 +56,12 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         )
     else:
         yield ok(_SUBJECT, system)
+
+
+def pooler(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """As `connection`, as far as a pooler is to blame, which no retry cures."""
+    if _pooled(catalog):
+        yield from connection(catalog, expected)
 
 
 def _identify(dsn: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
-from walrelay.source.doctor.connection import without_password
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
+from walrelay.source.not_connected import without_password
 
 _OLDEST = 140000
 

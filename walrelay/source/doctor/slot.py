@@ -8,10 +8,11 @@ from walrelay.source.doctor import table
 from walrelay.source.doctor.expected import Expected, ok, problem, size, warning
 from walrelay.source.doctor.rights import init_command
 from walrelay.source.doctor.synchronous import application_name
+from walrelay.source.leadership import end, named, stranger
 from walrelay.source.missing import made
+from walrelay.source.unreadable import unreadable
 
 _SUBJECT = "slot"
-_PLUGINS = ("pgoutput", "wal2json")
 _NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
 
 
@@ -35,24 +36,23 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """What can never become right by waiting."""
     slot = catalog.slot(expected.slot)
     assert slot is not None  # asked before
-    database = catalog.value("SELECT current_database()::text")
-    if slot.plugin is None:
-        yield problem(_SUBJECT, f"{slot.name} is a physical slot", _other(expected))
-    elif slot.database != database:
-        detail = f"{slot.name} belongs to database {slot.database}, the DSN leads to {database}"
-        yield problem(_SUBJECT, detail, _other(expected))
+    database = str(catalog.value("SELECT current_database()::text"))
+    if why := unreadable(slot, expected.plugin, database, expected.walrelay("init")):
+        yield problem(_SUBJECT, *why)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
-        why = slot.invalidation_reason or "wal_status is lost"
+        reason = slot.invalidation_reason or "wal_status is lost"
         yield problem(
             _SUBJECT,
-            f"{slot.name} can no longer be read ({why}): events committed after {slot.confirmed_flush_lsn} were not"
+            f"{slot.name} can no longer be read ({reason}): events committed after {slot.confirmed_flush_lsn} were not"
             " published, and are still in the table; this publishes them and makes the slot anew, and asks before",
             expected.walrelay("recover"),
         )
-    elif slot.plugin != expected.plugin:
-        detail = f"{slot.name} was made for {slot.plugin}, the settings say {expected.plugin}"
-        fix = f"source.plugin: {slot.plugin}   # in the settings" if slot.plugin in _PLUGINS else _other(expected)
-        yield problem(_SUBJECT, detail, fix)
+
+
+def lead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Any role can take the advisory lock that a relay leads by."""
+    for pid, role, application in catalog.rows(stranger(expected.slot)):
+        yield warning("lead", named(expected.slot, pid, role, application), end(pid))
 
 
 def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -84,13 +84,10 @@ def retained(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     else:
         detail = f"the slot holds back {size(kept)} of WAL and is lost soon (wal_status {slot.wal_status})"
     grow = "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();  -- until the relay caught up"
-    yield warning("retained WAL", detail, grow if slot.safe_wal_size is not None else expected.walrelay("run"))
+    near = slot.wal_status != "extended" or _near_its_limit(catalog, slot)  # without a limit it stays "extended"
+    yield warning("retained WAL", detail, grow if near else expected.walrelay("run"))
 
 
 def _near_its_limit(catalog: Catalog, slot: Slot) -> bool:
     limit = int(catalog.value("SELECT setting FROM pg_settings WHERE name = 'max_slot_wal_keep_size'")) * 2**20
     return slot.safe_wal_size is not None and slot.safe_wal_size < limit * _NEAR_THE_LIMIT
-
-
-def _other(expected: Expected) -> str:
-    return f"source.slot: {expected.slot[:61]}_2   # in the settings; then {expected.walrelay('init')}"

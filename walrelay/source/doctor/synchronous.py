@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
-from walrelay.source.doctor.expected import Expected, ok, problem, warning
+from walrelay.source.doctor.expected import Expected, ok, problem
 from walrelay.wire.commands import literal
 
 _SUBJECT = "synchronous_standby_names"
@@ -56,7 +56,7 @@ def standby_names(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem(_SUBJECT, detail, _without(catalog, expected, standbys, name))
     else:
         detail = f"{setting!r} makes {name} a synchronous standby as soon as another one is away"
-        yield warning(_SUBJECT, detail, _without(catalog, expected, standbys, name))
+        yield problem(_SUBJECT, detail, _without(catalog, expected, standbys, name))
 
 
 def _without(catalog: Catalog, expected: Expected, standbys: Standbys, name: str) -> str:

@@ -7,15 +7,15 @@ from typing import NamedTuple
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source import days
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import KINDS, READABLE, Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.source.doctor.rights import init_command
+from walrelay.source.doctor.rights import init_command, of_the_relay, of_the_relay_besides
+from walrelay.source.grants import lacking
 from walrelay.source.partman import managed
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
 _TYPES = {"id": "uuid DEFAULT gen_random_uuid()", "payload": "jsonb", "headers": "jsonb NOT NULL DEFAULT '{}'"}
 _REQUIRED = ("id", "payload")
-_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
 REPLICATED_KINDS = ("r", "p")
 _DAYS_AHEAD = 3
 
@@ -52,51 +52,76 @@ def look(catalog: Catalog, expected: Expected) -> Table | None:
 def look_at_columns(catalog: Catalog, table: Table) -> dict[str, Column]:
     rows = catalog.rows(
         "SELECT attname::text, atttypid::int8, format_type(atttypid, NULL), attgenerated::text FROM pg_attribute"
-        " WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        f" WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
         table.oid,
     )
     return {name: Column(*rest) for name, *rest in rows}
 
 
 def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """The stream needs no right to the table; looking it up by name needs USAGE on its schema."""
+    """Looking the table up by name needs USAGE on its schema, whatever the command is."""
     role, usable = catalog.rows(
         "SELECT current_user::text, (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s)",
         expected.schema,
     )[0]
     if usable is False:
-        name = identifier(expected.schema)
-        yield problem(
-            "privileges", f"{role} may not use schema {name}", f"GRANT USAGE ON SCHEMA {name} TO {identifier(role)};"
+        missing = lacking(catalog.connection, [*of_the_relay(expected), *of_the_relay_besides(expected)])
+        yield problem("privileges", f"{role} may not use schema {identifier(expected.schema)}", " ".join(missing))
+
+
+def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """What the relay reads and writes besides the stream, which needs no right to the table."""
+    role = catalog.connection.info.user
+    missing = lacking(catalog.connection, of_the_relay(expected))
+    lesser = lacking(catalog.connection, of_the_relay_besides(expected))
+    if missing:
+        yield problem("privileges", f"{role} lacks rights that the relay needs", " ".join([*missing, *lesser]))
+    elif lesser:
+        why = (
+            "cannot see what `walrelay skip` named, or clean up"
+            if expected.retention
+            else "cannot see its dead letters"
         )
-    elif usable:
-        yield ok("privileges", f"{role} may use schema {expected.schema}")
+        yield warning("privileges", f"{role} may relay, but {why}", " ".join(lesser))
+    else:
+        yield ok("privileges", f"{role} has the rights that the relay needs")
 
 
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     table = look(catalog, expected)
     if table is None:
         yield problem("table", f"{expected.name} does not exist", init_command(catalog, expected, owner_of=None))
-    elif table.kind not in REPLICATED_KINDS:
-        what = _KINDS.get(table.kind, "no table")
-        yield problem("table", f"{expected.name} is {what}, which is not replicated", "outbox.table: schema.table")
-    else:
+    elif table.kind in REPLICATED_KINDS:
         yield ok("table", expected.name + (", partitioned" if table.kind == "p" else ""))
 
 
+def kind(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table = look(catalog, expected)
+    if table is not None and table.kind not in REPLICATED_KINDS:
+        what = KINDS.get(table.kind, "no table")
+        fix = "outbox.table: SCHEMA.TABLE   # in the settings: the table into which the writers insert"
+        yield problem("table", f"{expected.name} is {what}, which is not replicated", fix)
+
+
 def persistence(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Rows of an unlogged table are not in the WAL; a partition may be unlogged for itself."""
+    """Rows of an unlogged table are not in the WAL; a partition may be unlogged for itself, or a foreign table."""
     unlogged = catalog.rows(
         """
-        SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relpersistence <> 'p' AND (c.oid = %s OR c.oid IN (SELECT relid FROM pg_partition_tree(%s)))
+        SELECT n.nspname::text, c.relname::text, c.relkind = 'f'
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE (c.relpersistence <> 'p' OR c.relkind = 'f')
+          AND (c.oid = %s OR c.oid IN (SELECT relid FROM pg_partition_tree(%s)))
         """,
         *[table.oid if (table := look(catalog, expected)) else None] * 2,
     )
-    for schema_name, name in unlogged:
+    for schema_name, name, foreign in unlogged:
         quoted = f"{identifier(schema_name)}.{identifier(name)}"
-        detail = f"{schema_name}.{name} is unlogged or temporary: its rows are not in the WAL"
-        yield problem("table", detail, f"ALTER TABLE {quoted} SET LOGGED;")
+        if foreign:
+            detail = f"{schema_name}.{name} is a foreign table: its rows are not in this server's WAL"
+            yield problem("table", detail, f"ALTER TABLE {expected.outbox} DETACH PARTITION {quoted};")
+        else:
+            detail = f"{schema_name}.{name} is unlogged or temporary: its rows are not in the WAL"
+            yield problem("table", detail, f"ALTER TABLE {quoted} SET LOGGED;")
 
 
 def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -117,6 +142,36 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             )
 
 
+def updates(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """An UPDATE that moves a row to another partition is a deletion and an insertion, which is published again."""
+    table = look(catalog, expected)
+    if table is None or table.kind != "p":
+        return
+    grantees = catalog.rows(
+        """
+        WITH given AS (
+            SELECT relacl AS acl, relowner FROM pg_class WHERE oid = %s
+            UNION ALL
+            SELECT attacl, relowner FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+            JOIN pg_partitioned_table ON partrelid = attrelid AND attnum = ANY (partattrs::int2[]) WHERE attrelid = %s
+        )
+        SELECT DISTINCT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END
+        FROM given, aclexplode(acl) WHERE privilege_type = 'UPDATE' AND grantee <> relowner
+          AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = %s AND tgenabled IN ('O', 'A')
+                          AND tgtype & 2 = 2 AND tgtype & 16 = 16)
+        ORDER BY 1
+        """,
+        *[table.oid] * 3,
+    )
+    if grantees:
+        roles = ", ".join(role for (role,) in grantees)
+        yield warning(
+            "table",
+            f"{roles} may UPDATE {expected.name}: one that moves a row to another partition publishes its event again",
+            f"REVOKE UPDATE ON {expected.outbox} FROM {roles};",
+        )
+
+
 def _ahead(found: days.Partitions, expected: Expected) -> Finding:
     detail = f"made for today and {found.ahead} more days" if found.today else "there is none for today"
     if found.today and found.ahead >= _DAYS_AHEAD:
@@ -133,7 +188,7 @@ def _has_rows(catalog: Catalog, table: str) -> bool:
 
 def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     table = look(catalog, expected)
-    if table is None:
+    if table is None or table.kind not in REPLICATED_KINDS:
         return
     there = look_at_columns(catalog, table)
     missing = {role: name for role, name in expected.columns.items() if name not in there}
@@ -155,7 +210,7 @@ def _column(expected: Expected, role: str, name: str, free: list[str]) -> str:
 def generated(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """pgoutput leaves generated columns out: stored ones before PostgreSQL 18, virtual ones always (PITFALLS A21)."""
     table = look(catalog, expected)
-    if table is None:
+    if table is None or table.kind not in REPLICATED_KINDS:
         return
     there = look_at_columns(catalog, table)
     left_out = "v" if expected.plugin != "pgoutput" or catalog.server_version >= 180000 else "sv"
@@ -169,7 +224,7 @@ def generated(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def headers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     table, name = look(catalog, expected), expected.columns.get("headers")
-    if table is None or name is None:
+    if table is None or name is None or table.kind not in REPLICATED_KINDS:
         return
     type_name = look_at_columns(catalog, table)[name].type_name
     if type_name not in _JSON_TEXT:
@@ -184,7 +239,7 @@ def headers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 def binary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Told for information: text does it as well, and costs the server the conversion."""
     table = look(catalog, expected)
-    if table is None or expected.binary_types is None:
+    if table is None or expected.binary_types is None or table.kind not in REPLICATED_KINDS:
         return
     there = look_at_columns(catalog, table)
     unsuited = [name for name in expected.columns.values() if there[name].type not in expected.binary_types]

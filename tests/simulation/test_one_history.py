@@ -1,0 +1,70 @@
+"""Promotions between any two questions, and connections that end on different servers: no event is lost, and nobody is
+stopped who need not be.
+"""
+
+from itertools import product
+
+import pytest
+
+from tests.simulation.instances import Cluster, play
+from walrelay.model import Position
+
+KEEPS = ["slot", "file", "table", "topic"]
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+@pytest.mark.parametrize("astray", [0.0, 0.3])
+@pytest.mark.parametrize(
+    "seeds", [range(15), pytest.param(range(15, 300), marks=pytest.mark.chaos)], ids=["few", "many"]
+)
+def test_no_schedule_of_failovers_and_restarts_loses_an_event_or_stops_a_relay(
+    keep: str, astray: float, seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in seeds:
+        cluster = Cluster(keep, seed=seed, instances=1 if keep == "file" else 3)
+        cluster.astray = astray
+        play(cluster, monkeypatch)
+        assert cluster.fatals == [], f"seed {seed}"
+        assert cluster.lost == set(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("keep", ["file", "topic"])
+def test_a_promotion_between_any_two_questions_loses_nothing(keep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was published is beyond what the standby has, and the standby writes other events there."""
+    for step in range(1, 40):
+        cluster = Cluster(keep, seed=step, instances=2, quiet=True)
+        old, standby, _ = cluster.servers
+        for _ in range(10):
+            old.write("of the old primary")
+        published = Position(old.system, "orders", old.end)
+        cluster.file = cluster.topic = published
+
+        def fails_over(cluster: Cluster = cluster) -> None:
+            cluster.promotes(cluster.servers[1], zombie=False)
+            for number in range(20):
+                cluster.primary.write(f"new {number}")
+
+        cluster.routes = [standby] * 40
+        cluster.plan = {step: fails_over}
+        play(cluster, monkeypatch)
+        assert cluster.fatals == [], f"step {step}"
+        assert cluster.lost == set(), f"step {step}"
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_connections_that_end_on_two_servers_lose_nothing(keep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A zombie has confirmed what on the new primary are other events."""
+    for seed, ends in enumerate(product((0, 1), repeat=4)):
+        cluster = Cluster(keep, seed=seed, instances=1, quiet=True)
+        old, new, _ = cluster.servers
+        cluster.promotes(new, zombie=True)
+        for number in range(10):
+            old.write("of the old primary")
+            new.write(f"new {number}")
+        old.write()
+        old.confirmed = old.end
+        cluster.routes = [cluster.servers[end] for end in ends]
+        cluster.plan = {300: cluster.rejoins}  # somebody ends the old one
+        play(cluster, monkeypatch)
+        assert cluster.fatals == [], f"{ends}"
+        assert cluster.lost == set(), f"{ends}"

@@ -1,0 +1,98 @@
+"""How a command ends: every error, whoever raised it, as a message and an exit code. The one place where that is done.
+
+    0    done
+    1    it failed, or found what it looks for (doctor: a problem, audit: a fault), or the answer to its question was no
+    2    the command line or the settings file cannot be used; nothing was done
+    130  Ctrl-C
+
+An error that nobody foresaw is a bug of walrelay's: the message asks to report it, and TRACEBACK shows where it was.
+"""
+
+import os
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay.cli import streams
+from walrelay.errors import Fatal, SettingsError, WalrelayError
+from walrelay.source.failures import unforeseen
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+TRACEBACK = "WALRELAY_TRACEBACK"
+
+
+class Bug(Fatal):
+    """An error that nobody foresaw."""
+
+
+def exit_code(command: Callable[[], Any]) -> int:
+    """Runs the command, says on stderr what went wrong, and returns the exit code; `command` returns its own or None.
+
+    Nothing is left for the interpreter to stumble over at its end.
+    """
+    try:
+        code = command()
+        return code if isinstance(code, int) else DONE
+    except click.ClickException as error:
+        with suppress(OSError):
+            error.show()
+        return error.exit_code
+    except click.Abort as error:
+        interrupted = isinstance(error.__cause__, KeyboardInterrupt)
+        _say("interrupted" if interrupted else "stopped: nobody said yes")
+        return INTERRUPTED if interrupted else FAILED
+    except Exception as error:
+        return _tell(error)
+    finally:
+        streams.abandon()
+
+
+def explained(error: Exception) -> WalrelayError:
+    """The error in walrelay's words."""
+    match error:
+        case WalrelayError():
+            return error
+        case OSError() if error.strerror:
+            return Fatal(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+        case MemoryError():
+            return Fatal("there is not enough memory")
+    if (known := unforeseen(error)) is not None:
+        return known
+    return Bug(
+        f"this is a bug in walrelay: {_summary(error)}",
+        hint=f"Please report it, with the command and the output of {TRACEBACK}=1 before it."
+        " Nothing that may not have been published was confirmed.",
+    )
+
+
+def show_traceback(error: BaseException) -> None:
+    """On stderr, if the environment asks for it."""
+    if os.environ.get(TRACEBACK):
+        _say("".join(traceback.format_exception(error)))
+
+
+def _tell(error: Exception) -> int:
+    known = explained(error)
+    show_traceback(error)
+    # Those of the settings begin with file and line, which editors can follow.
+    _say(str(known) if isinstance(known, SettingsError) else f"error: {known}", fg="red")
+    if known.hint:
+        _say(f"hint: {known.hint}")
+    return USAGE if isinstance(known, SettingsError) else FAILED
+
+
+def _say(text: str, fg: str | None = None) -> None:
+    with suppress(OSError, ValueError):
+        click.secho(text, fg=fg, err=True)
+
+
+def _summary(error: Exception) -> str:
+    """Its class and text, and where in walrelay it was raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    package = str(Path(__file__).parents[1])
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
+    return f"{text} ({Path(ours[-1].filename).relative_to(package)}, line {ours[-1].lineno})" if ours else text

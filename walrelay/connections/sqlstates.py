@@ -1,0 +1,9 @@
+"""PostgreSQL's code of an error, whichever library reports it."""
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """Five characters, or None if it is no error of PostgreSQL's."""
+    for each in (error, getattr(error, "orig", None), error.__cause__):
+        if isinstance(code := getattr(each, "sqlstate", None) or getattr(each, "pgcode", None), str):
+            return code
+    return None

@@ -1,0 +1,38 @@
+"""A run that ends ahead of a record, because its message was refused in an earlier run of the same process."""
+
+from collections.abc import Callable, Iterable
+
+from walrelay.errors import Refused, StopAhead
+from walrelay.lsn import LSN
+from walrelay.model import Message, OutboxRecord
+from walrelay.route.resumed import Routing
+
+
+class Ahead:
+    """What the runs of one process tell each other. A process begins with a new one."""
+
+    def __init__(self) -> None:
+        self._refused: Refused | None = None
+
+    def run(self, run: Callable[[], None]) -> None:
+        """One run, which may say that the next one has to end ahead of a record."""
+        try:
+            run()
+        except StopAhead as why:
+            self._refused = why.refused
+            raise
+
+    def routing(self, routing: Routing) -> Routing:
+        """`routing` for a run, up to the message that was refused."""
+        refused = self._refused
+        return routing if refused is None or refused.place is None else _UpTo(routing, refused, refused.place)
+
+
+class _UpTo:
+    def __init__(self, routing: Routing, refused: Refused, place: tuple[LSN, int]) -> None:
+        self._route, self._refused, self._place = routing.route, refused, place
+
+    def route(self, record: OutboxRecord) -> Iterable[Message]:
+        if (record.commit_lsn, record.ordinal) >= self._place:
+            raise self._refused
+        return self._route(record)

@@ -1,0 +1,115 @@
+"""How long the oldest event that is not confirmed has waited: its commit to now, both by the server's clock.
+
+PostgreSQL's own flush_lag is that of the last status update: it stands still while nothing is confirmed, which is when
+it is wanted. So the leader says what it waits for, in the name of its control connection: that costs no write, and
+pg_stat_activity shows it to every role. While nobody reads the slot, its first transaction is looked at instead, for a
+second at the most: a check must not cost the server more than that, and a relay that starts finds the slot free again.
+"""
+
+from time import monotonic
+
+import psycopg
+
+from walrelay.errors import WalrelayError
+from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.leadership import lock_key
+from walrelay.wire import pgoutput
+from walrelay.wire.commands import pgoutput_options
+from walrelay.wire.frames import xlogdata
+
+_REPORT_PAUSE = 1.0  # seconds between two reports
+_LOOK = 1.0  # seconds that the server may decode for
+
+_NOW = "extract(epoch FROM clock_timestamp())::float8"
+
+
+class WaitReport:
+    """The leader's side: its control connection is called after what the relay waits for."""
+
+    def __init__(self, catalog: Catalog, slot: str) -> None:
+        self._catalog, self._mark = catalog, _mark(slot)
+        self._name = ""  # what the connection was called before
+        self._told: int | None = None
+        self._told_at = 0.0
+
+    def waits(self, since: int | None) -> None:
+        """`since`: when the oldest event that waits was committed, in microseconds since 1970 by the server's clock;
+        None: none has waited for long. To be called as often as one likes.
+        """
+        now = monotonic()
+        if since != self._told and now - self._told_at >= _REPORT_PAUSE:
+            if self._told is None:
+                self._name = self._catalog.connection.info.parameter_status("application_name") or ""
+            name = self._name if since is None else f"{self._mark} {since}"
+            self._catalog.rows("SELECT set_config('application_name', %s, false)", name)
+            self._told, self._told_at = since, now
+
+
+def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:
+    """The age of the oldest event that waits in the slot; None where nobody knows. `publication`: None for wal2json.
+    `messages`: whether logical messages may be events.
+    """
+    if slot.active_pid is None:
+        return _of_a_slot_that_nobody_reads(catalog, slot, publication, messages=messages)
+    reported = catalog.value(
+        f"SELECT {_NOW} - substring(application_name FROM %s)::float8 / 1000000 FROM pg_stat_activity"
+        " WHERE application_name ~ %s ORDER BY 1 DESC LIMIT 1",
+        *[f"^{_mark(slot.name)} ([0-9]+)$"] * 2,
+    )
+    if reported is not None:
+        return max(0.0, float(reported))
+    measured = catalog.value(
+        "SELECT extract(epoch FROM coalesce(flush_lag, write_lag, interval '0'))::float8"
+        " FROM pg_stat_replication WHERE pid = %s",
+        slot.active_pid,
+    )
+    return None if measured is None else float(measured)
+
+
+def _of_a_slot_that_nobody_reads(
+    catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool
+) -> float | None:
+    """Else how long nobody has read it, from PostgreSQL 17 on: no event waits for longer."""
+    if publication is not None and slot.plugin == "pgoutput":
+        found = _of_the_first_transaction(catalog, slot.name, publication, messages=messages)
+        if found is not None:
+            return found
+    if catalog.server_version < 170000:
+        return None
+    idle = catalog.value(
+        f"SELECT {_NOW} - extract(epoch FROM inactive_since)::float8 FROM pg_replication_slots WHERE slot_name = %s",
+        slot.name,
+    )
+    return None if idle is None else float(idle)
+
+
+def _of_the_first_transaction(catalog: Catalog, slot: str, publication: str, *, messages: bool) -> float | None:
+    """The age of the first with something for the publication, 0.0 where none is; None if that was not found out.
+
+    PostgreSQL 14 has somebody else's transactions as empty ones, so it is not asked.
+    """
+    if catalog.server_version < 150000:
+        return None
+    options = [*pgoutput_options(publication, binary=False)]
+    if not messages:
+        options.remove(("messages", "true"))
+    connection = catalog.connection
+    try:
+        with connection.transaction():
+            connection.execute(f"SET LOCAL statement_timeout = {int(_LOOK * 1000)}".encode())
+            row = connection.execute(
+                f"SELECT data, {_NOW} FROM pg_logical_slot_peek_binary_changes(%s::name, NULL, 1, VARIADIC %s::text[])"
+                " LIMIT 1".encode(),
+                (slot, [text for option in options for text in option]),
+            ).fetchone()
+        if row is None:
+            return 0.0
+        data, now = row
+        return max(0.0, float(now) - pgoutput.parse_begin(xlogdata(0, 0, data)).committed_at / 1e6)
+    except (psycopg.Error, WalrelayError):
+        return None
+
+
+def _mark(slot: str) -> str:
+    """Not the slot's name, which may be as long as an application's can be: 63 bytes."""
+    return f"walrelay waits {lock_key(slot) % 2**64:016x}"
