@@ -42,6 +42,13 @@ def test_a_logical_slot_streams_on_the_shared_server(database: Database) -> None
     assert [bytes(data[2])[:1] for data in changes] == [b"B", b"R", b"I", b"C"]
 
 
+def test_a_server_of_the_tests_has_the_long_numbers_of_a_used_one(postgres: Postgres) -> None:
+    ((beyond, epoch),) = postgres.execute(
+        "SELECT pg_current_wal_lsn() > 'FF/F0000000', pg_current_xact_id()::text::bigint >> 32"
+    )
+    assert (beyond, epoch) == (True, 3)
+
+
 def test_a_dropped_database_takes_its_busy_slot_and_connections_with_it(postgres: Postgres) -> None:
     database = postgres.create_database()
     idle = database.connect()

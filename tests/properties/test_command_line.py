@@ -28,6 +28,8 @@ ODD = (
         "9" * 20 + "w",
         "0/1",
         "0/1..0/2",
+        "FFFFFFFF/FFFFFFFF:2147483647",
+        "9/80000000..A/0",
         "A..B",
         "x:y",
         "--",
@@ -90,6 +92,20 @@ def test_every_command_line_ends_with_a_documented_exit_code(words: list[str]) -
     assert code in (ending.DONE, ending.FAILED, ending.USAGE), (words, told)
     assert "Traceback" not in told, words
     assert "this is a bug in walrelay" not in told, (words, told)
+
+
+@pytest.mark.usefixtures("unreachable")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("skip", "--position", "FFFFFFFF/FFFFFFFF"),
+        ("skip", "--position", "0/80000000:3"),
+        ("replay", "--position", "0/80000000..A/0"),
+    ],
+)
+def test_a_position_is_taken_however_far_the_server_has_written(words: tuple[str, ...]) -> None:
+    code, told = ended([*words, "--yes"])
+    assert code == ending.FAILED, told  # nobody answers; the words were understood
 
 
 PLAIN = st.one_of(

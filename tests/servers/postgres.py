@@ -163,6 +163,9 @@ class PostgresServer(Postgres):
             *("initdb", "--pgdata", self._data, "--username", "postgres", "--auth", "trust"),
             *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
         )
+        # A server that has been used for years: positions beyond 31 and 32 bits that soon have another digit, and
+        # transaction ids (xid8) beyond 32 bits. A new one hides what takes either for a small number.
+        self._run("pg_resetwal", "--next-wal-file", "00000001000000FF000000F0", "--epoch", "3", self._data)
 
     def _write_settings(self, settings: dict[str, Setting]) -> None:
         defaults: dict[str, Setting] = {
@@ -172,6 +175,7 @@ class PostgresServer(Postgres):
             "wal_level": "logical",
             "max_wal_senders": 20,
             "max_replication_slots": 20,
+            "max_slot_wal_keep_size": "100GB",  # else every doctor warns of a full disk
             "fsync": False,
             "shared_buffers": "32MB",
             "log_line_prefix": "%m [%p] %q%d %a ",

@@ -47,17 +47,18 @@ class _Guard:
         if parameter.type is not click.UNPROCESSED:
             for each in value if isinstance(value, tuple) else (value,):
                 try:
-                    _refuse(each)
+                    _refuse(each, parameter.type)
                 except ValueError as error:
                     raise click.BadParameter(str(error), ctx, parameter) from None
         return self._then(ctx, parameter, value) if self._then else value
 
 
-def _refuse(value: Any) -> None:
+def _refuse(value: Any, kind: click.ParamType) -> None:  # type: ignore[type-arg, unused-ignore]
     match value:
         case str():
             encodable(value)
         case float() if not math.isfinite(value):
             raise ValueError(f"{value} is not a finite number")
-        case int() if abs(value) > _LARGEST:
+        # By the option's type: a position is an int too, and most are beyond that.
+        case int() if isinstance(kind, click.types.IntParamType) and abs(value) > _LARGEST:
             raise ValueError(f"{value} is beyond {_LARGEST}")
