@@ -24,6 +24,16 @@ def retained(outbox: Outbox) -> int:
     return int(outbox.slot("pg_current_wal_lsn() - restart_lsn"))
 
 
+def retained_after_checkpoint(outboxes: list[Outbox]) -> int:
+    """The most that is kept for a slot, after another checkpoint, as a busy server has them by itself.
+
+    Each checkpoint logs the running transactions, from which a slot may begin anew. One is not enough: where somebody's
+    transaction is open at that moment (autovacuum's, say), the slot stays at the one before.
+    """
+    outboxes[0].database.execute("CHECKPOINT")
+    return max(map(retained, outboxes))
+
+
 def test_the_position_follows_foreign_traffic_within_seconds(every_way: list[Outbox]) -> None:
     with relaying(every_way) as relays:
         for _ in range(2):
@@ -44,8 +54,7 @@ def test_an_idle_outbox_frees_the_wal_of_a_busy_database(every_way: list[Outbox]
     with relaying(every_way):
         for _ in range(10):
             insert_elsewhere(every_way[0], 20)
-            every_way[0].database.execute("CHECKPOINT")  # a busy server's own come by themselves
-            wait_until(lambda: max(map(retained, every_way)) < 32 * MEGABYTE, PATIENCE, "WAL to be freed")
+            wait_until(lambda: retained_after_checkpoint(every_way) < 32 * MEGABYTE, PATIENCE, "WAL to be freed")
 
 
 def test_foreign_traffic_does_not_overtake_an_event_without_a_receipt(outbox: Outbox) -> None:
