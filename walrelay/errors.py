@@ -37,6 +37,10 @@ class NotConnected(Disconnected):
         self.hint, self.final = hint, final
 
 
+class NotKept(Retryable):
+    """The relay's own position cannot be written just now. What it stands for is published, and comes to no harm."""
+
+
 class StartAnew(Retryable):
     """The run ends by choice and in order: what is settled is confirmed, and the next run begins at once."""
 

@@ -131,7 +131,9 @@ class ExactlyOnceWorld(World):
             if own is not None and start.ordinal:
                 refuse_another_count(own, self.counting)
             sink.mark(start.lsn, start.commit_lsn, start.ordinal)
-            source = KeptSource(self.slot, start.lsn, self.fuse, self.clock, Keeper(sink, QuietCatalog(self.wal), 0.1))
+            source = KeptSource(
+                self.slot, start.lsn, self.fuse, self.clock, Keeper(sink, QuietCatalog(self.wal), 0.1, lambda _: None)
+            )
             self.slot.starts.append(start.lsn)
             self._source = source
             router = self.ahead.routing(Router("{aggregate_type}"))

@@ -257,7 +257,8 @@ class Runs:
                 raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
 
     def _keeper(self, kept: Positions | None, catalog: Catalog) -> Keeper | None:
-        return Keeper(kept, catalog, self._settings.source.confirm_interval) if kept else None
+        interval = self._settings.source.confirm_interval
+        return Keeper(kept, catalog, interval, self._observer.noticed) if kept else None
 
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(router(self._settings))

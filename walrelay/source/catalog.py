@@ -160,6 +160,8 @@ class Catalog:
             return self.connection.execute(query.encode(), parameters or None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
             raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
+        except psycopg.errors.ReadOnlySqlTransaction as cause:  # so hosts have it while a disk is nearly full
+            raise Disconnected(f"PostgreSQL takes no writes now: {first_line(cause)}") from cause
         except psycopg.errors.InsufficientPrivilege as cause:
             text = f"the role {self.connection.info.user!r} lacks a right: {first_line(cause)}"
             raise Denied(text, grants.refused(self.connection, query)) from cause

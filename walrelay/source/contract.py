@@ -48,5 +48,7 @@ class Positions(Protocol):
         ...
 
     def keep(self, position: Position) -> LSN:
-        """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now."""
+        """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now.
+        NotKept where there is no space for it.
+        """
         ...

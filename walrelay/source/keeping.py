@@ -5,9 +5,11 @@ what is confirmed, the same value in that order. With it goes an xid: every tran
 position. If the slot is ever lost, rows of those transactions are known to be published.
 """
 
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import NamedTuple
 
+from walrelay.errors import NotKept
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog
@@ -17,6 +19,7 @@ _IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, w
 _IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
 _HORIZON_INTERVAL = 5.0  # seconds
 _LAST_PATIENCE, _LAST_PAUSE = 2.0, 0.01  # seconds
+_RETRY, _QUIET = 1.0, 30.0  # seconds between two tries where there is no space, and between two lines about it
 
 
 class Horizon(NamedTuple):
@@ -27,13 +30,18 @@ class Horizon(NamedTuple):
 
 
 class Keeper:
-    """Owned by one run. `interval`: seconds between two positions while events are published."""
+    """Owned by one run. `interval`: seconds between two positions while events are published.
 
-    def __init__(self, positions: Positions, catalog: Catalog, interval: float) -> None:
-        self._positions, self._catalog, self._interval = positions, catalog, interval
+    Without space for a position nothing more is confirmed, which `notice` is told, and everything else goes on: a run
+    that ended would publish again what it has not confirmed, each time.
+    """
+
+    def __init__(self, positions: Positions, catalog: Catalog, interval: float, notice: Callable[[str], None]) -> None:
+        self._positions, self._catalog, self._interval, self._notice = positions, catalog, interval, notice
         self._durable = Position(System("", 0), "", ZERO)
         self._horizon = Horizon(0, ZERO)
         self._kept_at = self._looked_at = 0.0
+        self._failed_at = self._told_at = 0.0  # 0.0: it did not
         self._idle_interval = interval
 
     def begin(self, position: Position) -> None:
@@ -56,8 +64,13 @@ class Keeper:
         """As `keep`, whether it is due or not."""
         if lsn > self._durable.lsn:
             wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
-            self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
-            self._kept_at = monotonic()
+            try:
+                self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
+            except NotKept as why:
+                self._not_kept(why)
+            else:
+                self._kept_at = monotonic()
+                self._kept_again()
         return min(lsn, self._durable.lsn)
 
     def keep_at_last(self, lsn: LSN) -> LSN:
@@ -67,7 +80,23 @@ class Keeper:
             sleep(_LAST_PAUSE)  # a place that cannot take it now says so at once
         return kept
 
+    def _not_kept(self, why: NotKept) -> None:
+        self._failed_at = monotonic()
+        if not self._told_at or self._failed_at - self._told_at >= _QUIET:
+            self._told_at = self._failed_at
+            self._notice(
+                f"{why}: events are published, but nothing past {self._durable.lsn} is confirmed until it can be; make"
+                " room there, and on the server, which keeps its WAL from there on"
+            )
+
+    def _kept_again(self) -> None:
+        if self._failed_at:
+            self._failed_at = self._told_at = 0.0
+            self._notice("the relay's own position is kept again")
+
     def _due(self, lsn: LSN, *, idle: bool) -> bool:
+        if self._failed_at and monotonic() - self._failed_at < _RETRY:
+            return False
         age = monotonic() - self._kept_at
         if idle and lsn - self._durable.lsn < _IDLE_BYTES:
             return age >= self._idle_interval

@@ -1,9 +1,10 @@
 """Places for a relay's own position: a file, or a table in the database itself."""
 
 import os
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
-from walrelay.errors import Disconnected, Fatal
+from walrelay.errors import Disconnected, Fatal, NotKept
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog
@@ -42,8 +43,11 @@ class FilePositions:
             beside.replace(self._path)
             _sync_directory(self._path.parent)
         except OSError as cause:
+            why = f"the position file {self._path} cannot be written: {cause.strerror}"
+            if cause.errno in (ENOSPC, EDQUOT):  # space may come back
+                raise NotKept(why) from cause
             raise Fatal(
-                f"the position file {self._path} cannot be written: {cause.strerror}",
+                why,
                 hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to.",
             ) from cause
         return position.lsn

@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from walrelay.errors import NotKept
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Catalog
@@ -19,12 +20,15 @@ class Place:
         self.kept: list[Position] = []
         self.limit = LSN(10**9)
         self.snapshot = (700, LSN(150))
+        self.full = False
 
     def last(self) -> Position | None:
         return self.kept[-1] if self.kept else None
 
     def keep(self, position: Position) -> LSN:
         self.kept.append(position)
+        if self.full:
+            raise NotKept("no space")
         return min(position.lsn, self.limit)
 
     def horizon(self) -> tuple[int, LSN]:
@@ -38,7 +42,8 @@ class Timed:
         self.now = 1000.0
         monkeypatch.setattr("walrelay.source.keeping.monotonic", lambda: self.now)
         self.place = Place()
-        self.keeper = Keeper(self.place, cast(Catalog, self.place), interval=0.1)
+        self.said: list[str] = []
+        self.keeper = Keeper(self.place, cast(Catalog, self.place), 0.1, self.said.append)
         self.keeper.begin(START)
 
     def keep(self, lsn: int, *, idle: bool = False, after: float = 1.0) -> int:
@@ -68,6 +73,19 @@ def test_a_place_that_needs_longer_holds_the_confirmation_back(timed: Timed) -> 
     assert timed.keep(200) == 150
     timed.place.limit = LSN(200)
     assert timed.keep(200) == 200
+
+
+def test_a_place_without_space_holds_the_confirmation_back_and_is_asked_once_a_second_and_told_of_twice_a_minute(
+    timed: Timed,
+) -> None:
+    timed.keep(200)
+    timed.place.full = True
+    assert {timed.keep(300 + turn, after=0.1) for turn in range(600)} == {200}
+    assert 55 < len(timed.place.kept) < 65
+    assert len(timed.said) == 2
+    timed.place.full = False
+    assert timed.keep(1000) == 1000
+    assert timed.said[2:] == ["the relay's own position is kept again"]
 
 
 def test_a_place_that_has_kept_nothing_yet_does_not_take_the_start_back(timed: Timed) -> None:

@@ -28,6 +28,8 @@ def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
         yield
     except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
         raise Retryable(f"the dead letters in PostgreSQL cannot be reached: {first_line(cause)}") from cause
+    except psycopg.errors.ReadOnlySqlTransaction as cause:
+        raise Retryable(f"PostgreSQL takes no writes now, and so no dead letter: {first_line(cause)}") from cause
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as cause:
         raise missing() from cause
     except psycopg.errors.InsufficientPrivilege as cause:

@@ -1,0 +1,113 @@
+"""No space: where the relay keeps its position, or in the database. Nothing is lost, and what can wait does."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.test_dead_letters import KEPT, first_deliveries, letters
+from tests.acceptance.test_refusals import text_of
+from tests.servers.database import Database
+from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
+
+FULL = Path("/dev/full")
+"""The kernel's own answer for a disk without space, which takes no rights to make."""
+
+# What the server says when it cannot extend a table, for the tables that the relay writes to.
+NO_SPACE = """
+    CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file "base/1/2": No space left on device' USING ERRCODE = 'disk_full';
+    END $$;
+    CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON walrelay.positions EXECUTE FUNCTION full_disk();
+    CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON walrelay.dead_letters EXECUTE FUNCTION full_disk();
+"""
+SPACE = "DROP FUNCTION full_disk CASCADE"
+
+
+def delivered(deployment: Deployment, *payloads: str) -> None:
+    """Waits for that many events."""
+    wait_until(lambda: len(deployment.delivered()) == len(payloads), 20, f"{len(payloads)} events")
+    assert [message.value for message in deployment.delivered()] == [payload.encode() for payload in payloads]
+
+
+def test_events_are_published_while_there_is_no_space_for_the_position(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    position = tmp_path / "position"
+    beside = tmp_path / "position.new"
+    deployment = deploy(database, kafka, topic, position={"keep": "file", "path": str(position)})
+    relay = deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    confirmed, kept = deployment.slot.confirmed, position.read_bytes()
+    beside.symlink_to(FULL)
+    deployment.write("2", "3")
+    notice = relay.wait_for("noticed", containing="cannot be written: No space left on device")
+    assert str(position) in notice["text"]
+    delivered(deployment, "1", "2", "3")
+    assert (deployment.slot.confirmed, position.read_bytes()) == (confirmed, kept), "only what is kept is confirmed"
+    beside.unlink()
+    relay.wait_for("noticed", containing="is kept again")
+    deployment.catch_up()
+    assert relay.events("retrying") == []
+    assert assert_delivered(deployment).duplicates == 0
+
+
+def test_a_relay_starts_and_leaves_while_there_is_no_space_for_the_position(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    (tmp_path / "position.new").symlink_to(FULL)
+    deployment = deploy(database, kafka, topic, position={"keep": "file", "path": str(tmp_path / "position")})
+    relay = deployment.start()
+    deployment.write("1")
+    delivered(deployment, "1")
+    relay.stop()
+    (tmp_path / "position.new").unlink()
+    deployment.start()
+    deployment.catch_up()
+    assert assert_delivered(deployment).duplicates == 1, "what could not be confirmed comes again"
+
+
+def test_a_position_file_that_may_not_be_written_stops_the_relay_and_says_where(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    """Waiting does not cure it."""
+    position = tmp_path / "on a disk" / "position"
+    position.parent.mkdir()
+    deployment = deploy(database, kafka, topic, position={"keep": "file", "path": str(position)})
+    relay = deployment.start()
+    position.parent.rename(tmp_path / "elsewhere")
+    deployment.write("1")
+    assert relay.wait() == 1
+    (fatal,) = relay.events("fatal")
+    assert fatal["error"] == f"the position file {position} cannot be written: No such file or directory"
+    assert "a directory that walrelay may write to" in fatal["hint"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "writes"),
+    [("no space", "position"), ("no space", "letter"), ("read only", "position"), ("read only", "letter")],
+)
+def test_a_database_that_takes_no_writes_is_waited_for(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, trouble: str, writes: str
+) -> None:
+    """Its disk is full; or so nearly that whoever runs the server has it take no writes."""
+    deployment = deploy(
+        database, kafka, topic, **({"position": {"keep": "table"}} if writes == "position" else {"refusals": KEPT})
+    )
+    poisonous = text_of(1_200_000) if writes == "letter" else "0"
+    before, poison, after = deployment.write("1", poisonous, "2")
+    read_only = f"ALTER DATABASE {database.name} SET default_transaction_read_only = on"
+    database.execute(NO_SPACE if trouble == "no space" else read_only)
+    relay = deployment.launch()
+    relay.wait_for("retrying", containing="No space left" if trouble == "no space" else "read-only transaction")
+    with database.connect() as session:
+        session.execute("SET default_transaction_read_only = off")
+        session.execute(SPACE if trouble == "no space" else f"ALTER DATABASE {database.name} RESET ALL")
+    deployment.catch_up()
+    assert relay.running
+    assert first_deliveries(deployment) == ([before, after] if writes == "letter" else [before, poison, after])
+    assert [letter["id"] for letter in letters(deployment)] == ([poison] if writes == "letter" else [])
