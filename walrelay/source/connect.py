@@ -13,7 +13,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Disconnected, Fatal, NotConnected
-from walrelay.source.failures import first_line
+from walrelay.source.failures import first_line, said
 from walrelay.source.not_connected import cure
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
@@ -54,12 +54,15 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """Waits `patience` seconds for an answer and no longer.
 
     Where a proxy or a load balancer stands between, TCP acknowledges what nobody reads, and waits for ever.
+    `meanwhile` is called ten times a second while nothing comes, with the seconds that the answer has taken so far;
+    what it raises ends the wait.
     """
 
     patience = 10.0
+    meanwhile: Callable[[float], object] = staticmethod(lambda waited: None)
 
     def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
-        return super().wait(_within(self.patience, gen), *arguments, **options)
+        return super().wait(_within(self.patience, self.meanwhile, gen), *arguments, **options)
 
 
 def replication(dsn: str) -> Connection:
@@ -91,7 +94,7 @@ def _set(connection: Connection, command: str) -> None:
     result = answer(connection, command)
     if result.status != pq.ExecStatus.COMMAND_OK:
         connection.close()
-        raise Disconnected(f"PostgreSQL did not accept {command!r}: {(result.error_message or b'').decode().strip()}")
+        raise Disconnected(f"PostgreSQL did not accept {command!r}: {said(result)}")
 
 
 def limit(connection: Connection, seconds: float) -> None:
@@ -121,9 +124,7 @@ def backend(connection: Connection) -> Backend:
     """Who serves the connection, by the server's own word: a pooler in between tells libpq another PID."""
     result = answer(connection, _BACKEND)
     if result.status != pq.ExecStatus.TUPLES_OK or result.ntuples != 1:
-        raise Disconnected(
-            f"PostgreSQL does not say who serves the connection: {(result.error_message or b'').decode()}"
-        )
+        raise Disconnected(f"PostgreSQL does not say who serves the connection: {said(result)}")
     pid, started, address = ((result.get_value(0, column) or b"").decode() for column in range(3))
     return Backend(int(pid), int(started), address)
 
@@ -271,15 +272,19 @@ def _environment(parts: dict[str, Any]) -> str:
     return f" (the environment sets {told})" if told else ""
 
 
-def _within(patience: float, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+def _within(
+    patience: float, meanwhile: Callable[[float], object], gen: Generator[Any, Any, T]
+) -> Generator[Any, Any, T]:
     """What psycopg waits with, ended when the server says nothing for too long."""
-    deadline = monotonic() + patience
+    begun = monotonic()
     try:
         state = next(gen)
         while True:
             ready = yield state
-            if not ready and monotonic() > deadline:
-                raise psycopg.OperationalError(f"no answer within {patience:g} s")
+            if not ready:
+                if monotonic() - begun > patience:
+                    raise psycopg.OperationalError(f"no answer within {patience:g} s")
+                meanwhile(monotonic() - begun)
             state = gen.send(ready)
     except StopIteration as end:
         result: T = end.value

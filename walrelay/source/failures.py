@@ -1,6 +1,7 @@
 """What PostgreSQL's errors mean for the relay: by SQLSTATE, never by text, which is translated."""
 
 import psycopg
+from psycopg import pq
 
 from walrelay.errors import Disconnected, Fatal, Retryable, WalrelayError
 
@@ -10,6 +11,16 @@ _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal
 def first_line(error: BaseException) -> str:
     """The error's text without the server's further lines."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def readable(text: bytes | None) -> str:
+    """What a server said: of a database without an encoding (SQL_ASCII) that may be any bytes."""
+    return (text or b"").decode("utf-8", "replace").strip()
+
+
+def said(result: pq.abc.PGresult) -> str:
+    """The error in it, in the server's words."""
+    return readable(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message)
 
 
 def connection_lost(error: psycopg.Error) -> bool:
@@ -24,9 +35,12 @@ def of_a_standby(text: str) -> bool:
     return "synchronized_standby_slots" in text
 
 
-def failure(sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "") -> WalrelayError:
+def failure(
+    sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "", more: str = ""
+) -> WalrelayError:
     """The walrelay error for one that the server gave on the replication connection. `raised_in`: the server's source
-    file, which tells a slot from a publication that is missing in every language.
+    file, which tells a slot from a publication that is missing in every language. `more`: DETAIL and HINT, in which the
+    names of settings are those of every language.
     """
     where = f"slot {slot!r}: {text}"
     if of_a_standby(text):  # an error only of a server that shuts down
@@ -47,7 +61,7 @@ def failure(sqlstate: str | None, text: str, *, slot: str, publication: str, rai
             return Fatal(where, hint="ALTER SYSTEM SET wal_level = logical;  -- then restart PostgreSQL")
         case "55000":
             return slot_lost(slot, text)
-        case "42501" if "output plugin" in text or "output_plugin_libraries" in text:
+        case "42501" if "output_plugin_libraries" in more:
             return Fatal(where, hint=f"Allow the plugin on the server: {_LIST}")
         case "42501":
             return Fatal(where, hint="The role needs the REPLICATION attribute: ALTER ROLE ... REPLICATION;")
@@ -106,8 +120,22 @@ def slot_lost(slot: str, why: str) -> Fatal:
 
 def of(error: psycopg.Error, *, slot: str, publication: str) -> WalrelayError:
     """The walrelay error for psycopg's."""
-    file = error.diag.source_file or ""
-    return failure(error.sqlstate, first_line(error), slot=slot, publication=publication, raised_in=file)
+    told, text = error.diag, first_line(error)
+    more = f"{told.message_detail} {told.message_hint}"
+    return failure(
+        error.sqlstate, text, slot=slot, publication=publication, raised_in=told.source_file or "", more=more
+    )
+
+
+def of_result(result: pq.abc.PGresult, *, slot: str, publication: str) -> WalrelayError:
+    """The walrelay error for libpq's result."""
+
+    def field(each: pq.DiagnosticField) -> str:
+        return readable(result.error_field(each))
+
+    more = f"{field(pq.DiagnosticField.MESSAGE_DETAIL)} {field(pq.DiagnosticField.MESSAGE_HINT)}"
+    sqlstate, file = field(pq.DiagnosticField.SQLSTATE), field(pq.DiagnosticField.SOURCE_FILE)
+    return failure(sqlstate, said(result), slot=slot, publication=publication, raised_in=file, more=more)
 
 
 def unforeseen(error: Exception) -> WalrelayError | None:

@@ -9,6 +9,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
+from walrelay.source.failures import said
 from walrelay.source.start import branches
 
 
@@ -54,5 +55,5 @@ def history(dsn: str, beside: Catalog) -> History:
 def _row(connection: connect.Connection, command: str) -> list[str]:
     result = connect.answer(connection, command)
     if result.status != pq.ExecStatus.TUPLES_OK:
-        raise Retryable(f"PostgreSQL does not answer {command}: {(result.error_message or b'').decode().strip()}")
+        raise Retryable(f"PostgreSQL does not answer {command}: {said(result)}")
     return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

@@ -18,6 +18,7 @@ from psycopg import pq
 
 from walrelay.errors import Disconnected
 from walrelay.source.connect import Connection, answer, answer_unless
+from walrelay.source.failures import said
 
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
@@ -78,7 +79,7 @@ def lead(
             answer(connection, "SET lock_timeout = 0")
             return True
         if granted.error_field(pq.DiagnosticField.SQLSTATE) != _LOCK_NOT_AVAILABLE:
-            raise Disconnected(f"the wait for the lead ended: {(granted.error_message or b'').decode().strip()}")
+            raise Disconnected(f"the wait for the lead ended: {said(granted)}")
         _tell_of_a_stranger(connection, slot, tell)
     return False
 

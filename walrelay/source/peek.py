@@ -15,6 +15,7 @@ import psycopg
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.source import connect, failures
 from walrelay.source.catalog import Catalog
+from walrelay.source.standbys import blocking
 from walrelay.wire.commands import Options
 from walrelay.wire.frames import xlogdata
 
@@ -25,6 +26,7 @@ _PEEK = b"""
 _ROWS_A_RECORD = 4  # Begin, Relation, Insert, Commit
 _GROWTH = 8
 _FEWEST, _MOST = 1000, 2**31 - 1
+_PATIENCE, _LOOK = 30.0, 1.0  # seconds: for standbys, and between two looks whether it is them that are waited for
 
 Row = tuple[int, int, bytes]
 
@@ -50,12 +52,13 @@ class Peek:
     def frames(self, records: int | None) -> Generator[bytes, None, None]:
         """XLogData frames, whole transactions, until `records` were surely among them or no more wait (None: all)."""
         with closing(connect.ordinary(self._dsn)) as connection:
-            connection.add_notice_handler(lambda notice: self._notice(notice.message_primary or ""))
+            connection.add_notice_handler(self._heard)
             connection.execute(connect.SESSION)
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 connection.execute("SET client_encoding = 'SQL_ASCII'")  # as on a walsender
             self._beside.refuse_another_server(connect.backend(connection))
             connection.patience = math.inf  # the server may decode for long before the first row
+            connection.meanwhile = _Standbys(connection, self._beside, self._slot, self._notice).look
             rounds = self._rounds(connection, _rows_for(records))
             try:
                 yield from (xlogdata(lsn, lsn, data) for lsn, _, data in rounds)
@@ -83,6 +86,11 @@ class Peek:
         parameters = (self._slot, at_least, self._options)
         yield from connection.cursor().stream(_PEEK, parameters, binary=True)
 
+    def _heard(self, notice: psycopg.errors.Diagnostic) -> None:
+        text = notice.message_primary or ""
+        if not failures.of_a_standby(text):  # _Standbys says that, with what is done about it
+            self._notice(text)
+
     def _failure(self, error: psycopg.Error) -> WalrelayError:
         if error.sqlstate == "55006":
             return Fatal(
@@ -93,6 +101,37 @@ class Peek:
         if error.sqlstate is None:
             return Retryable(f"the connection to PostgreSQL broke: {failures.first_line(error)}")
         return failures.of(error, slot=self._slot, publication=self._publication)
+
+
+class _Standbys:
+    """Those that have to be ahead of a failover slot before anything of it is shown: PostgreSQL waits for them without
+    end, and says so of some of them only.
+    """
+
+    def __init__(
+        self, connection: connect.Connection, beside: Catalog, slot: str, notice: Callable[[str], None]
+    ) -> None:
+        self._connection, self._beside, self._slot, self._notice = connection, beside, slot, notice
+        self._next = _LOOK
+        self._since: float | None = None
+
+    def look(self, waited: float) -> None:
+        """Says whom the answer that has taken `waited` seconds waits for; Fatal when that is for too long."""
+        if waited < self._next:
+            return
+        self._next = waited + _LOOK
+        trouble = blocking(self._beside, self._slot)
+        if not trouble:
+            self._since = None
+        elif self._since is None:
+            self._since = waited
+            self._notice(f"nothing of slot {self._slot!r} is shown until a standby has it: {trouble}")
+        elif waited - self._since > _PATIENCE:
+            self._connection.cancel_safe(timeout=_LOOK)  # or the server would wait on, and keep the slot in use
+            raise Fatal(
+                f"slot {self._slot!r} cannot be looked into: PostgreSQL waits for {trouble}",
+                hint="Start the standby, or take its slot out of synchronized_standby_slots; then try again.",
+            )
 
 
 def _rows_for(records: int | None) -> int | None:

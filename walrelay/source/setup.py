@@ -17,7 +17,7 @@ from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
-from walrelay.source.failures import connection_lost, failure, first_line, slot_lost
+from walrelay.source.failures import connection_lost, first_line, of, slot_lost
 from walrelay.source.locks import held, hold, lead, making
 from walrelay.source.missing import made, missing
 from walrelay.source.noting import remember
@@ -306,7 +306,7 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
 
 def _not_made(step: Step, cause: psycopg.Error, wanted: Wanted) -> Fatal:
     if step.what.startswith("slot "):
-        found = failure(cause.sqlstate, first_line(cause), slot=wanted.slot, publication=wanted.publication or "")
+        found = of(cause, slot=wanted.slot, publication=wanted.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
     if step.what == MESSAGE_RIGHTS:

@@ -19,7 +19,7 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
 from walrelay.source import connect, grants
 from walrelay.source.catalog import Catalog
-from walrelay.source.failures import failure, first_line
+from walrelay.source.failures import first_line, of_result, said
 from walrelay.wire.commands import create_slot, literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
@@ -143,7 +143,6 @@ def _explained(connection: connect.Connection, query: str) -> Iterator[None]:
 
 def _not_made(result: pq.abc.PGresult, slot: str) -> Exception:
     sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-    text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message or b"").decode().strip()
     if sqlstate == _LOCK_NOT_AVAILABLE:
-        return Blocked(text)
-    return failure(sqlstate, text, slot=slot, publication="")
+        return Blocked(said(result))
+    return of_result(result, slot=slot, publication="")

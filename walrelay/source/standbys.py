@@ -51,6 +51,15 @@ def held_up_by(catalog: Catalog, slot: Slot) -> str:
     return "; ".join(f"standby slot {each.name}: {each.trouble}" for each in names)
 
 
+def blocking(catalog: Catalog, slot: str) -> str:
+    """The standby slots for which whoever uses `slot` waits at this moment; empty if for none."""
+    found = catalog.slot(slot)
+    if found is None or not found.failover:
+        return ""
+    event = catalog.value("SELECT wait_event FROM pg_stat_activity WHERE pid = %s", found.active_pid)
+    return held_up_by(catalog, found) if event == _WAITING else ""
+
+
 def await_standbys(catalog: Catalog) -> None:
     """Returns when every standby that failover slots wait for has what is committed by now: at once where they wait for
     none. Retryable, with the names of the standby slots, after two seconds.

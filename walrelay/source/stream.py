@@ -21,7 +21,7 @@ from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.source import connect
-from walrelay.source.failures import failure, first_line, is_a_standby, of_a_standby
+from walrelay.source.failures import first_line, is_a_standby, of_a_standby, of_result, said
 from walrelay.source.start import branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
@@ -234,13 +234,10 @@ class Stream:
         return self._failed(result)
 
     def _failed(self, result: pq.abc.PGresult) -> WalrelayError:
-        sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message or b"").decode()
-        file = (result.error_field(pq.DiagnosticField.SOURCE_FILE) or b"").decode()
-        return failure(sqlstate, text.strip(), slot=self._slot, publication=self._publication, raised_in=file)
+        return of_result(result, slot=self._slot, publication=self._publication)
 
     def _notice(self, result: pq.abc.PGresult) -> None:
-        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
+        text = said(result)
         sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
         if of_a_standby(text):
             self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")

@@ -219,3 +219,24 @@ def test_a_standby_is_waited_for_by_run_and_refused_by_the_others(
         assert (refused.code, "standby" in refused.err) == (1, True), command
     came, why = commands.relays(event=False)
     assert (came, "standby" in why) == ("waits", True)
+
+
+def test_a_standby_that_keeps_a_slot_from_being_looked_into_is_named_and_not_waited_for_without_end(
+    private_postgres: PostgresMaker, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.source.peek._PATIENCE", 0.5)
+    monkeypatch.setattr("walrelay.source.peek._LOOK", 0.3)
+    server = private_postgres(major=18)
+    server.execute("SELECT pg_create_physical_replication_slot('away', true)")
+    server.configure(synchronized_standby_slots="away")
+    commands = Commands({"source": {"dsn": server.dsn, "failover": True}, "sink": {"kind": "memory"}}, tmp_path, capfd)
+    assert commands.walrelay("init").code == 0
+    trouble = "standby slot away: no standby is connected to it"
+    free = "SELECT active_pid IS NULL FROM pg_replication_slots WHERE slot_name = 'walrelay'"
+    for command in ("tail", "skip --position 0/1 --yes"):
+        waited = commands.walrelay(*command.split())
+        assert waited.code == 1
+        assert f"note: nothing of slot 'walrelay' is shown until a standby has it: {trouble}" in waited.err
+        assert f"error: slot 'walrelay' cannot be looked into: PostgreSQL waits for {trouble}" in waited.err
+        assert "hint: Start the standby, or take its slot out of synchronized_standby_slots" in waited.err
+        wait_until(lambda: server.execute(free) == [(True,)], 20, "PostgreSQL to let the slot go")

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.source.failures import failure, first_line, of, slot_lost, slot_missing
+from walrelay.source.failures import failure, first_line, of, readable, slot_lost, slot_missing
 
 
 def meaning(sqlstate: str | None, text: str = "something") -> WalrelayError:
@@ -40,7 +40,6 @@ def test_a_standby_that_is_away_is_no_lost_slot(sqlstate: str) -> None:
         ("42704", 'publication "outbox" does not exist', "publication", "created before the slot"),
         ("42704", 'replication slot "orders" does not exist', "does not exist", "walrelay init"),
         ("55000", "exceeded the maximum reserved size", "maximum reserved size", "max_slot_wal_keep_size"),
-        ("42501", 'library "wal2json" may not be used as an output plugin', "wal2json", "output_plugin_libraries"),
         ("42501", "must be superuser or replication role", "must be", "REPLICATION"),
         ("22023", "unknown option", "unknown option", "walrelay doctor"),
         ("0A000", "client sent proto_version=9", "proto_version", "walrelay doctor"),
@@ -64,6 +63,23 @@ def test_a_publication_that_is_missing_is_told_from_a_slot_in_every_language() -
         error = failure("42704", text, slot="orders", publication="orders", raised_in=file)
         assert isinstance(error, Fatal)
         assert hint in error.hint
+
+
+def test_a_plugin_that_is_not_allowed_is_told_from_a_role_that_may_not_replicate_in_every_language() -> None:
+    """By the setting that DETAIL and HINT name."""
+    for text, more, hint in [
+        ("Bibliothek »wal2json« darf nicht ...", "... »output_plugin_libraries« ...", "ALTER SYSTEM SET output_plugin"),
+        ("nur Superuser und Replikationsrollen können Replikations-Slots verwenden", "", "REPLICATION"),
+        ("output plugin wal2json: nur Superuser", "None None", "REPLICATION"),
+    ]:
+        error = failure("42501", text, slot="orders", publication="outbox", more=more)
+        assert isinstance(error, Fatal)
+        assert hint in error.hint
+
+
+def test_what_a_server_says_in_an_unknown_encoding_can_be_shown() -> None:
+    assert readable(b"Sch\xfcssel") == "Sch\ufffdssel"
+    assert readable(None) == ""
 
 
 def test_what_to_do_never_hides_that_events_may_be_missing() -> None:

@@ -11,7 +11,7 @@ from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.source.failures import first_line
+from walrelay.source.failures import first_line, said
 from walrelay.source.not_connected import cure, refusal, without_password
 
 _SUBJECT = "replication connection"
@@ -69,8 +69,7 @@ def _identify(dsn: str) -> str:
     try:
         result = connect.answer(replicating, "IDENTIFY_SYSTEM")
         if result.status != pq.ExecStatus.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
-            text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message).decode()
-            raise Retryable(f"IDENTIFY_SYSTEM: {text.strip()}")
+            raise Retryable(f"IDENTIFY_SYSTEM: {said(result)}")
         identifier, timeline = [(result.get_value(0, column) or b"").decode() for column in (0, 1)]
         return f"system {identifier}, timeline {timeline}"
     finally:
