@@ -2,8 +2,10 @@
 
 import io
 import json
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from threading import Event
 
 import click
 import pytest
@@ -48,8 +50,18 @@ def leaves(command: click.Command, *path: str) -> list[tuple[tuple[str, ...], cl
     return [(path, command)]
 
 
-COMMANDS = [leaf for leaf in leaves(main) if leaf[0][0] not in ("demo", "bench", "run", "docs")]
-"""The tours would begin, and a relay retries for ever."""
+COMMANDS = leaves(main)
+TOURS = ("demo", "bench")
+NOWHERE = ("--dsn", "postgresql://nobody@127.0.0.1:1/nothing", "--bootstrap-servers", "127.0.0.1:1")
+"""What a tour is told last, whatever was typed before: it would begin otherwise."""
+
+
+class OneTry(Event):
+    """A signal that comes when the relay, which would try for ever, waits for the first time."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.set()
+        return True
 
 
 @st.composite
@@ -62,7 +74,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
             words += [] if parameter.is_flag else [draw(VALUES)]
         elif isinstance(parameter, click.Argument):
             words.append(draw(VALUES))
-    return words + draw(st.lists(VALUES, max_size=1))
+    return [*words, *draw(st.lists(VALUES, max_size=1)), *(NOWHERE if path[0] in TOURS else ())]
 
 
 def ended(words: list[str]) -> tuple[object, str]:
@@ -70,6 +82,7 @@ def ended(words: list[str]) -> tuple[object, str]:
     code: object = None
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("sys.stdin", io.StringIO(""))
+        patch.setattr(sys.modules["walrelay.cli.run"], "signalled", lambda leaving: OneTry())
         try:
             main(words)
         except SystemExit as end:
@@ -85,13 +98,23 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unreachable")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=command_lines())
 def test_every_command_line_ends_with_a_documented_exit_code(words: list[str]) -> None:
+    interval = sys.getswitchinterval()
     code, told = ended(words)
+    sys.setswitchinterval(interval)  # which the demo sets for its process
     assert code in (ending.DONE, ending.FAILED, ending.USAGE), (words, told)
     assert "Traceback" not in told, words
     assert "this is a bug in walrelay" not in told, (words, told)
+
+
+@pytest.mark.usefixtures("unreachable")
+@pytest.mark.parametrize("words", [("run",), ("docs",), ("demo", *NOWHERE), ("bench", "latency", *NOWHERE)])
+def test_what_begins_something_ends_where_no_server_is(words: tuple[str, ...]) -> None:
+    code, told = ended([*words])
+    assert code == (ending.DONE if words[0] in ("run", "docs") else ending.FAILED)
+    assert ("127.0.0.1:1/nothing" in told) == (words[0] != "docs")
 
 
 @pytest.mark.usefixtures("unreachable")
