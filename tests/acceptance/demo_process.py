@@ -60,7 +60,7 @@ class DemoProcess:
 
     def wait_for_child(self, words: str) -> int:
         """The pid of a process of the demo with these words in its command line."""
-        return wait_until(lambda: self._pids(words), 30, f"a child {words!r}", interval=0.002)[0]
+        return wait_until(lambda: self._pids(words), 120, f"a child {words!r}", interval=0.002)[0]
 
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         os.killpg(self.process.pid, number)
