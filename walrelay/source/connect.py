@@ -12,7 +12,8 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from walrelay.errors import Disconnected, Fatal, NotConnected
+from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
+from walrelay.source import pooler
 from walrelay.source.failures import first_line, said
 from walrelay.source.not_connected import cure
 
@@ -75,9 +76,12 @@ def replication(dsn: str) -> Connection:
 
 
 def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
-    """An ordinary connection in autocommit mode; `statement_timeout` in seconds."""
+    """An ordinary connection in autocommit mode, with a session of its own; `statement_timeout` in seconds."""
     connection = _connect(dsn, application_name="walrelay control")
     try:
+        if pooler.between(connection):
+            with _connect(dsn, application_name="walrelay control") as another:
+                pooler.refuse_shared(connection, another, dsn)
         connection.execute(PINNED.encode())
         connection.execute("SET client_encoding = 'UTF8'")
         if connection.info.server_version >= 140000:
@@ -86,6 +90,9 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     except psycopg.OperationalError as cause:
         connection.close()
         raise Disconnected(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
+    except WalrelayError:
+        connection.close()
+        raise
     return connection
 
 

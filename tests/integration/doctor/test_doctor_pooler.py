@@ -1,9 +1,10 @@
-"""The doctor behind a real PgBouncer: the ordinary connection works, the replication connection does not."""
+"""A real PgBouncer in front of the server: sessions that are shared are refused, and no replication is carried."""
 
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from typing import Protocol
 
 import psycopg
@@ -13,6 +14,27 @@ from tests.integration.doctor.patient import Patient
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
+from walrelay.source import connect, pooler
+
+SESSION = "pool_mode = session"
+
+# Those that connect with the settings of the table, and the lock or the settings that they need of their session.
+COMMANDS = (
+    "status",
+    "doctor",
+    "init",
+    "init --backfill",
+    "tail",
+    "tail --follow",
+    "run",
+    "cleanup --older-than 1d",
+    "replay --all",
+    "recover --yes",
+    "dlq list",
+    "dlq replay --topic orders",
+    "skip --position 0/1:0",
+    "drop --yes",
+)
 
 
 class MakePooler(Protocol):
@@ -22,7 +44,7 @@ class MakePooler(Protocol):
 
 
 @pytest.fixture
-def pooler(database: Database) -> Iterator[MakePooler]:
+def in_front(database: Database) -> Iterator[MakePooler]:
     try:
         program = pgbouncer_program()
     except Missing as error:
@@ -35,42 +57,119 @@ def pooler(database: Database) -> Iterator[MakePooler]:
         )
 
 
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_shared_sessions_are_refused_by_every_command_and_left_as_they_were(
+    in_front: MakePooler, database: Database, tmp_path: Path, mode: str
+) -> None:
+    Patient(tmp_path, database.dsn).init()
+    slots = f"SELECT slot_name, confirmed_flush_lsn FROM pg_replication_slots WHERE database = '{database.name}'"
+    before = database.execute(slots)
+    dsn = in_front(f"pool_mode = {mode}", "max_client_conn = 20").dsn(database.name)
+    patient = Patient(tmp_path, dsn, database.dsn)
+    patient.settings["sink"] = {"kind": "memory"}
+    for command in COMMANDS:
+        result = patient.run(*command.split())
+        assert result.exit_code == 1, (command, result.output)
+        assert "a pooler answers here" in result.output or "gives each transaction another session" in result.output
+        assert "source.dsn: " in result.output, command
+    with psycopg.connect(dsn, autocommit=True) as application:
+        ours = "SELECT name, setting FROM pg_settings WHERE source = 'session' AND name <> 'application_name'"
+        assert [name for name, _ in application.execute(ours)] in ([], ["client_encoding"])
+        application.execute("INSERT INTO outbox (aggregate_type, aggregate_id, type) VALUES ('order', '1', 'Placed')")
+    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+    assert database.execute(slots) == before != []
+    complaint = patient.complaint("connection")
+    assert complaint.verdict == "problem"
+    _paste(patient, complaint.fix, database)
+    assert patient.told("connection").verdict == "ok"
+
+
+def test_sessions_that_are_given_out_in_turn_are_recognised(in_front: MakePooler, database: Database) -> None:
+    dsn = in_front("server_round_robin = 1").dsn(database.name)
+    with psycopg.connect(dsn) as one, psycopg.connect(dsn) as another:  # in transactions, so that there are two
+        one.execute("SELECT 1")
+        another.execute("SELECT 1")
+    _expect_refusals(dsn)
+
+
+def test_sessions_that_many_take_from_each_other_are_recognised(in_front: MakePooler, database: Database) -> None:
+    dsn = in_front("default_pool_size = 3").dsn(database.name)
+    done = Event()
+
+    def work() -> None:
+        with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+            while not done.is_set():
+                connection.execute("SELECT pg_sleep(0.001)")
+
+    threads = [Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        _expect_refusals(dsn)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_sessions_that_are_not_shared_are_taken(in_front: MakePooler, database: Database, tmp_path: Path) -> None:
+    dsn = in_front(SESSION).dsn(database.name)
+    for _ in range(3):
+        with connect.ordinary(dsn) as connection:
+            assert pooler.between(connection)
+    patient = Patient(tmp_path, dsn, database.dsn)
+    patient.init()
+    assert patient.run("status").exit_code == 0
+    assert patient.run("drop", "--yes").exit_code == 0
+    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+
+
 def test_a_pooler_that_refuses_replication_is_recognised(
-    pooler: MakePooler, database: Database, tmp_path: Path
+    in_front: MakePooler, database: Database, tmp_path: Path
 ) -> None:
     if _version() >= (1, 23):
         pytest.skip("this PgBouncer passes replication connections on")
-    _expect_a_direct_dsn(pooler(), database, tmp_path)
+    _expect_a_direct_dsn(in_front(SESSION), database, tmp_path)
 
 
 def test_a_pooler_that_drops_the_replication_parameter_is_recognised(
-    pooler: MakePooler, database: Database, tmp_path: Path
+    in_front: MakePooler, database: Database, tmp_path: Path
 ) -> None:
     if _version() >= (1, 23):
         pytest.skip("this PgBouncer passes replication connections on")
-    _expect_a_direct_dsn(pooler("ignore_startup_parameters = replication"), database, tmp_path)
+    _expect_a_direct_dsn(in_front(SESSION, "ignore_startup_parameters = replication"), database, tmp_path)
 
 
 def test_a_pooler_that_passes_replication_on_is_a_warning(
-    pooler: MakePooler, database: Database, tmp_path: Path
+    in_front: MakePooler, database: Database, tmp_path: Path
 ) -> None:
     if _version() < (1, 23):
         pytest.skip("this PgBouncer refuses replication connections")
-    patient = Patient(tmp_path, pooler().dsn(database.name), database.dsn)
+    patient = Patient(tmp_path, in_front(SESSION).dsn(database.name), database.dsn)
     assert patient.complaint("replication connection").verdict == "warning"
 
 
-def _expect_a_direct_dsn(pooler: PgBouncer, database: Database, tmp_path: Path) -> None:
-    patient = Patient(tmp_path, pooler.dsn(database.name), database.dsn)
+def _expect_a_direct_dsn(between: PgBouncer, database: Database, tmp_path: Path) -> None:
+    patient = Patient(tmp_path, between.dsn(database.name), database.dsn)
     assert patient.told("connection").verdict == "ok"
     complaint = patient.complaint("replication connection")
     assert complaint.verdict == "problem"
     assert complaint.detail.startswith("the DSN leads to a connection pooler, which refuses: ")
-    with psycopg.connect(database.dsn) as direct:
-        assert f"host={direct.info.hostaddr} port={direct.info.port}" in complaint.fix
-        user = direct.info.user
-    patient.paste(complaint.fix.replace("user=anyone", f"user={user}"))  # the pooler's own user
+    _paste(patient, complaint.fix, database)
     assert patient.told("replication connection").verdict == "ok"
+
+
+def _expect_refusals(dsn: str) -> None:
+    for _ in range(5):
+        with pytest.raises(pooler.SharedSession):
+            connect.ordinary(dsn)
+
+
+def _paste(patient: Patient, fix: str, database: Database) -> None:
+    """What the fix says, but for the role, which is the pooler's own."""
+    with psycopg.connect(database.dsn) as direct:
+        assert f"host={direct.info.hostaddr} port={direct.info.port}" in fix
+        patient.paste(fix.replace("user=anyone", f"user={direct.info.user}"))
 
 
 def _version() -> tuple[int, ...]:

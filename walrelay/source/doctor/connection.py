@@ -6,6 +6,7 @@ from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem
 from walrelay.source.failures import first_line
 from walrelay.source.not_connected import cure, refusal
+from walrelay.source.pooler import SharedSession
 
 
 def made(catalog: Catalog) -> Finding:
@@ -15,6 +16,8 @@ def made(catalog: Catalog) -> Finding:
 
 
 def failed(expected: Expected, cause: Exception) -> Finding:
+    if isinstance(cause, SharedSession):
+        return problem("connection", str(cause), cause.hint)
     if isinstance(cause, Fatal):
         return problem("connection", str(cause), "source.dsn: postgresql://user@host/db")
     fix = cause.hint if isinstance(cause, NotConnected) else cure(first_line(cause), expected.dsn).fix

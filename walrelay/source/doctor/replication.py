@@ -12,7 +12,8 @@ from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.failures import first_line, said
-from walrelay.source.not_connected import cure, refusal, without_password
+from walrelay.source.not_connected import cure, refusal
+from walrelay.source.pooler import between, direct
 
 _SUBJECT = "replication connection"
 
@@ -37,7 +38,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Opens one and asks IDENTIFY_SYSTEM: only that tells what pg_hba.conf and poolers make of it."""
     if limits.free_senders(catalog) == 0:
         return  # the relay that runs now has the last one, which proves that it can be had
-    pooled = _pooled(catalog)
+    pooled = between(catalog.connection)
     try:
         system = _identify(expected.dsn)
     except Retryable as cause:
@@ -45,14 +46,16 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             yield problem(
                 _SUBJECT,
                 f"the DSN leads to a connection pooler, which refuses: {refusal(first_line(cause))}",
-                _direct(catalog, expected),
+                direct(catalog.connection, expected.dsn),
             )
         else:
             yield problem(_SUBJECT, refusal(first_line(cause)), cure(str(cause), expected.dsn).fix)
         return
     if pooled:
         yield warning(
-            _SUBJECT, "goes through a connection pooler, whose limits cut the stream", _direct(catalog, expected)
+            _SUBJECT,
+            "goes through a connection pooler, whose limits cut the stream",
+            direct(catalog.connection, expected.dsn),
         )
     else:
         yield ok(_SUBJECT, system)
@@ -60,7 +63,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def pooler(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """As `connection`, as far as a pooler is to blame, which no retry cures."""
-    if _pooled(catalog):
+    if between(catalog.connection):
         yield from connection(catalog, expected)
 
 
@@ -74,15 +77,3 @@ def _identify(dsn: str) -> str:
         return f"system {identifier}, timeline {timeline}"
     finally:
         replicating.close()
-
-
-def _pooled(catalog: Catalog) -> bool:
-    """A pooler answers with a process id of its own, by which it knows what to cancel (seen with PgBouncer)."""
-    return catalog.connection.info.backend_pid != int(catalog.value("SELECT pg_backend_pid()"))
-
-
-def _direct(catalog: Catalog, expected: Expected) -> str:
-    """The DSN of the server itself, as it knows its own address; a socket's peer is on the pooler's host."""
-    ((host, port),) = catalog.rows("SELECT host(inet_server_addr()), current_setting('port')")
-    dsn = without_password(expected.dsn, port=port, **({"host": host} if host else {}))
-    return f"source.dsn: {dsn}   # PostgreSQL itself, past the pooler (PgBouncer can only since 1.23)"
