@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
     last_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     record     json,                        -- the outbox row; text that is not UTF-8 as {"base64": ...}
     message    json,                        -- as it was offered; NULL: there was none
-    raw        bytea,                       -- the frame of a row that could not be read
+    raw        bytea,                       -- what could not be read: a row's frame, a logical message's content
     closed_at  timestamptz,                 -- replayed, discarded or skipped: when, by whom and why
     closed_by  text,
     closed_why text,

@@ -13,6 +13,9 @@ from walrelay.model import Message, OutboxRecord
 WHOLE_TRANSACTION = -1
 """The ordinal that stands for all records of a transaction."""
 
+UNDECODABLE = "undecodable"
+"""The error of what is no outbox record: its letter has neither record nor message, but what it holds."""
+
 _BYTES = frozenset({"payload", "headers"})
 _NUMBERS = frozenset({"commit_lsn", "ordinal", "committed_at"})
 

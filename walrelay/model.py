@@ -68,7 +68,30 @@ class Skipped(NamedTuple):
     ordinal: int | None = None
 
 
-Event = OutboxRecord | Committed | Idle | Skipped
+class Undecoded(NamedTuple):
+    """A transactional logical message with our prefix that is no outbox record: what it holds, why, and what to do.
+
+    It has its ordinal among the records of its transaction. What becomes of it is for the policy for refusals.
+    """
+
+    commit_lsn: LSN
+    ordinal: int
+    committed_at: int  # microseconds since 1970-01-01 UTC, the server's clock
+    prefix: str
+    content: bytes  # as the server sends it
+    reason: str
+    hint: str
+
+    @property
+    def position(self) -> str:
+        """As a record's."""
+        return f"{self.commit_lsn}:{self.ordinal}"
+
+
+AnyRecord = OutboxRecord | Undecoded
+"""What has an ordinal: whoever counts the records of a transaction counts both."""
+
+Event = AnyRecord | Committed | Idle | Skipped
 
 
 REPLAYED = ("replayed", b"true")

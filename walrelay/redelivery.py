@@ -9,7 +9,8 @@ from contextlib import closing, suppress
 from time import monotonic
 from typing import NamedTuple
 
-from walrelay.errors import Fatal, StartAnew, Unroutable
+from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable
+from walrelay.letter import UNDECODABLE
 from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal
 from walrelay.publish import Sink
 from walrelay.source.dead_letters import Kept, Letterbox
@@ -61,8 +62,9 @@ class Redelivery:
             for kept in letters:
                 try:
                     waiting[kept.id] = self._messages(kept)
-                except Unroutable as why:
-                    self._box.refused(kept.id, "unroutable", str(why))
+                except (Unroutable, Undecodable) as why:
+                    error = UNDECODABLE if isinstance(why, Undecodable) else "unroutable"
+                    self._box.refused(kept.id, error, str(why))
                     told[kept.id] = Replayed(kept.id, "refused", str(why))
             while waiting:  # again with a new sink, where one ended or asks for that
                 waiting = self._once(waiting, told)
@@ -105,8 +107,10 @@ class Redelivery:
                 told[id_] = Replayed(id_, "replayed")
 
     def _messages(self, kept: Kept) -> Sequence[Message]:
-        """By the rules of today; Unroutable where they yield none, or there is nothing to route."""
-        _, _, _, _, _, _, record, message, *_ = kept.letter
+        """By the rules of today; Unroutable where they yield none, Undecodable where there is nothing to route."""
+        _, _, error, reason, _, _, record, message, *_ = kept.letter
+        if error == UNDECODABLE:
+            raise Undecodable(reason)
         if record is not None:
             routed = self._route(record)
             number = kept.letter.place.number
@@ -114,7 +118,7 @@ class Redelivery:
         else:
             messages = [] if message is None else [message]
         if not messages:
-            raise Unroutable("there is nothing to publish: the row could not be read, or the rules drop it now")
+            raise Unroutable("there is nothing to publish: the rules drop it now")
         return [each._replace(headers=[*each.headers, REPLAYED]) for each in messages]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
-from walrelay.model import Committed, Idle, Message, OutboxRecord
+from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
 from walrelay.observe import Observer
 from walrelay.publish import Push, Sink
 from walrelay.route import Resumed, Routing
@@ -36,7 +36,7 @@ class Relay:
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
         self.ledger, self._push = Ledger(source.start), Push(sink)
         self.settling = Settling(source, sink, self.ledger, observer)
-        self._last: OutboxRecord | None = None
+        self._last: AnyRecord | None = None
         self._end: Fatal | None = None  # what stands behind all that is published
 
     def resume(self, source: Source, decoder: Decoder) -> None:
@@ -69,7 +69,7 @@ class Relay:
         publish, records, messages = sink.publish, 0, 0
         for frame in settling.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
             for event in decode(frame):
-                if isinstance(event, OutboxRecord):
+                if isinstance(event, (OutboxRecord, Undecoded)):
                     records += 1
                     for message in route(event):
                         if not publish(message, ledger.ticket):
@@ -94,7 +94,7 @@ class Relay:
         settling.mark(self._last)
         settling.settle(0)
 
-    def _publish_when_there_is_room(self, message: Message, record: OutboxRecord) -> None:
+    def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
         """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (PITFALLS A8)."""
         paused = monotonic()
         while not self._sink.publish(message, self.ledger.ticket):

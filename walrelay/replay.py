@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from walrelay.model import REPLAYED, Message, OutboxRecord
+from walrelay.model import REPLAYED, AnyRecord, Message, OutboxRecord
 from walrelay.route import Routing
 
 _BEHIND = 0.05  # seconds that may be caught up on after a wait for the broker: more would be a burst
@@ -16,8 +16,8 @@ class Again:
     def __init__(self, routing: Routing, topic: str | None = None) -> None:
         self._route, self._topic = routing.route, topic
 
-    def route(self, record: OutboxRecord) -> Sequence[Message]:
-        if self._topic is not None:
+    def route(self, record: AnyRecord) -> Sequence[Message]:
+        if self._topic is not None and isinstance(record, OutboxRecord):
             record = record._replace(topic=self._topic)
         return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from walrelay.confirm import Ledger
 from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import OutboxRecord, Receipt, Refusal
+from walrelay.model import AnyRecord, Receipt, Refusal
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
@@ -55,7 +55,7 @@ class Settling:
         self.source = source
         self.idle = ZERO  # how far the server got without anything for the outbox
 
-    def mark(self, last: OutboxRecord | None, *, over: bool = False) -> None:
+    def mark(self, last: AnyRecord | None, *, over: bool = False) -> None:
         """Says how far a transaction got whose end is still to come: it may take longer than a group can stay open."""
         if last is not None and not (self._waiting and self._waiting[-1].commit_lsn == last.commit_lsn):
             self._waiting.append(_Sample(last.commit_lsn, last.committed_at, monotonic()))

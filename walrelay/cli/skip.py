@@ -64,7 +64,7 @@ def skip(config_path: Path, position: tuple[LSN, int | None], reason: str, yes: 
             click.confirm(f"Pass over {rows}? It will not be published.", abort=True, err=True)
         for row in found:
             why = f"{row.letter.reason} Skipped because: {reason}" if reason else row.letter.reason
-            letters.keep(row.letter._replace(reason=why), operator())
+            letters.skip(row.letter._replace(reason=why), operator())
     click.echo(f"{len(found)} to be passed over: start the relay again with `walrelay run`")
 
 

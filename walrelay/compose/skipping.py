@@ -8,11 +8,11 @@ from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_
 from walrelay.config import Settings
 from walrelay.decode.raw import Column, RawRows
 from walrelay.errors import Fatal, Undecodable
-from walrelay.letter import WHOLE_TRANSACTION, Letter, Place
+from walrelay.letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
 from walrelay.lsn import LSN
-from walrelay.model import Committed, Idle, Skipped
+from walrelay.model import Committed, Idle, Skipped, Undecoded
 from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters.writing import UNDECODABLE, skips
+from walrelay.source.dead_letters.writing import skips
 from walrelay.source.peek import Peek
 
 _AT_A_TIME = 1000  # records
@@ -44,17 +44,22 @@ def unreadable(
             try:
                 events = list(decode(frame))
             except Undecodable as error:
-                raise Fatal(
-                    f"the relay stops at another row than the one that was named: {error}",
-                    hint=f"Look at that one first. {error.hint}",
-                ) from error
+                raise _another(str(error), error.hint) from error
             for event in events:
+                if isinstance(event, Undecoded) and settings.refusals.policy == "stop":
+                    raise _another(event.reason, event.hint)
                 if isinstance(event, Skipped) and event.lsn == lsn and ordinal in (None, event.ordinal):
                     yield Unreadable(_letter(event, frame), raw.columns(frame))
                     if ordinal is not None:
                         return
             if any(isinstance(event, Committed | Idle) and event[0] > lsn for event in events):
                 return
+
+
+def _another(why: str, hint: str) -> Fatal:
+    return Fatal(
+        f"the relay stops at another row than the one that was named: {why}", hint=f"Look at that one first. {hint}"
+    )
 
 
 def _letter(skipped: Skipped, frame: bytes) -> Letter:

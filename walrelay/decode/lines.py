@@ -15,7 +15,8 @@ from typing import NamedTuple, Protocol
 
 from walrelay.decode.contract import Columns, Decoder
 from walrelay.decode.records import BYTES_ROLES
-from walrelay.model import Committed, Idle, OutboxRecord, Skipped
+from walrelay.errors import Undecodable
+from walrelay.model import Committed, Idle, OutboxRecord, Skipped, Undecoded
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
@@ -48,6 +49,8 @@ class RecordLines:
 
     def read(self, frame: bytes) -> Iterator[Printed]:
         for event in self._decoder.decode(frame):
+            if isinstance(event, Undecoded):
+                raise Undecodable(event.reason, hint=event.hint)
             yield Line(record_line(event)) if isinstance(event, OutboxRecord) else event
 
 

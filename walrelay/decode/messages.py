@@ -11,11 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from walrelay.decode.contract import REQUIRED, Columns
+from walrelay.decode.contract import REQUIRED, Columns, Outbox, Skips
 from walrelay.decode.encodings import in_utf8
+from walrelay.decode.records import is_skipped, record_of, skipped
 from walrelay.errors import Undecodable
+from walrelay.lsn import LSN
+from walrelay.model import AnyRecord, Skipped, Undecoded
 
 _VERBATIM = frozenset({"payload", "headers"})
+_SHOWN = 100  # characters of a key, which may have millions
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
@@ -27,6 +31,19 @@ def _no_constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant)
 
 
+def message_event(
+    content: bytes, commit_lsn: LSN, ordinal: int, committed_at: int, outbox: Outbox, skips: Skips
+) -> AnyRecord | Skipped:
+    """What becomes of a transactional logical message of the outbox's prefix: a record, or why it is none."""
+    try:
+        fields = message_fields(content, f"{commit_lsn}:{ordinal}", outbox.encoding)
+    except Undecodable as error:
+        if is_skipped(skips, commit_lsn, ordinal):
+            return skipped(commit_lsn, ordinal, error)
+        return Undecoded(commit_lsn, ordinal, committed_at, outbox.prefix or "", content, str(error), error.hint)
+    return record_of(commit_lsn, ordinal, committed_at, fields)
+
+
 def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> list[bytes | None]:
     """The roles' values as text in UTF-8, in the order of `Columns`; Undecodable, naming `position`, for anything else.
     `encoding`: the database's.
@@ -36,7 +53,7 @@ def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> lis
     try:
         for role, value in _members(text):
             if role not in Columns._fields or role in fields:
-                raise ValueError(f"key {role!r} is {'there twice' if role in fields else 'not a role'}")
+                raise ValueError(f"key {role[:_SHOWN]!r} is {'there twice' if role in fields else 'not a role'}")
             fields[role] = _value(role, value)
         missing = REQUIRED - fields.keys()
         if missing or fields["id"] is None:
@@ -56,16 +73,23 @@ def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
             f"the logical message at {position} cannot be read: {cause}",
             hint="Emit events with walrelay.emit_message (`walrelay init` has the one that does this) or Python's"
             " Outbox; or give pg_logical_emit_message UTF-8 behind its mark:"
-            " decode('efbbbf', 'hex') || convert_to(..., 'UTF8').",
+            f" decode('efbbbf', 'hex') || convert_to(..., 'UTF8').{_way_on(position)}",
         ) from cause
 
 
 def _undecodable(position: str, why: str) -> Undecodable:
     return Undecodable(
         f"the logical message at {position} is not an outbox record: {why}",
-        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required)."
-        f" `walrelay skip --position {position}` passes over this one. Messages that are not events need another prefix"
-        " than outbox.messages.prefix, at their writers.",
+        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required); messages"
+        " that are not events need another prefix than outbox.messages.prefix, at their writers."
+        f"{_way_on(position)}",
+    )
+
+
+def _way_on(position: str) -> str:
+    return (
+        f" This one stays as it was written: `walrelay skip --position {position}` passes over it, and"
+        " `refusals: {policy: dead_letter}` in the settings sets all such messages aside."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from walrelay.decode.binary import BPCHAR, BYTEA, JSON, JSONB, PRINTERS, TEXT, VARCHAR, json_text
 from walrelay.decode.contract import Columns, Outbox, Skips
-from walrelay.decode.messages import message_fields
+from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
     BYTES_ROLES,
     NOT_TRANSACTIONAL,
@@ -20,7 +20,6 @@ from walrelay.decode.records import (
     not_transactional,
     null_id,
     passed_over,
-    record_of,
     unhex,
     unreadable,
 )
@@ -138,13 +137,10 @@ class PgoutputDecoder:
             return (passed_over(self._skips, message.lsn, None, error),)
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
-        try:
-            fields = message_fields(message.content, self._position(), self._outbox.encoding)
-        except Undecodable as error:
-            return self._fails(error)
-        record = record_of(self._begin.final_lsn, self._ordinal, self._begin.committed_at, fields)
+        commit_lsn, committed_at, _ = self._begin
+        event = message_event(message.content, commit_lsn, self._ordinal, committed_at, self._outbox, self._skips)
         self._ordinal += 1
-        return (record,)
+        return (event,)
 
     def _position(self) -> str:
         return f"{self._begin.final_lsn}:{self._ordinal}"

@@ -19,10 +19,20 @@ as_text: Callable[[bytes], str] = methodcaller("decode", "utf-8", "surrogateesca
 
 def passed_over(skips: Skips, lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
     """What becomes of a row that cannot be read: `error`, unless the operator named its position."""
-    if (lsn, ordinal) not in skips and (lsn, None) not in skips:
+    if not is_skipped(skips, lsn, ordinal):
         raise error from None
+    return skipped(lsn, ordinal, error)
+
+
+def is_skipped(skips: Skips, lsn: LSN, ordinal: int | None) -> bool:
+    """Whether that position was named, or the whole transaction."""
+    return (lsn, ordinal) in skips or (lsn, None) in skips
+
+
+def skipped(lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
+    """What is passed over because it was named."""
     position = str(lsn) if ordinal is None else f"{lsn}:{ordinal}"
-    return Skipped(lsn, f"`walrelay skip` named {position}, which cannot be read: {error}", ordinal)
+    return Skipped(lsn, f"{position} is skipped in walrelay.dead_letters, and cannot be read: {error}", ordinal)
 
 
 def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable[bytes | None]) -> OutboxRecord:

@@ -8,7 +8,7 @@ without a trace.
 """
 
 from walrelay.decode.contract import Columns, Outbox, Skips
-from walrelay.decode.messages import message_fields
+from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
     NOT_TRANSACTIONAL,
     as_text,
@@ -121,10 +121,10 @@ class Wal2jsonDecoder:
             return passed_over(self._skips, message.lsn, None, not_transactional(message.prefix, str(message.lsn)))
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
-        try:
-            return self._record(message_fields(message.content, self._position(), self._outbox.encoding))
-        except Undecodable as error:
-            return self._fails(error)
+        commit_lsn, committed_at = self._begin
+        event = message_event(message.content, commit_lsn, self._ordinal, committed_at, self._outbox, self._skips)
+        self._ordinal += 1
+        return event
 
     def _record(self, fields: list[bytes | None]) -> OutboxRecord:
         record = record_of(self._begin.commit_lsn, self._ordinal, self._begin.committed_at, fields)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-from walrelay.errors import Unroutable
-from walrelay.letter import Letter, Place
+from walrelay.errors import Undecodable, Unroutable
+from walrelay.letter import UNDECODABLE, Letter, Place
 from walrelay.lsn import LSN
-from walrelay.model import Message, Offered, OutboxRecord, Refusal
+from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, Refusal, Undecoded
 from walrelay.publish.policy import Policy
 
 Key = tuple[str, bytes]
@@ -99,18 +99,18 @@ class Aside:
             self._settled = {}
         return [each for message in numbered for each in self._unless_settled(message)]
 
-    def unroutable(self, record: OutboxRecord, why: Unroutable) -> Sequence[Message]:
-        """What is published of a record that no rule routes: nothing, or its dead letter; `why` where that stops."""
-        choice = self._policy.of(record.topic or "")
+    def without_message(self, record: AnyRecord, why: Unroutable | Undecodable) -> Sequence[Message]:
+        """What is published of a record that no rule routes, or of what is no record: nothing, or its dead letter;
+        `why` where that stops.
+        """
+        # what is no record has no topic that another policy could be for
+        choice = self._policy.default if isinstance(record, Undecoded) else self._policy.of(record.topic or "")
         if choice == "stop":
             raise why
-        place = Place(record.commit_lsn, record.ordinal, 0, record.id)
-        if self._decided is not None and self._decided[0] == place:
-            return self._decided[1]
-        key = None if record.aggregate_id is None else record.aggregate_id.encode("utf-8", "surrogateescape")
-        letter = Letter(place, _STATUS[choice], "unroutable", str(why), key=key, record=record)
-        self._keep(letter)
-        self._decided = (place, self._published(letter, _unrouted(record, key)))
+        letter, unsent = _unpublishable(record, _STATUS[choice], str(why))
+        if self._decided is None or self._decided[0] != letter.place:
+            self._keep(letter)
+            self._decided = (letter.place, self._published(letter, unsent))
         return self._decided[1]
 
     def alert(self) -> bool:
@@ -209,9 +209,11 @@ class Aside:
         notes = {"error": letter.error, "reason": letter.reason, "topic": letter.topic or ""}
         if not whole:
             notes["value"] = "too large for a topic; the table walrelay.dead_letters has it"
-        headers = [*message.headers, *((f"dead_letter_{name}", text.encode()) for name, text in notes.items())]
+        noted = ((f"dead_letter_{name}", text.encode("utf-8", "backslashreplace")) for name, text in notes.items())
         value = message.value if whole else None
-        return (Message(topic, message.key, value, headers, message.timestamp_ms),)  # not Offered: it stands for itself
+        return (
+            Message(topic, message.key, value, [*message.headers, *noted], message.timestamp_ms),
+        )  # not Offered: it stands for itself
 
 
 def _offered(message: Message, record: OutboxRecord, number: int) -> Offered:
@@ -245,10 +247,18 @@ def _letter(message: Message, status: str, error: str, reason: str, attempts: in
     return Letter(place, status, error, reason, message.topic, message.key, record, plain, attempts=attempts)
 
 
-def _unrouted(record: OutboxRecord, key: bytes | None) -> Message:
-    """The record as a message without a topic; headers that may be the very fault are left out."""
+def _unpublishable(record: AnyRecord, status: str, reason: str) -> tuple[Letter, Message]:
+    """Its letter, and what it is as a message without a topic; headers that may be the very fault are left out."""
+    position, timestamp_ms = ("position", record.position.encode()), record.committed_at // 1000
+    if isinstance(record, Undecoded):
+        place = Place(record.commit_lsn, record.ordinal, 0, "")
+        noted = f"{reason} (prefix {record.prefix!r})"
+        letter = Letter(place, status, UNDECODABLE, noted, raw=record.content)
+        return letter, Message("", None, record.content, [position], timestamp_ms)
+    place = Place(record.commit_lsn, record.ordinal, 0, record.id)
+    key = None if record.aggregate_id is None else record.aggregate_id.encode("utf-8", "surrogateescape")
     headers: list[tuple[str, bytes | None]] = [("id", record.id.encode("utf-8", "surrogateescape"))]
     if record.type is not None:
         headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
-    headers.append(("position", record.position.encode()))
-    return Message("", key, record.payload, headers, record.committed_at // 1000)
+    letter = Letter(place, status, "unroutable", reason, key=key, record=record)
+    return letter, Message("", key, record.payload, [*headers, position], timestamp_ms)

@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from walrelay.errors import StartAnew, Unroutable
-from walrelay.model import Message, OutboxRecord, Receipt, Refusal
+from walrelay.errors import StartAnew, Undecodable, Unroutable
+from walrelay.model import AnyRecord, Message, Receipt, Refusal, Undecoded
 from walrelay.publish.aside import Aside
 from walrelay.publish.contract import Sink
 
-Route = Callable[[OutboxRecord], Iterable[Message]]
+Route = Callable[[AnyRecord], Iterable[Message]]
 
 
 class CarefulRouter:
@@ -17,12 +17,12 @@ class CarefulRouter:
     def __init__(self, route: Route, aside: Aside) -> None:
         self._route, self._aside = route, aside
 
-    def route(self, record: OutboxRecord) -> Sequence[Message]:
+    def route(self, record: AnyRecord) -> Sequence[Message]:
         try:
             messages = tuple(self._route(record))
-        except Unroutable as why:
-            return self._aside.unroutable(record, why)
-        return self._aside.offered(record, messages)
+        except (Unroutable, Undecodable) as why:
+            return self._aside.without_message(record, why)
+        return messages if isinstance(record, Undecoded) else self._aside.offered(record, messages)
 
 
 class CarefulSink:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from walrelay.errors import Refused, StopAhead
 from walrelay.lsn import LSN
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import AnyRecord, Message
 from walrelay.route.resumed import Routing
 
 
@@ -32,7 +32,7 @@ class _UpTo:
     def __init__(self, routing: Routing, refused: Refused, place: tuple[LSN, int]) -> None:
         self._route, self._refused, self._place = routing.route, refused, place
 
-    def route(self, record: OutboxRecord) -> Iterable[Message]:
+    def route(self, record: AnyRecord) -> Iterable[Message]:
         if (record.commit_lsn, record.ordinal) >= self._place:
             raise self._refused
         return self._route(record)

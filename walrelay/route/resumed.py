@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from walrelay.lsn import LSN
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import AnyRecord, Message
 
 
 class Routing(Protocol):
     """Records to messages."""
 
-    def route(self, record: OutboxRecord) -> Iterable[Message]:
-        """The messages for `record`, in order; Unroutable where the rules yield none."""
+    def route(self, record: AnyRecord) -> Iterable[Message]:
+        """The messages for `record`, in order; Unroutable where the rules yield none, Undecodable for what is none."""
         ...
 
 
@@ -21,7 +21,7 @@ class Resumed:
     def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int) -> None:
         self._route, self._commit_lsn, self._ordinal = routing.route, commit_lsn, ordinal
 
-    def route(self, record: OutboxRecord) -> Iterable[Message]:
+    def route(self, record: AnyRecord) -> Iterable[Message]:
         if record.commit_lsn == self._commit_lsn and record.ordinal < self._ordinal:
             return ()
         return self._route(record)

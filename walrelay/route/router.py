@@ -5,9 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from walrelay.errors import AS_IT_WAS_WRITTEN, Unroutable
+from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.template import TopicTemplate, reserved_topic
 
 Headers = list[tuple[str, bytes | None]]
@@ -31,8 +31,10 @@ class Router:
         self._commit_text = str(ZERO).encode()
         self._types: dict[str, tuple[str, bytes]] = {}
 
-    def route(self, record: OutboxRecord) -> tuple[Message, ...]:
-        """The messages for `record`, in order; Unroutable where the rules yield none."""
+    def route(self, record: AnyRecord) -> tuple[Message, ...]:
+        """The messages for `record`, in order; Unroutable where the rules yield none, Undecodable for what is none."""
+        if isinstance(record, Undecoded):
+            raise Undecodable(record.reason, hint=record.hint)
         commit_lsn, ordinal, committed_at, id_, _, aggregate_id, type_, payload, headers_text, topic, _, _ = record
         if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
             self._commit_lsn = commit_lsn

@@ -7,7 +7,7 @@ from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
+from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped, Undecoded
 from walrelay.wire.frames import keepalive, xlogdata
 
 ONLY_REQUIRED = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
@@ -224,6 +224,24 @@ def test_a_message_with_our_prefix_that_is_not_transactional_stops_the_stream_un
     events = decode(loose, outbox=OUTBOX._replace(skip_non_transactional=True))
     assert [type(event) for event in events] == [Skipped]
     assert decode(server.message("foreign", b"", transactional=False)) == []
+
+
+def test_a_message_that_is_no_outbox_record_comes_as_it_is_and_the_rows_behind_it_keep_their_ordinals() -> None:
+    undecoded, behind, _ = decode(
+        BEGIN, RELATION, server.message("walrelay", b"\xff\0"), server.insert(7, [b"1", b"a"]), COMMIT
+    )
+    assert isinstance(undecoded, Undecoded)
+    assert (undecoded.position, undecoded.prefix, undecoded.content) == ("0/12C:0", "walrelay", b"\xff\0")
+    assert "the logical message at 0/12C:0 is not an outbox record" in undecoded.reason
+    assert "`walrelay skip --position 0/12C:0`" in undecoded.hint
+    assert isinstance(behind, OutboxRecord)
+    assert behind.ordinal == 1
+
+
+def test_a_message_that_is_no_outbox_record_is_passed_over_where_it_was_named() -> None:
+    skipped, _ = decode(BEGIN, server.message("walrelay", b"?"), COMMIT, skips=frozenset({(LSN(300), 0)}))
+    assert isinstance(skipped, Skipped)
+    assert (skipped.lsn, skipped.ordinal) == (LSN(300), 0)
 
 
 def test_without_a_prefix_no_logical_message_is_ours() -> None:

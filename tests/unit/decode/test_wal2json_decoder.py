@@ -9,7 +9,7 @@ from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
+from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped, Undecoded
 from walrelay.wire.frames import keepalive, xlogdata
 
 START, END = LSN.parse("16/B374D810"), LSN.parse("16/B374D848")
@@ -146,9 +146,14 @@ def test_a_non_transactional_message_of_ours_stops_the_relay_unless_it_is_to_be_
     assert decode(loose, outbox=OUTBOX._replace(prefix=None)) == []
 
 
-def test_a_message_of_ours_that_is_no_outbox_record_stops_the_relay() -> None:
-    with pytest.raises(Undecodable, match="16/B374D810:0"):
-        decode(BEGIN, message({"payload": 1}))
+def test_a_message_of_ours_that_is_no_outbox_record_comes_as_it_is_and_the_rows_behind_it_keep_their_ordinals() -> None:
+    undecoded, behind = decode(BEGIN, message({"payload": 1}), row(ID, PAYLOAD))
+    assert isinstance(undecoded, Undecoded)
+    assert (undecoded.position, undecoded.prefix) == ("16/B374D810:0", OUTBOX.prefix)
+    assert json.loads(undecoded.content) == {"payload": 1}
+    assert "16/B374D810:0 is not an outbox record: no id" in undecoded.reason
+    assert isinstance(behind, OutboxRecord)
+    assert behind.ordinal == 1
 
 
 def test_messages_out_of_order_are_protocol_errors() -> None:

@@ -10,6 +10,7 @@ from walrelay.cli.dlq.forms import whole
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.errors import Fatal
+from walrelay.letter import UNDECODABLE
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters import Wanted
 
@@ -17,7 +18,9 @@ from walrelay.source.dead_letters import Wanted
 @click.command()
 @config_option
 @click.argument("id_", metavar="ID")
-@click.option("--value", "only_value", is_flag=True, help="Only the message's value, byte for byte.")
+@click.option(
+    "--value", "only_value", is_flag=True, help="Only the message's value, or what could not be read, byte for byte."
+)
 def show(config_path: Path, id_: str, only_value: bool) -> None:
     """Show dead letters with their record and message: ID is the letter's number, or the id of the record.
 
@@ -34,10 +37,13 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` has those that there are.")
         for kept in box.letters(ids):
             if only_value:
-                message = kept.letter.message
-                click.echo((message.value if message else None) or b"")
+                message, raw = kept.letter.message, kept.letter.raw
+                click.echo((message.value if message else raw) or b"")
                 continue
             click.echo(json.dumps(whole(kept), indent=2, ensure_ascii=False))
             if kept.letter.status in ("waiting", "blocked"):
-                click.echo(f"to publish it: walrelay dlq replay --id {kept.id}", err=True)
+                if kept.letter.error == UNDECODABLE:
+                    click.echo("it cannot be published: its writer may emit another one that can be read", err=True)
+                else:
+                    click.echo(f"to publish it: walrelay dlq replay --id {kept.id}", err=True)
                 click.echo(f"to give it up: walrelay dlq discard --id {kept.id} --reason '...'", err=True)

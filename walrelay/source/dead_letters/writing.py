@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from walrelay.letter import WHOLE_TRANSACTION, Letter, Place, message_json, record_json
+from walrelay.letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place, message_json, record_json
 from walrelay.lsn import LSN, ZERO
 from walrelay.source.catalog import Catalog, Denied, Slot
 from walrelay.source.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
 from walrelay.source.standbys import await_standbys
-
-UNDECODABLE = "undecodable"
 
 _COLUMNS = (
     "slot_name, commit_lsn, ordinal, number, record_id, sink, topic, key, status, error, reason, attempts, record,"
@@ -23,7 +21,10 @@ _AGAIN = (  # a crash had the record read again; what was said of it first stand
     " ON CONFLICT (slot_name, commit_lsn, ordinal, number, record_id) DO UPDATE"
     " SET attempts = dead_letters.attempts + excluded.attempts, last_at = clock_timestamp()"
 )
-_KEEP = f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}"
+_CLOSED = (
+    ", status = excluded.status, reason = excluded.reason, closed_at = excluded.closed_at,"
+    " closed_by = excluded.closed_by"
+)
 _BLOCK = (
     f"INSERT INTO {TABLE} ({_COLUMNS}) SELECT {_VALUES} WHERE EXISTS (SELECT FROM {TABLE} WHERE slot_name = %(slot)s"
     " AND topic = %(topic)s AND key = %(key)s::bytea AND status IN ('waiting', 'blocked')"
@@ -47,10 +48,16 @@ class DeadLetters:
         slot = catalog.slot(self._slot)
         self._failover = slot is not None and slot.failover
 
-    def keep(self, letter: Letter, by: str = "policy") -> None:
-        """Writes the letter; `by`: who skipped it, if it is skipped."""
+    def keep(self, letter: Letter) -> None:
+        self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}", letter, "policy")
+
+    def skip(self, letter: Letter, by: str) -> None:
+        """Writes the letter as skipped by an operator, whose word counts whatever an earlier run made of it."""
+        self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}{_CLOSED}", letter, by)
+
+    def _write(self, statement: str, letter: Letter, by: str) -> None:
         with meaning(self._catalog.connection):
-            self._catalog.connection.execute(_KEEP.encode(), self._parameters(letter, by))
+            self._catalog.connection.execute(statement.encode(), self._parameters(letter, by))
 
     def survive(self) -> None:
         if self._failover:
@@ -141,14 +148,18 @@ def present(catalog: Catalog) -> bool:
 
 
 def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
-    """The positions that `walrelay skip` named; ordinal None: of a non-transactional message. A role that may not read
-    the table is not told of any, and stops at them as it would without it.
+    """The positions still to come that `walrelay skip` named, or that the policy skipped before a crash; ordinal None:
+    of a non-transactional message. A role that may not read the table is not told of any, and stops at them as it would
+    without it.
     """
     if not present(catalog):
         return frozenset()
-    query = f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'"
+    query = (
+        f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'"
+        " AND commit_lsn >= (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s)"
+    )
     try:
-        rows = catalog.rows(query, slot, UNDECODABLE)
+        rows = catalog.rows(query, slot, UNDECODABLE, slot)
     except Denied:
         return frozenset()
     return frozenset((LSN.parse(lsn), None if ordinal == WHOLE_TRANSACTION else ordinal) for lsn, ordinal in rows)

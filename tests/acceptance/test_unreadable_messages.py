@@ -1,0 +1,81 @@
+"""Logical messages with our prefix that are no events: whoever may write them stops no relay whose policy keeps them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.test_dead_letters import KEPT, letters
+from tests.integration.relaying.ways import PGOUTPUT, WAYS, need
+from tests.servers.database import Database
+from tests.servers.topics import Kafka
+
+READABLE = b'{"id": "m-1", "aggregate_type": "thing", "aggregate_id": "a", "payload": "message"}'
+NUL = b'{"id": "m-2", "payload": "before the NUL"}\0and behind it'
+POISON = {
+    b"": "'{' expected",
+    b"no JSON": "'{' expected",
+    b'{"payload": 1}': "no id",
+    b'{"event_id": "1", "body": 2}': "key 'event_id' is not a role",
+    b'\xff\xfe"': "'{' expected",
+    b'{"id": "1", "payload": ' + b"[" * 5000 + b"]" * 5000 + b"}": "recursion",
+    NUL: "something stands behind the JSON object",
+}
+CASES = [
+    ("at_least_once", "text"),
+    ("exactly_once", "binary"),
+    ("exactly_once", "format1"),
+    ("at_least_once", "format2"),
+]
+
+
+def emit(database: Database, *contents: bytes) -> None:
+    """One transaction of logical messages, with a row before each and one at the end; their payloads are numbers."""
+    with database.connect(autocommit=False) as connection:
+        for number, content in enumerate(contents):
+            connection.execute("SELECT walrelay.emit('thing', 'a', 'Happened', %s)", [str(number)])
+            connection.execute("SELECT pg_logical_emit_message(true, 'walrelay', %s::bytea)", [content])
+        connection.execute("SELECT walrelay.emit('thing', 'a', 'Happened', '\"end\"')")
+
+
+def sections(way: str, **others: Any) -> dict[str, Any]:
+    return {"outbox": {"messages": {"prefix": "walrelay"}}, "source": WAYS[way], **others}
+
+
+def values(deployment: Deployment) -> list[bytes | None]:
+    return [message.value for message in deployment.delivered()]
+
+
+@pytest.mark.parametrize(("delivery", "way"), CASES)
+def test_a_message_that_cannot_be_read_is_a_dead_letter_with_its_bytes_and_all_others_arrive(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, delivery: str, way: str
+) -> None:
+    need(way, database.server)
+    # wal2json ends the content at a NUL, and says nothing of it
+    poison = [content for content in POISON if way in PGOUTPUT or content is not NUL]
+    deployment = deploy(database, kafka, topic, **sections(way, refusals=KEPT, delivery=delivery))
+    relay = deployment.start()
+    emit(database, *poison)
+    emit(database, poison[1], READABLE)
+    deployment.catch_up()
+    rows = [str(number).encode() for number in range(len(poison))]
+    assert values(deployment) == [*rows, b'"end"', b"0", b"1", b'"message"', b'"end"']
+    kept = letters(deployment)
+    assert [content(letter) for letter in kept] == [*poison, poison[1]]
+    for letter, why in zip(kept, map(POISON.__getitem__, map(content, kept)), strict=True):
+        assert (letter["id"], letter["topic"], letter["key"], letter["record"], letter["message"]) == ("", *[None] * 4)
+        assert (letter["status"], letter["error"], letter["attempts"]) == ("waiting", "undecodable", 1)
+        assert f"the logical message at {letter['position']} is not an outbox record: " in letter["reason"]
+        assert "(prefix 'walrelay')" in letter["reason"]
+        assert why in letter["reason"]
+    assert [int(letter["position"].partition(":")[2]) for letter in kept] == [*range(1, 2 * len(poison), 2), 1]
+    told = relay.events("set aside")
+    assert [(each["position"], each["error"]) for each in told] == [(each["position"], each["error"]) for each in kept]
+    assert not relay.events("retrying")
+
+
+def content(letter: dict[str, Any]) -> bytes:
+    raw = letter["raw"]
+    return raw.encode() if isinstance(raw, str) else __import__("base64").b64decode(raw["base64"])
