@@ -36,7 +36,7 @@ class Observer:
         """Something at `lsn` was passed over because the settings say so."""
 
     def set_aside(self, letter: Letter) -> None:
-        """A message was refused, or a record not routed, and is a dead letter now; called for each of them."""
+        """A message was refused, or a record not routed or read, and is a dead letter now; called for each of them."""
 
     def noticed(self, text: str) -> None:
         """The server or a sink said something that needs no action by the relay."""

@@ -54,11 +54,20 @@ class Deployment:
         """The standard output of another walrelay command, which must succeed, or end with that exit code (None: with
         any).
         """
-        done = subprocess.run(
-            [WALRELAY, *arguments, "--config", self.config], capture_output=True, text=True, timeout=60
-        )
-        assert exit_code in (None, done.returncode), done.stderr
-        return done.stdout
+        return self._done(arguments, exit_code).stdout.decode()
+
+    def output(self, *arguments: str) -> bytes:
+        """As `command`, byte for byte."""
+        return self._done(arguments, 0).stdout
+
+    def said(self, *arguments: str, exit_code: int = 0) -> str:
+        """As `command`, what it said on stderr."""
+        return self._done(arguments, exit_code).stderr.decode()
+
+    def _done(self, arguments: tuple[str, ...], exit_code: int | None) -> "subprocess.CompletedProcess[bytes]":
+        done = subprocess.run([WALRELAY, *arguments, "--config", self.config], capture_output=True, timeout=60)
+        assert exit_code in (None, done.returncode), done.stderr.decode()
+        return done
 
     def launch(self, *options: str) -> RelayProcess:
         """A relay that may not even stream yet."""

@@ -1,12 +1,13 @@
-"""Logical messages with our prefix that are no events: whoever may write them stops no relay whose policy keeps them."""
+"""Logical messages with our prefix that are no events: who may write them stops no relay whose policy keeps them."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import Deploy
-from tests.acceptance.deployment import Deployment
+from tests.acceptance.deployment import Deployment, header
 from tests.acceptance.test_dead_letters import KEPT, letters
 from tests.integration.relaying.ways import PGOUTPUT, WAYS, need
 from tests.servers.database import Database
@@ -78,4 +79,75 @@ def test_a_message_that_cannot_be_read_is_a_dead_letter_with_its_bytes_and_all_o
 
 def content(letter: dict[str, Any]) -> bytes:
     raw = letter["raw"]
-    return raw.encode() if isinstance(raw, str) else __import__("base64").b64decode(raw["base64"])
+    return raw.encode() if isinstance(raw, str) else b64decode(raw["base64"])
+
+
+def test_the_commands_for_dead_letters_say_what_it_is_and_publish_nothing(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    deployment = deploy(database, kafka, topic, **sections("text", refusals=KEPT))
+    relay = deployment.start()
+    emit(database, b"\xff")
+    deployment.catch_up()
+    relay.stop()
+    (letter,) = letters(deployment)
+    number, reason = str(letter["letter"]), letter["reason"]
+    listed = deployment.command("dlq", "list")
+    assert f"no id for topic none, key none, refused 1 time: {reason}"[:150] in listed
+    assert deployment.output("dlq", "show", number, "--value") == b"\xff\n"
+    shown = deployment.said("dlq", "show", number)
+    assert f"walrelay dlq discard --id {number}" in shown
+    assert "dlq replay" not in shown
+    refused = deployment.said("dlq", "replay", exit_code=1)
+    assert reason in refused
+    assert "1 dead letter was refused again" in refused
+    (again,) = letters(deployment)
+    assert (again["status"], again["error"], again["reason"]) == ("waiting", "undecodable", reason)
+    assert "1 discarded" in deployment.command("dlq", "discard", "--id", number, "--reason", "a test", "--yes")
+    assert values(deployment) == [b"0", b'"end"']
+
+
+def test_exactly_once_and_with_a_topic_it_is_there_once_each_though_the_relay_is_killed(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    aside = kafka.create_topic()
+    both = {**KEPT, "dead_letters": "both", "dead_letter_topic": aside}
+    deployment = deploy(database, kafka, topic, **sections("text", refusals=both, delivery="exactly_once"))
+    emit(database, b"\xff", b"no JSON", READABLE)
+    relay = deployment.launch()
+    relay.wait_for("set aside")
+    relay.kill()
+    deployment.start()
+    emit(database, b"later")
+    deployment.catch_up()
+    assert values(deployment) == [b"0", b"1", b"2", b'"message"', b'"end"', b"0", b'"end"']
+    poison = [b"\xff", b"no JSON", b"later"]
+    messages = kafka.read_all(aside)
+    assert [message.value for message in messages] == poison
+    assert [content(letter) for letter in letters(deployment)] == poison
+    assert [header(message, "dead_letter_error") for message in messages] == ["undecodable"] * 3
+    assert [header(message, "position") for message in messages] == [each["position"] for each in letters(deployment)]
+    kafka.delete_topics(aside)
+
+
+def test_the_default_policy_counts_for_it_and_not_one_for_topics(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    """It has no topic. Skipped, it waits for nobody; where the policy is to stop, a pattern for any topic is none."""
+    refusals = {"policy": "stop", "topics": {"*": "dead_letter"}}
+    deployment = deploy(database, kafka, topic, **sections("text", refusals=refusals))
+    emit(database, b"\xff")
+    relay = deployment.start()
+    assert relay.wait(30) == 1
+    (fatal,) = relay.events("fatal")
+    position = fatal["error"].split(" at ")[1].split()[0]
+    assert "is not an outbox record" in fatal["error"]
+    for way_out in (f"`walrelay skip --position {position}`", "`refusals: {policy: dead_letter}`"):
+        assert way_out in fatal["hint"]
+    deployment.write_settings(refusals={"policy": "skip"})
+    deployment.start()
+    deployment.catch_up()
+    (letter,) = letters(deployment)
+    assert (letter["status"], letter["closed_by"], letter["position"]) == ("skipped", "policy", position)
+    assert json.loads(deployment.command("status", "--json"))["dead_letters"] == 0
+    assert list(dict.fromkeys(values(deployment))) == [b"0", b'"end"']

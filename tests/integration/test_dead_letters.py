@@ -253,12 +253,31 @@ def test_letters_of_another_slot_are_not_seen(catalog: Catalog, letters: DeadLet
     assert (waiting(catalog, SLOT), waiting(catalog, "another")) == (1, 0)
 
 
-def test_skipped_positions_are_those_that_an_operator_named(catalog: Catalog, letters: DeadLetters) -> None:
-    unreadable = Letter(Place(LSN(100), 2, 0, ""), "skipped", "undecodable", "why", raw=b"\0", attempts=0)
-    letters.keep(unreadable, "somebody")
+UNREADABLE = Letter(Place(LSN(100), 2, 0, ""), "skipped", "undecodable", "why", raw=b"\0", attempts=0)
+
+
+def test_skipped_positions_are_those_of_what_cannot_be_read(catalog: Catalog, letters: DeadLetters) -> None:
+    letters.skip(UNREADABLE, "somebody")
     letters.keep(letter(3, status="skipped"))
     assert skips(catalog, SLOT) == {(LSN(100), 2)}
     assert letters.settled(LSN(100)).keys() == {letter(3).place}
+
+
+def test_an_operator_skips_what_an_earlier_run_had_set_aside(
+    catalog: Catalog, letters: DeadLetters, box: Letterbox
+) -> None:
+    """A crash before the position was confirmed, and then another policy: the relay stops where there is a letter."""
+    letters.keep(UNREADABLE._replace(status="waiting", attempts=1))
+    assert skips(catalog, SLOT) == frozenset()
+    letters.skip(UNREADABLE._replace(reason="why. Skipped because: a test"), "somebody")
+    assert skips(catalog, SLOT) == {(LSN(100), 2)}
+    (kept,) = box.letters(box.find(Wanted()))
+    assert (kept.letter.status, kept.letter.reason, kept.closed_by) == (
+        "skipped",
+        "why. Skipped because: a test",
+        "somebody",
+    )
+    assert kept.closed_at
 
 
 def test_a_database_without_the_table_is_told_what_makes_it(database: Database) -> None:

@@ -197,15 +197,17 @@ Policy = Literal["stop", "dead_letter", "skip"]
 
 
 class RefusalSettings(Section):
-    """What becomes of a message that the broker will never take, and of a record that no rule routes. Where topics are
-    patterns, `*` stands for any characters. `walrelay docs dead-letters` has the whole story."""
+    """What becomes of a message that the broker will never take, of a record that no rule routes, and of a logical
+    message that cannot be read. Where topics are patterns, `*` stands for any characters. `walrelay docs dead-letters`
+    has the whole story."""
 
     policy: Policy = "stop"
     """stop: the relay ends and says which record. dead_letter: it is kept in full, and the relay goes on. skip: as
     dead_letter, but it does not wait for anybody."""
 
     topics: dict[str, Policy] = Field(default_factory=dict)
-    """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts."""
+    """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts.
+    What cannot be read has no topic, and goes by `policy`."""
 
     attempts: Annotated[int, Field(ge=1)] = 1
     """How often a message is offered before the policy applies. The pauses in between are those of `retry`, and nothing

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from walrelay.errors import StartAnew, Unroutable
+from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.letter import Letter, Place
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, OutboxRecord, Receipt, Refusal
+from walrelay.model import AnyRecord, Message, OutboxRecord, Receipt, Refusal, Undecoded
 from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy
 
 KEEPS = Policy("dead_letter")
@@ -18,7 +18,9 @@ def record(number: int, topic: str | None = "t", commit_lsn: int = 100) -> Outbo
     return empty._replace(payload=b"%d" % number)
 
 
-def route(record: OutboxRecord) -> tuple[Message, ...]:
+def route(record: AnyRecord) -> tuple[Message, ...]:
+    if isinstance(record, Undecoded):
+        raise Undecodable(record.reason, hint=record.hint)
     if record.topic is None:
         raise Unroutable("no topic")
     return (Message(record.topic, b"k", record.payload, [("id", record.id.encode())], 0),)

@@ -11,7 +11,7 @@ from walrelay.cli.dlq.show import show
 
 @click.group()
 def dlq() -> None:
-    """The dead letters: what was refused or could not be routed, kept whole. `walrelay docs dead-letters` says when.
+    """The dead letters: what was refused, not routed or not read, kept whole. `walrelay docs dead-letters` says when.
 
     \b
     Example:

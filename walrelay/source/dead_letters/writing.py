@@ -154,9 +154,10 @@ def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
     """
     if not present(catalog):
         return frozenset()
+    confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
     query = (
         f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'"
-        " AND commit_lsn >= (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s)"
+        f" AND commit_lsn >= coalesce(({confirmed}), '0/0')"
     )
     try:
         rows = catalog.rows(query, slot, UNDECODABLE, slot)
