@@ -65,6 +65,11 @@ class DemoProcess:
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         os.killpg(self.process.pid, number)
 
+    def directory(self, name: str) -> Path:
+        """That of one of its servers."""
+        (found,) = self._temporary.glob(f"walrelay-*/{name}")
+        return found
+
     @property
     def left_behind(self) -> list[str]:
         """Command lines of its processes, and files in its temporary directory."""

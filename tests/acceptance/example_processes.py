@@ -46,6 +46,10 @@ class ExampleProcess:
             child.wait(20)
             reaper.forget_process(child.pid)
 
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.acceptance.demo_process import DemoProcess
@@ -35,6 +36,22 @@ def test_everything_committed_arrives_once_and_in_order() -> None:
         assert 0 < result["latency_ms"]["p50"] <= result["latency_ms"]["p99"] <= result["latency_ms"]["max"]
         assert result["events_per_second"] > 0
         assert demo.left_behind == []
+
+
+def test_nobody_who_works_in_it_is_a_superuser() -> None:
+    """The roles of docs/security.md."""
+    with DemoProcess("--events", "100000") as demo:
+        demo.wait_for_words("a first event through it")
+        at_work = {"walrelay": "relay", "walrelay control": "relay", "walrelay demo": "shop"}
+
+        def sessions() -> dict[str, str]:
+            with psycopg.connect(host=str(demo.directory("postgres")), user="postgres") as session:
+                rows = session.execute("SELECT application_name, usename FROM pg_stat_activity WHERE client_port = -1")
+                return {name: user for name, user in rows if name}
+
+        wait_until(lambda: sessions() == at_work, 20, "the relay and the writers at work")
+        demo.interrupt()
+        assert (demo.ended(), demo.left_behind) == (130, [])
 
 
 def test_a_person_reads_what_was_done_what_came_of_it_and_what_to_do_next() -> None:

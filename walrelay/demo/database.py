@@ -23,6 +23,25 @@ CREATE TABLE walrelay_demo.orders (
 );
 """
 
+# Those of docs/security.md: nobody who works in the demo is a superuser.
+OWNER, RELAY, WRITER = "outbox_owner", "relay", "shop"
+
+_ROLES = f"""
+CREATE ROLE {OWNER} LOGIN REPLICATION;
+GRANT CREATE ON DATABASE postgres TO {OWNER};
+CREATE ROLE {RELAY} LOGIN REPLICATION;
+GRANT pg_read_all_stats TO {RELAY};
+CREATE ROLE {WRITER} LOGIN;
+"""
+
+_GRANTS = f"""
+GRANT USAGE ON SCHEMA walrelay, walrelay_demo TO {RELAY}, {WRITER};
+GRANT SELECT ON walrelay.slots TO {RELAY};
+GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO {RELAY};
+GRANT INSERT ON walrelay_demo.outbox TO {WRITER};
+GRANT SELECT, INSERT, UPDATE ON walrelay_demo.orders TO {WRITER};
+"""
+
 _EMIT = "SELECT walrelay.emit('order', %(order)s, %(type)s, %(payload)s, id => %(id)s)"
 
 # What walrelay.emit does. A database of the user's may have one, and it writes to the user's outbox.
@@ -30,6 +49,12 @@ _INSERT = """
 INSERT INTO walrelay_demo.outbox (aggregate_type, aggregate_id, type, payload, id)
 VALUES ('order', %(order)s, %(type)s, %(payload)s, %(id)s)
 """
+
+
+def make_roles(superuser: str) -> None:
+    """On an embedded server, by that DSN."""
+    with Catalog(superuser) as catalog:
+        catalog.connection.execute(_ROLES.encode())
 
 
 @contextmanager
@@ -46,17 +71,19 @@ def prepared(settings: Settings, *, embedded: bool) -> Iterator[str]:
     try:
         with Catalog(compose.dsn(settings)) as catalog:
             guest.make(catalog, settings, "the demo", _SHOP, with_emit=embedded, patience=_PATIENCE)
+            if embedded:
+                catalog.connection.execute(_GRANTS.encode())
         yield _EMIT if embedded else _INSERT
     finally:
         if not embedded:
             guest.remove(settings, _SCHEMA, with_bookkeeping=not bookkeeping)
 
 
-def greet(settings: Settings, emit: str) -> str:
+def greet(dsn: str, emit: str) -> str:
     """Commits an event that nobody counts, and returns its id: when it arrives, everyone is connected."""
     event = str(uuid4())
     greeting = {"id": event, "order": "greeting", "type": "Greeting", "payload": '{"step": 0}'}
-    with Catalog(compose.dsn(settings)) as catalog:
+    with Catalog(dsn) as catalog:
         catalog.connection.execute(emit.encode(), greeting)
     return event
 

@@ -55,16 +55,19 @@ def _toured(wish: Wish, screen: Screen, backstage: Backstage, stack: ExitStack) 
         bootstrap_servers = kafka.ready()
         stack.enter_context(kafka.topics([TOPIC], screen.note))
         stack.enter_context(Reader(bootstrap_servers, kafka.consumer_options, news))
-    environment = {"DATABASE_URL": dsn, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
     with screen.step("outbox, publication and slot, as [bold]walrelay init[/] makes them"):
+        if postgres.embedded:
+            database.make_roles(dsn)
+        owner, relays, writers = map(postgres.as_role, (database.OWNER, database.RELAY, database.WRITER))
+        environment = {"DATABASE_URL": owner, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
         settings = config.parse(_SETTINGS.read_text(encoding="utf-8"), "walrelay.yaml", environment)
         emit = stack.enter_context(database.prepared(settings, embedded=postgres.embedded))
     stream = screen.stream(wish.events)
     with screen.step("the relay, as [bold]walrelay run[/], and a first event through it"):
-        relay = _relay(backstage, stack, environment)
+        relay = _relay(backstage, stack, {**environment, "DATABASE_URL": relays})
         watch = Watch(news, relay, stream)
-        watch.until_greeted(database.greet(settings, emit))
-    with stream, writing(Work(dsn, emit, wish.events, wish.rate), news):
+        watch.until_greeted(database.greet(writers, emit))
+    with stream, writing(Work(writers, emit, wish.events, wish.rate), news):
         watch.until_complete()
     if relay.end(signal.SIGTERM) != 0:  # it settles what is under way: after it nothing more can come
         raise relay_failure(relay)

@@ -66,7 +66,12 @@ class EmbeddedPostgres:
             host=host, port=self._port, user="postgres", dbname="postgres", password=self._password, sslmode="disable"
         )
         _until_it_answers(self.server, dsn)
+        self._dsn = dsn
         return dsn
+
+    def as_role(self, name: str) -> str:
+        """Once it is ready: the DSN of another role, to be used over its socket, which asks for no password."""
+        return make_conninfo(self._dsn, user=name)
 
     def _initdb(self, directory: Path) -> None:
         options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
@@ -103,6 +108,10 @@ class OwnPostgres:
 
     def ready(self) -> str:
         ordinary(self._dsn).close()
+        return self._dsn
+
+    def as_role(self, name: str) -> str:
+        """The user's own role, whatever the name: no other is made there."""
         return self._dsn
 
 

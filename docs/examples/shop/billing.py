@@ -2,6 +2,8 @@
 
 import logging
 import os
+import time
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -14,32 +16,46 @@ from walrelay.outbox import Outbox, UnknownEvent, consuming, registry
 inbox, outbox = Inbox(), Outbox()
 
 
+OPTIONS = {
+    "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"],
+    "group.id": "billing",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "session.timeout.ms": 6000,  # how long a consumer that was killed keeps its partitions from the next
+    "allow.auto.create.topics": True,
+}
+
+
 def main() -> None:
-    """Reads on for ever. After a crash Kafka gives again what was not committed there, and the inbox knows it."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"],
-            "group.id": "billing",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "session.timeout.ms": 6000,  # how long a consumer that was killed keeps its partitions from the next
-            "allow.auto.create.topics": True,
-        }
-    )
+    """Reads on for ever. After any error everything is made anew, and Kafka gives again what was not committed there:
+    the inbox knows it.
+    """
+    while True:
+        try:
+            with (
+                psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection,
+                closing(Consumer(OPTIONS)) as consumer,
+            ):
+                read_on(connection, consumer)
+        except (psycopg.OperationalError, KafkaException) as error:  # one of them is away, or its disk is full
+            logging.warning("waiting: %s", error)
+            time.sleep(1)
+
+
+def read_on(connection: psycopg.Connection[Any], consumer: Consumer) -> None:
     consumer.subscribe(["outbox.event.order"])
-    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-        while True:
-            message = consumer.poll(1)
-            if message is None:
+    while True:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if (error := message.error()) is not None:
+            if error.retriable() or error.name() == "UNKNOWN_TOPIC_OR_PART":  # until the first order comes
                 continue
-            if (error := message.error()) is not None:
-                if error.retriable() or error.name() == "UNKNOWN_TOPIC_OR_PART":  # until the first order comes
-                    continue
-                raise KafkaException(error)
-            with connection.transaction():
-                receive(connection, message)
-            consumer.commit(message, asynchronous=False)
+            raise KafkaException(error)
+        with connection.transaction():
+            receive(connection, message)
+        consumer.commit(message, asynchronous=False)
 
 
 def receive(connection: psycopg.Connection[Any], message: Message) -> None:

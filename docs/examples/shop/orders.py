@@ -48,7 +48,10 @@ class PlaceOrder(BaseModel):
     total: Annotated[Decimal, Field(gt=0)]
 
 
-engine = create_async_engine(make_url(os.environ["DATABASE_URL"]).set(drivername="postgresql+psycopg"))
+engine = create_async_engine(
+    make_url(os.environ["DATABASE_URL"]).set(drivername="postgresql+psycopg"),
+    pool_pre_ping=True,  # connections from before a restart of PostgreSQL are made anew
+)
 sessions = async_sessionmaker(engine, expire_on_commit=False)
 write_recorded(sessions, Outbox())
 
