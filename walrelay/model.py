@@ -139,10 +139,15 @@ class Refusal(NamedTuple):
 
 
 class System(NamedTuple):
-    """Which history of WAL a position belongs to: a promoted standby begins a new timeline of the same system."""
+    """Which history of WAL a position belongs to: a promoted standby begins a new timeline of the same system.
+
+    `began`: where the timeline branched off the one before, since two standbys may give theirs one number; None of the
+    first one, and where that is not known.
+    """
 
     identifier: str
     timeline: int
+    began: LSN | None = None
 
 
 class Counting(NamedTuple):
@@ -175,7 +180,10 @@ class Position(NamedTuple):
 
     def as_json(self) -> bytes:
         """For where a position is kept; LSNs as PostgreSQL writes them."""
-        members = {**self._asdict(), "system": self.system._asdict(), "lsn": str(self.lsn)}
+        system = {"identifier": self.system.identifier, "timeline": self.system.timeline}
+        if self.system.began is not None:
+            system["began"] = str(self.system.began)
+        members = {**self._asdict(), "system": system, "lsn": str(self.lsn)}
         counted = {"counted": self.counted._asdict()} if self.counted else {}
         del members["counted"]
         return json.dumps({**members, "commit_lsn": str(self.commit_lsn), **counted}).encode()
@@ -184,7 +192,8 @@ class Position(NamedTuple):
     def of_json(text: bytes) -> "Position":
         """The position that `as_json` wrote; ValueError, TypeError or LookupError for anything else."""
         members = json.loads(text)
-        system = System(str(members["system"]["identifier"]), int(members["system"]["timeline"]))
+        system, began = members["system"], members["system"].get("began")
+        system = System(str(system["identifier"]), int(system["timeline"]), began and LSN.parse(began))
         lsns = LSN.parse(members["lsn"]), LSN.parse(members["commit_lsn"])
         counts = (int(members["ordinal"]), int(members["xmin"]))
         return Position(system, str(members["slot"]), *lsns, *counts, _counting(members.get("counted")))

@@ -14,6 +14,7 @@ from walrelay.model import Position, System
 from walrelay.source.catalog import PublishedTable, Slot
 from walrelay.source.connect import Backend
 from walrelay.source.failures import is_a_standby
+from walrelay.source.timelines import began
 from walrelay.wire.frames import keepalive, xlogdata
 
 SLOT = "orders"
@@ -22,12 +23,12 @@ _COLUMNS = [(name, 25) for name in ("id", "aggregate_type", "aggregate_id", "typ
 
 
 class Entry(NamedTuple):
-    """A transaction: an event, or the row of a position; without either other WAL."""
+    """A transaction: an event, or the row of a position; without either other WAL. `promotion`: the last before it."""
 
     start: LSN
     event: str = ""
     row: Position | None = None
-    timeline: int = 1
+    promotion: int = 0
 
     @property
     def end(self) -> LSN:
@@ -40,6 +41,7 @@ class Server:
     def __init__(self, name: str) -> None:
         self.name = name
         self.timeline, self.branches = 1, dict[int, LSN]()
+        self.promotion = 0
         self.wal = [Entry(LSN(0x1000))]
         self.standby = True
         self.up, self.boot = True, 0
@@ -54,14 +56,14 @@ class Server:
 
     @property
     def system(self) -> System:
-        return System("7301", self.timeline)
+        return System("7301", self.timeline, began(self.timeline, self.branches))
 
     @property
     def events(self) -> list[str]:
         return [entry.event for entry in self.wal if entry.event]
 
     def write(self, event: str = "", row: Position | None = None) -> None:
-        self.wal.append(Entry(self.end, event, row, self.timeline))
+        self.wal.append(Entry(self.end, event, row, self.promotion))
 
     def starts_anew(self, *, crashed: bool = True) -> None:
         """Every connection is gone, and with a crash what was confirmed since the last checkpoint."""
@@ -71,12 +73,12 @@ class Server:
         if crashed:
             self.confirmed = self.checkpointed
 
-    def promote(self, timeline: int) -> None:
+    def promote(self, timeline: int, promotion: int) -> None:
         """Connections go on. Who had not got to where a timeline branched off leaves the one before it."""
         before = {earlier: lsn for earlier, lsn in self.branches.items() if lsn <= self.end}
         left = min((earlier for earlier in self.branches if earlier not in before), default=self.timeline)
         self.branches = {**before, left: self.end}
-        self.standby, self.timeline = False, timeline
+        self.standby, self.timeline, self.promotion = False, timeline, promotion
         self.write()
 
     def follow(self, primary: "Server") -> None:
@@ -86,6 +88,7 @@ class Server:
             self.wal, self.confirmed = list(primary.wal), primary.confirmed
         self.standby, self.up = True, True
         self.timeline, self.branches = primary.timeline, dict(primary.branches)
+        self.promotion = primary.promotion
         self.checkpointed = self.confirmed
 
     def told(self, lsn: LSN, *, lasts: bool) -> None:

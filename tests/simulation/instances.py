@@ -198,15 +198,16 @@ class Cluster(Questions):
         if standbys := self._standbys():
             self.promotes(self.random.choice(standbys), zombie=self.chance(0.5))
 
-    def promotes(self, standby: Server, *, zombie: bool) -> None:
+    def promotes(self, standby: Server, *, zombie: bool, alone: bool = False) -> None:
+        """`alone`: no other standby hears of it, and no archive has its number."""
         old, self.primary = self.primary, standby
         if not zombie:
             old.up = False
             old.starts_anew(crashed=False)
         self._timeline += 1
-        standby.promote(self._timeline)
+        standby.promote(standby.timeline + 1 if alone else self._timeline, self._timeline)
         for other in self.servers:  # who is ahead of the branch has to be made anew
-            if other.standby and len(other.wal) < len(standby.wal):
+            if not alone and other.standby and len(other.wal) < len(standby.wal):
                 other.follow(standby)
 
     def rejoins(self) -> None:

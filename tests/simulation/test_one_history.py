@@ -68,3 +68,38 @@ def test_connections_that_end_on_two_servers_lose_nothing(keep: str, monkeypatch
         play(cluster, monkeypatch)
         assert cluster.fatals == [], f"{ends}"
         assert cluster.lost == set(), f"{ends}"
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_two_standbys_that_take_the_same_timeline_one_after_the_other_lose_nothing(
+    keep: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second never heard of the first; what the first had at a position is not what the second has there."""
+    for seed in range(25):
+        cluster = Cluster(keep, seed=seed, instances=1 if keep == "file" else 2, quiet=True)
+        _lead_over_to_both(cluster, cluster.random.randint(100, 300))
+        play(cluster, monkeypatch)
+        assert cluster.primary.timeline == cluster.servers[1].timeline == 2
+        assert cluster.fatals == [], f"seed {seed}"
+        assert cluster.lost == set(), f"seed {seed}"
+
+
+def _lead_over_to_both(cluster: Cluster, step: int) -> None:
+    """From the first server to the second, and `step` steps later to the third, which had got less far."""
+    old, first, second = cluster.servers
+
+    def goes_to_the_first() -> None:
+        cluster.replicates()
+        first.wal, second.wal = list(old.wal), old.wal[: cluster.random.randrange(6, len(old.wal))]
+        cluster.promotes(first, zombie=False, alone=True)
+        for number in range(20):
+            first.write(f"of the first {number}")
+
+    def goes_to_the_second() -> None:
+        cluster.promotes(second, zombie=False, alone=True)
+        for number in range(40):
+            second.write(f"of the second {number}")
+
+    for number in range(10):
+        old.write(f"of the old primary {number}")
+    cluster.plan = {50: goes_to_the_first, 50 + step: goes_to_the_second, 600: cluster.rejoins}

@@ -12,6 +12,7 @@ from walrelay.model import Finding, Position, System
 from walrelay.publish import load_exactly_once
 from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
+from walrelay.source.history import history
 from walrelay.source.positions import FilePositions, TablePositions
 from walrelay.source.recovery import KeptPosition
 
@@ -59,7 +60,8 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
     kept = positions(settings, catalog, system)
     if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
         return
-    wanted = Position(system, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+    here = history(dsn(settings), catalog).system  # which knows where its timeline began
+    wanted = Position(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
     deadline = monotonic() + _PATIENCE
     while kept.keep(wanted) < wanted.lsn:
         if monotonic() > deadline:

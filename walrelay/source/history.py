@@ -10,7 +10,7 @@ from walrelay.model import Position, System
 from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import said
-from walrelay.source.start import branches
+from walrelay.source.timelines import began, branches, has, told
 
 
 class History(NamedTuple):
@@ -27,12 +27,12 @@ class History(NamedTuple):
 
     def fault(self, position: Position) -> str:
         """Why the position says nothing about this server's transactions; empty if it does."""
-        system, timeline = position.system
+        system, timeline, _ = position.system
         if system != self.system.identifier:
             return f"it is of another system ({system}, this is {self.system.identifier})"
-        end = self.end if timeline == self.system.timeline else self.left_at.get(timeline)
-        if end is None:
-            return f"it is of timeline {timeline}, which is not in the history of this server"
+        if not has(position.system, self.system, self.left_at):
+            return f"it is of {told(position.system)}, which is not in the history of this server"
+        end = self.left_at.get(timeline, self.end)
         if position.lsn > end:
             return f"it is ahead of this server, which left timeline {timeline} at {end}"
         return ""
@@ -43,11 +43,11 @@ def history(dsn: str, beside: Catalog) -> History:
     connection = connect.replication(dsn)
     try:
         beside.refuse_another_server(connect.backend(connection))
-        identifier, timeline, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
-        left_at = {}
-        if int(timeline) > 1:
-            left_at = branches(_row(connection, f"TIMELINE_HISTORY {int(timeline)}")[1])
-        return History(System(identifier, int(timeline)), LSN.parse(end), left_at)
+        identifier, number, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
+        timeline, left_at = int(number), dict[int, LSN]()
+        if timeline > 1:
+            left_at = branches(_row(connection, f"TIMELINE_HISTORY {timeline}")[1])
+        return History(System(identifier, timeline, began(timeline, left_at)), LSN.parse(end), left_at)
     finally:
         connection.close()
 

@@ -73,7 +73,7 @@ class TablePositions:
         )
         if not rows:
             return None
-        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]
+        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]  # which is in the history that it tells of
         return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
 
     def keep(self, position: Position) -> LSN:
@@ -88,7 +88,7 @@ class TablePositions:
                 excluded.ordinal, excluded.xmin_xid, now())
             RETURNING 1
             """,
-            *(*position.system, str(position.lsn), str(position.commit_lsn), position.ordinal, position.xmin),
+            *(*position.system[:2], str(position.lsn), str(position.commit_lsn), position.ordinal, position.xmin),
             *(position.slot, self._reader),
         )
         if not written:

@@ -12,7 +12,7 @@ where the own position is from:
   lead. It saves repetitions, and is no reason to stop.
 
 Positions are of one history of WAL: where a standby was promoted, the histories are the same only up to where its
-timeline branched off.
+timeline branched off (`walrelay.source.timelines`).
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
 from walrelay.source.catalog import Slot
+from walrelay.source.timelines import has, told
 
 
 class Server(NamedTuple):
@@ -61,13 +62,13 @@ def start_of(slot: Slot, own: Own | None, server: Server) -> Start:
     if own is None:
         return Start(confirmed)
     place, position = own
-    (identifier, timeline), here = position.system, server.system
+    (identifier, timeline, _), here = position.system, server.system
     if identifier != here.identifier:
         raise _another_system(own, server)
     if here.timeline < timeline:
         raise _an_old_primary(own, server)
     inherited = confirmed <= max(server.branches.values(), default=ZERO)  # nobody has moved it since the promotion
-    if timeline != here.timeline and timeline not in server.branches:
+    if not has(position.system, here, server.branches):
         if place == "memory" or inherited:
             return Start(confirmed, notice=_of_another_branch(own, server))
         raise _another_timeline(own, server)
@@ -107,12 +108,6 @@ def goes_on(slot: Slot, remembered: Position, system: System, wal_end: LSN) -> b
     return remembered.system == system and (slot.confirmed_flush_lsn or ZERO) <= remembered.lsn <= wal_end
 
 
-def branches(history: str) -> dict[int, LSN]:
-    """timeline -> where the next one branched off, of a timeline history file's text."""
-    lines = (line.split() for line in history.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-    return {int(timeline): LSN.parse(lsn) for timeline, lsn, *_ in lines}
-
-
 _PLACES = {
     "memory": "this process remembers",
     "file": "the position file says",
@@ -146,8 +141,8 @@ def _another_system(own: Own, server: Server) -> Fatal:
 def _another_timeline(own: Own, server: Server) -> Fatal:
     position = own.position
     return Fatal(
-        f"walrelay's position {position.lsn} is of timeline {position.system.timeline}, as {_PLACES[own.place]}, which"
-        f" is not in the history of this server's timeline {server.system.timeline}: another standby was promoted, or"
+        f"walrelay's position {position.lsn} is of {told(position.system)}, as {_PLACES[own.place]}, which"
+        f" is not in the history of this server's {told(server.system)}: another standby was promoted, or"
         " the server was restored from an older backup",
         hint="Correct source.dsn so that it leads to the present primary. If this server is to be read all the same:"
         " `walrelay recover --replace` looks for what may not have been published, and makes a new slot.",
@@ -177,8 +172,8 @@ def _behind_its_own_past(own: Own, server: Server) -> Fatal:
 def _of_another_branch(own: Own, server: Server) -> str:
     position = own.position
     return (
-        f"walrelay confirmed {position.lsn} on timeline {position.system.timeline}, as {_PLACES[own.place]}, which is"
-        f" not in the history of this server's timeline {server.system.timeline}: another standby was promoted, and"
+        f"walrelay confirmed {position.lsn} on {told(position.system)}, as {_PLACES[own.place]}, which is"
+        f" not in the history of this server's {told(server.system)}: another standby was promoted, and"
         " consumers have seen what it does not have. The stream begins where the slot stands"
     )
 

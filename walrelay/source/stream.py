@@ -22,12 +22,13 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.source import connect
 from walrelay.source.failures import first_line, is_a_standby, of_a_standby, of_result, said
-from walrelay.source.start import branches
+from walrelay.source.timelines import began, branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
 
 _NOWHERE = LSN(0xFFFFFFFF_00000000)
+_NO_FILE = b"58P01"  # undefined_file: somebody removed the history, or restored the server without it
 _LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
 
 
@@ -74,10 +75,7 @@ class Stream:
 
     def command(self, text: str) -> list[str]:
         """The first row of a replication command's result (or of a query without parameters)."""
-        result = connect.answer(self._connection, text)
-        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-            raise self._failed(result)
-        return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
+        return self._row(connect.answer(self._connection, text))
 
     def refuse_standby(self) -> None:
         """Retryable on a standby. A walsender outlives a promotion, so it is asked before anything that a promotion
@@ -88,12 +86,17 @@ class Stream:
 
     def identify(self) -> System:
         """Which history of WAL the server writes. Of a standby it is the one that a promotion will end."""
-        identifier, timeline, *_ = self.command("IDENTIFY_SYSTEM")
-        return System(identifier, int(timeline))
+        identifier, number, *_ = self.command("IDENTIFY_SYSTEM")
+        return System(identifier, (timeline := int(number)), began(timeline, self.branches(timeline)))
 
     def branches(self, timeline: int) -> dict[int, LSN]:
-        """Where the timelines before that one ended."""
-        return branches(self.command(f"TIMELINE_HISTORY {timeline}")[1]) if timeline > 1 else {}
+        """Where the timelines before that one ended, as far as the server still knows."""
+        if timeline == 1:
+            return {}
+        result = connect.answer(self._connection, f"TIMELINE_HISTORY {timeline}")
+        if result.error_field(pq.DiagnosticField.SQLSTATE) == _NO_FILE:
+            return {}
+        return branches(self._row(result)[1])
 
     def begin(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
         """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones).
@@ -194,6 +197,11 @@ class Stream:
         if size < 0:
             raise self._ended()
         return frames
+
+    def _row(self, result: pq.abc.PGresult) -> list[str]:
+        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            raise self._failed(result)
+        return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
     def _wait_for_the_end(self) -> None:
         deadline = monotonic() + _LEAVE_TIMEOUT

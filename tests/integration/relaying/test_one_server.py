@@ -17,6 +17,7 @@ from tests.servers.database import Database, Postgres
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Standby
 from tests.servers.waiting import wait_until
+from walrelay import compose
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
@@ -34,6 +35,7 @@ from walrelay.wire.commands import pgoutput_options, start_replication
 from walrelay.wire.frames import status_update
 
 WITH_FAILOVER_SLOTS = 18
+_END = "SELECT pg_current_wal_lsn()::text"
 
 
 class Pair:
@@ -125,6 +127,48 @@ def test_a_stream_from_one_server_is_not_begun_with_the_answers_of_another(
         assert astray.watcher.starts == [before]
         relay.wait_until(lambda: len(pair.published()) == published + 2, "what is new on the new primary")
     assert pair.published()[published:] == [b'"new 1"', b'"new 2"']
+
+
+def test_two_standbys_that_give_their_timelines_one_number_are_not_taken_for_one(
+    private_postgres: PostgresMaker, standby_of: StandbyMaker, tmp_path: Path
+) -> None:
+    """The first is lost before the second hears of it; where its events were, the second has others."""
+    primary = private_postgres(major=WITH_FAILOVER_SLOTS)
+    first, second = standby_of(primary), standby_of(primary, slot="standby_2")
+    pair = Pair(primary, first, position={"keep": "file", "path": str(tmp_path / "position")})
+    with pair.on_primary.relay() as relay:
+        relay.streams()
+        second.wait_for_slot(pair.slot)
+    second.cut_off()
+    pair.on_primary.write("the second does not have")
+    first.catch_up()
+    primary.stop("immediate")
+    first.promote()
+    on_first = pair.led_to(first.port)
+    with on_first.relay() as relay:
+        pair.write_on_standby(*("of the first" for _ in range(100)))
+        published = LSN.parse(first.execute(_END)[0][0])
+        relay.wait_until(lambda: pair.standing(first) >= published, "the first to be told")
+    first.stop("immediate")
+    second.promote()
+    database = Database(second, pair.database.name)
+    assert _timeline(second) == "00000002"
+    Outbox(database, "text").write("new 1", "new 2")
+    assert LSN.parse(second.execute(_END)[0][0]) < published
+    database.execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+    assert LSN.parse(second.execute(_END)[0][0]) > published
+    on_second = pair.led_to(second.port)
+    plan = compose.recovery_plan(on_second.settings, compose.Wish(recall=0, replace=True))
+    assert any("of timeline 2 (from" in told and "not in the history of this server" in told for told in plan.published)
+    with on_second.relay() as relay:
+        relay.wait_until(lambda: b'"new 2"' in pair.published(), "what is new on the second")
+    assert pair.published()[-2:] == [b'"new 1"', b'"new 2"']
+    assert any("consumers have seen what it does not have" in said for said in on_second.watcher.notices)
+
+
+def _timeline(server: PostgresServer) -> str:
+    ((segment,),) = server.execute("SELECT pg_walfile_name(pg_current_wal_lsn())")
+    return str(segment)[:8]
 
 
 @pytest.mark.parametrize("way", ["text"])

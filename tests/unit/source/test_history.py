@@ -5,7 +5,7 @@ import pytest
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.history import History
-from walrelay.source.start import branches
+from walrelay.source.timelines import branches
 
 SERVER = History(System("7", 3), LSN.parse("0/9000"), {1: LSN.parse("0/3000"), 2: LSN.parse("0/6000")})
 
@@ -25,6 +25,10 @@ def test_a_timeline_history_file_says_where_each_timeline_was_left() -> None:
         (System("7", 2), "0/6001", "ahead"),
         (System("7", 1), "0/3001", "ahead"),
         (System("7", 4), "0/1000", "not in the history"),
+        (System("7", 3, LSN.parse("0/6000")), "0/9000", ""),
+        (System("7", 2, LSN.parse("0/3000")), "0/6000", ""),
+        (System("7", 3, LSN.parse("0/5000")), "0/9000", "timeline 3 (from 0/5000 on), which is not in the history"),
+        (System("7", 2, LSN.parse("0/2000")), "0/2500", "timeline 2 (from 0/2000 on), which is not in the history"),
         (System("8", 3), "0/1000", "another system"),
     ],
 )

@@ -8,7 +8,8 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.source.catalog import Slot
-from walrelay.source.start import Own, Server, Start, branches, start_of
+from walrelay.source.start import Own, Server, Start, start_of
+from walrelay.source.timelines import branches
 
 HERE, PROMOTED = System("7301", 1), System("7301", 2)
 SERVER = Server(HERE, LSN(1000), {})
@@ -92,6 +93,29 @@ def test_a_timeline_that_is_not_in_the_servers_past_says_nothing_and_the_slot_th
 def test_a_timeline_that_is_not_in_the_servers_past_is_refused_where_somebody_has_moved_the_slot_since() -> None:
     with pytest.raises(Fatal, match="is of timeline 2, as the position file says, which is not in the history"):
         start_of(SLOT, own(200, PROMOTED), Server(System("7301", 3), LSN(1000), {1: LSN(99)}))
+
+
+ELSEWHERE = System("7301", 2, LSN(250))  # branched off before STANDBY did
+
+
+def test_a_timeline_of_the_servers_number_that_began_elsewhere_is_another_one() -> None:
+    """Both standbys took the next number that they knew of."""
+    for server in (STANDBY, Server(System("7301", 3), LSN(1000), {1: LSN(300), 2: LSN(900)})):
+        start = start_of(SLOT, own(400, ELSEWHERE), server)
+        assert start.lsn == 100
+        assert "on timeline 2 (from 0/FA on), as the position file says" in start.notice
+        assert start_of(SLOT, own(400, ELSEWHERE._replace(began=LSN(300))), server) == Start(LSN(400))
+        assert start_of(SLOT, own(400, ELSEWHERE._replace(began=None)), server) == Start(LSN(400)), "an earlier version"
+    unknown = Server(PROMOTED, LSN(1000), {})  # the history file is gone
+    assert start_of(SLOT, own(400, ELSEWHERE), unknown) == Start(LSN(400))
+
+
+def test_what_a_process_remembers_of_another_timeline_of_this_number_is_not_passed_over_here() -> None:
+    """Another instance has moved the slot here, but not as far."""
+    moved = SLOT._replace(confirmed_flush_lsn=LSN(350))
+    assert start_of(moved, remembered(400, ELSEWHERE), STANDBY).lsn == 350
+    with pytest.raises(Fatal, match="which is not in the history of this server's timeline 2"):
+        start_of(moved, own(400, ELSEWHERE), STANDBY)
 
 
 @pytest.mark.parametrize("place", ["memory", "file", "table", "topic"])

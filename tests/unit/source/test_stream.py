@@ -109,6 +109,7 @@ class Streaming:
         self.answers = {
             "backend": Result(ExecStatus.TUPLES_OK, "4711", "1795000000000001", "10.0.0.1:5432"),
             "pg_is_in_recovery": Result(ExecStatus.TUPLES_OK, "f"),
+            "TIMELINE_HISTORY": Result(ExecStatus.TUPLES_OK, "00000003.history", "1\t0/3000\n2\t0/6000\n"),
             "IDENTIFY_SYSTEM": Result(ExecStatus.TUPLES_OK, "7301", "3", "0/0", "db"),
             "SELECT": Result(ExecStatus.TUPLES_OK, "60000"),
             "START_REPLICATION": Result(ExecStatus.COPY_BOTH),
@@ -160,7 +161,15 @@ def wal(position: int) -> bytes:
 
 
 def test_a_stream_knows_which_history_it_reads(streaming: Streaming) -> None:
+    assert streaming.stream.identify() == System("7301", 3, LSN.parse("0/6000"))
+
+
+def test_a_server_whose_history_is_lost_is_read_all_the_same(streaming: Streaming) -> None:
+    streaming.answers["TIMELINE_HISTORY"] = Result(ExecStatus.FATAL_ERROR, sqlstate="58P01")
     assert streaming.stream.identify() == System("7301", 3)
+    streaming.answers["TIMELINE_HISTORY"] = Result(ExecStatus.FATAL_ERROR, sqlstate="57P01")
+    with pytest.raises(Retryable):
+        streaming.stream.identify()
 
 
 def test_a_stream_is_known_by_the_process_that_the_server_names(streaming: Streaming) -> None:
@@ -179,8 +188,7 @@ def test_a_standby_is_refused_on_the_connection_that_would_stream(streaming: Str
 
 def test_only_a_server_that_was_promoted_is_asked_for_its_history(streaming: Streaming) -> None:
     assert streaming.stream.branches(1) == {}
-    streaming.answers["TIMELINE_HISTORY 3"] = Result(ExecStatus.TUPLES_OK, "00000003.history", "1\t0/10\n2\t0/20\n")
-    assert streaming.stream.branches(3) == {1: 16, 2: 32}
+    assert streaming.stream.branches(3) == {1: LSN.parse("0/3000"), 2: LSN.parse("0/6000")}
 
 
 def test_the_first_status_update_is_the_position_the_stream_starts_at(streaming: Streaming) -> None:
