@@ -328,16 +328,16 @@ def _django_connection(dsn: str, alias: str) -> Any:
 
 
 @contextmanager
-def django_default(dsn: str) -> Iterator[Any]:
-    """Django's default database is this one; models go there."""
-    connection = _django_connection(dsn, "default")
+def django_database(dsn: str, alias: str = "default") -> Iterator[Any]:
+    """This is one of Django's databases; models go to the default one."""
+    connection = _django_connection(dsn, alias)
     from django.db import connections
 
     try:
         yield connection
     finally:
         connection.close()
-        del connections["default"]  # the next one is made for the database of then
+        del connections[alias]  # the next one is made for the database of then
 
 
 def url(dsn: str, driver: str) -> sqlalchemy.URL:

@@ -58,10 +58,12 @@ def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default
     """
     connection = connections[using]
     written = _open(connection)
-    due: list[tuple[Recorded, RecordsEvents]] = []
+    due: dict[Outbox, dict[Recorded, Recordings]] = {}  # no pair for each: the garbage collector looks at all of them
     for aggregate in aggregates:
-        _look_again(aggregate.recordings, written)
-        due += [(each, aggregate) for each in aggregate.recordings.waiting]
+        recordings = aggregate.recordings
+        _look_again(recordings, written)
+        if recordings.waiting:
+            due.setdefault(aggregate.outbox, {}).update(dict.fromkeys(recordings.waiting, recordings))
     if not due:
         return
     if _by_hand(connection):
@@ -70,16 +72,14 @@ def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default
             " might be written twice or never: leave autocommit on and write `with transaction.atomic():`, or emit by"
             " hand: Outbox.emit(connection, event)"
         )
-    due.sort(key=lambda pair: pair[0].number)
-    for outbox in dict.fromkeys(aggregate.outbox for _, aggregate in due):
-        its = [(each, aggregate) for each, aggregate in due if aggregate.outbox is outbox]
+    for outbox, places in due.items():
+        its = sorted(places, key=lambda each: each.number)
         if len(its) == 1:
-            outbox.emit(connection, its[0][0].resolved())
+            outbox.emit(connection, its[0].resolved())
         else:
-            outbox.emit_many(connection, [each.resolved() for each, _ in its])
-        written = written or _opened(connection, using)
-        for each, aggregate in its:
-            written.add(each, aggregate.recordings, connection.savepoint_state)
+            outbox.emit_many(connection, [each.resolved() for each in its])
+        written = written or _opened(connection)
+        written.add(places, connection.savepoint_state)
 
 
 class _Written:
@@ -92,41 +92,60 @@ class _Written:
     Django does not count among a hook's own, are numbered like any other.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
         # Weakly: of an object that nobody has any more there is nothing to clear.
-        self._log: list[tuple[ref[Recorded], ref[Recordings], int]] = []
+        self._log: list[tuple[int, list[ref[Recordings]]]] = []
         self.open = True
 
-    def add(self, recorded: Recorded, recordings: Recordings, savepoints: int) -> None:
-        """`savepoints`: how many the connection had made until now."""
-        recorded.scope = self
-        recordings.waiting.remove(recorded)
-        recordings.written.append(recorded)
-        self._log.append((ref(recorded), ref(recordings), savepoints))
+    def add(self, places: dict[Recorded, Recordings], savepoints: int) -> None:
+        """These, with whose they are. `savepoints`: how many the connection had made until now."""
+        for recorded, recordings in places.items():
+            recorded.scope, recorded.savepoints = self, savepoints
+            recordings.waiting.remove(recorded)
+            recordings.written.append(recorded)
+        self._log.append((savepoints, [ref(each) for each in dict.fromkeys(places.values())]))
+
+    def stands(self) -> bool:
+        """Whether its transaction is neither committed nor rolled back."""
+        return self.open and any(hook is self for _, hook, *_ in self._connection.run_on_commit)
 
     def __contains__(self, savepoint: object) -> bool:
         """False: it stays; but what was written behind that savepoint waits again."""
         found = _MADE_BY_DJANGO.fullmatch(str(savepoint))
         number = int(found[1]) if found else 0
-        while self._log and self._log[-1][2] >= number:
-            if (recorded := self._log.pop()[0]()) is not None:
-                recorded.scope = None
+        undone: list[ref[Recordings]] = []
+        while self._log and self._log[-1][0] >= number:
+            undone += self._log.pop()[1]
+        for recordings in _living(undone):
+            for recorded in recordings.written:
+                if recorded.scope is self and recorded.savepoints >= number:
+                    recorded.scope = None
         return False
 
     def __call__(self) -> None:
         """The commit. Tests may call it twice."""
         self.open = False
-        for recordings in dict.fromkeys(known for _, place, _ in self._log if (known := place()) is not None):
+        for recordings in _living(place for _, places in self._log for place in places):
             recordings.written = [each for each in recordings.written if each.scope is not self]
         self._log.clear()
 
 
+def _living(places: Iterable[ref[Recordings]]) -> Iterable[Recordings]:
+    """Each once."""
+    return dict.fromkeys(recordings for place in places if (recordings := place()) is not None)
+
+
 def _look_again(recordings: Recordings, written: _Written | None) -> None:
-    """What a rollback undid waits again; a commit would have cleared it. It is always the last ones that are undone."""
-    if recordings.written and (written is None or recordings.written[-1].scope is not written):
-        undone = [each for each in recordings.written if written is None or each.scope is not written]
-        recordings.written = [each for each in recordings.written if written is not None and each.scope is written]
-        recordings.waiting[:0] = undone
+    """What a rollback undid waits again; a commit would have cleared it. What is written in an open transaction of
+    another database is written: the object has one event, in whichever database it was saved first.
+    """
+    found = recordings.written
+    if not found or (written is not None and found[0].scope is written is found[-1].scope):
+        return
+    standing = {scope for each in found if isinstance(scope := each.scope, _Written) and scope.stands()}
+    recordings.waiting[:0] = [each for each in found if each.scope not in standing]
+    recordings.written = [each for each in found if each.scope in standing]
 
 
 def _open(connection: Any) -> _Written | None:
@@ -134,12 +153,12 @@ def _open(connection: Any) -> _Written | None:
     return next((hook for _, hook, *_ in connection.run_on_commit if isinstance(hook, _Written) and hook.open), None)
 
 
-def _opened(connection: Any, using: str) -> _Written:
+def _opened(connection: Any) -> _Written:
     """Before the application's own hooks: one that fails would leave this one out, one that saves the object would
     write its events again. In a TestCase there is no commit, and who captures callbacks counts on their places.
     """
-    written = _Written()
-    transaction.on_commit(written, using=using)
+    written = _Written(connection)
+    connection.on_commit(written)
     _, *rest = connection.run_on_commit.pop()
     captured = any(block._from_testcase for block in connection.atomic_blocks)
     connection.run_on_commit.insert(len(connection.run_on_commit) if captured else 0, (written, *rest))

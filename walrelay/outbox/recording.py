@@ -10,17 +10,18 @@ _sequence = count()
 class Recorded:
     """An event that an aggregate recorded.
 
-    `scope`: the transaction or savepoint that it was written in, as whoever writes knows it. `changed`: the attributes
-    that had changes which were not written when it was recorded.
+    `scope`: the transaction or savepoint that it was written in, as whoever writes knows it; `savepoints`: how many
+    there had been. `changed`: the attributes that had changes which were not written when it was recorded.
     """
 
-    __slots__ = ("__weakref__", "changed", "event", "number", "scope")
+    __slots__ = ("__weakref__", "changed", "event", "number", "savepoints", "scope")
 
     def __init__(self, event: object, changed: frozenset[str] = frozenset()) -> None:
         self.event = event
         self.changed = changed
         self.number = next(_sequence)  # the order among all aggregates
         self.scope: object = None
+        self.savepoints = 0
 
     def resolved(self) -> object:
         """The event; of a function what it gives now: after a rollback the object may get another key."""

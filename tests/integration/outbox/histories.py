@@ -26,7 +26,7 @@ def emptied(connection: psycopg.Connection[Any]) -> None:
 
 
 def check(connection: psycopg.Connection[Any]) -> None:
-    """The outbox has an event for each committed change, once, and those of a row in their order; and no other."""
+    """The outbox has an event for each change committed beside it, once, those of a row in their order; no other."""
     query = (
         "SELECT (SELECT array_agg(log) FROM entries), (SELECT array_agg(log) FROM graves),"
         " (SELECT array_agg(type ORDER BY created_at, id) FROM outbox)"

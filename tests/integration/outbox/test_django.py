@@ -2,55 +2,25 @@
 
 import copy
 import pickle
-import sys
-import time
 import unittest
-from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
-from django.apps import AppConfig, apps
-from django.db import models, transaction
-from django.test import TestCase
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, TestCase, override_settings
+from django.urls import path
 
-from tests.integration.libraries import django_default
-from tests.servers.database import Database
-from walrelay.outbox import Event, Outbox
-from walrelay.outbox.django import RecordsEvents, write_recorded
-
-
-def _order_model() -> Any:
-    """Models can be declared when Django is set up, and once."""
-    if "shop" in apps.all_models and "order" in apps.all_models["shop"]:
-        return apps.all_models["shop"]["order"]
-
-    class Order(RecordsEvents, models.Model):  # type: ignore[misc]
-        state = models.TextField(default="new")
-
-        class Meta:
-            app_label = "shop"
-
-        def did(self, what: str) -> None:
-            self.state = what
-            self.record(lambda: Event(aggregate_type="order", aggregate_id=self.pk, type=what))
-
-    shop = type("Shop", (AppConfig,), {"path": "."})("shop", sys.modules[__name__])
-    shop.apps, shop.models = apps, apps.all_models["shop"]
-    apps.app_configs["shop"] = shop  # pickles name it
-    return Order
+from tests.integration.libraries import django_database
+from tests.servers.database import Database, Postgres
+from walrelay.ddl import script
+from walrelay.outbox import Event
+from walrelay.outbox.django import write_recorded
 
 
 def happened(what: str, id_: object = 1) -> Event:
     return Event(aggregate_type="order", aggregate_id=str(id_), type=what)
-
-
-@pytest.fixture
-def orders(database: Database) -> Iterator[Any]:
-    with django_default(database.dsn) as connection:
-        model = _order_model()
-        with connection.schema_editor() as editor:
-            editor.create_model(model)
-        yield model
 
 
 def written(database: Database) -> list[str]:
@@ -194,6 +164,70 @@ def test_a_testcase_captures_the_hooks_that_it_would_without_events(orders: Any,
     assert calls == ["captured"] * 4
 
 
+def test_a_testcase_with_several_databases_keeps_their_events_apart(
+    orders: Any, database: Database, postgres: Postgres
+) -> None:
+    other = postgres.create_database()
+    other.execute(script("outbox", table="public.outbox"))
+
+    class Case(TestCase):  # type: ignore[misc]
+        databases = ("default", "other")
+
+        def test_it(self) -> None:
+            for alias in self.databases:
+                with self.captureOnCommitCallbacks(using=alias, execute=True):
+                    order = orders()
+                    order.did(alias)
+                    order.save(using=alias)
+                    assert len(order.recorded_events) == 1
+                assert order.recorded_events == ()
+                query = "SELECT array_agg(type) FROM outbox"
+                with connections[alias].cursor() as cursor:
+                    cursor.execute(query)
+                    assert cursor.fetchone() == ([alias],)
+
+    try:
+        with django_database(other.dsn, "other") as connection:
+            with connection.schema_editor() as editor:
+                editor.create_model(orders)
+            result = unittest.TestResult()
+            unittest.TestSuite([Case("test_it")]).run(result)
+        assert (result.errors, result.failures, result.testsRun) == ([], [], 1)
+        assert written(database) == written(other) == [], "each test is rolled back"
+    finally:
+        other.drop()
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_with_atomic_requests_the_events_of_a_view_go_the_way_of_its_request(
+    atomic: bool, orders: Any, database: Database
+) -> None:
+    order = orders(pk=1)
+    order.save()
+
+    def view(request: HttpRequest, then: str) -> HttpResponse:
+        order.did(then)
+        order.save()
+        order.save()
+        if then == "fails":
+            raise ZeroDivisionError
+        if then == "refused":
+            transaction.set_rollback(True) if atomic else None
+        return HttpResponse(str(len(order.recorded_events)))
+
+    connections["default"].settings_dict["ATOMIC_REQUESTS"] = atomic
+    urls: Any = ModuleType("urls")
+    urls.urlpatterns = [path("<str:then>", view)]
+    with override_settings(ROOT_URLCONF=urls, ALLOWED_HOSTS=["*"], MIDDLEWARE=[]):
+        client = Client(raise_request_exception=False)
+        answers = [client.get(f"/{then}") for then in ("placed", "refused", "fails", "paid")]
+    assert [each.status_code for each in answers] == [200, 200, 500, 200]
+    assert answers[0].content == (b"1" if atomic else b"0"), "in the view nothing is committed yet"
+    # An object that outlives its request keeps what was rolled back, as its attributes: the next save writes it.
+    assert written(database) == ["placed", "refused", "fails", "paid"]
+    assert order.recorded_events == ()
+
+
 def test_delete_tells_of_it_with_the_key_it_had(orders: Any, database: Database) -> None:
     order = orders()
     order.save()
@@ -280,6 +314,29 @@ def test_with_autocommit_off_recorded_events_are_refused(orders: Any, database: 
     assert written(database) == ["paid"]
 
 
+def test_an_event_is_written_once_whichever_databases_its_object_is_saved_to(
+    orders: Any, database: Database, postgres: Postgres
+) -> None:
+    other = postgres.create_database()
+    other.execute(script("outbox", table="public.outbox"))
+    try:
+        with django_database(other.dsn, "other") as connection:
+            with connection.schema_editor() as editor:
+                editor.create_model(orders)
+            order = orders(pk=1)
+            with transaction.atomic(), transaction.atomic(using="other"):
+                order.did("placed")
+                order.save()
+                order.save(using="other")
+                order.save()
+                order.did("paid")
+                order.save(using="other")
+                order.save()
+        assert (order.recorded_events, written(database), written(other)) == ((), ["placed"], ["paid"])
+    finally:
+        other.drop()
+
+
 def test_an_object_out_of_a_cache_has_no_events(orders: Any, database: Database) -> None:
     order = orders(pk=1)
     with transaction.atomic():
@@ -320,25 +377,3 @@ def test_a_save_that_fails_leaves_neither_row_nor_event(orders: Any, database: D
         with pytest.raises(ValueError, match="too large"):
             order.save()
         orders(pk=2).save()
-
-
-def test_thousands_of_objects_in_one_transaction_take_little_longer_than_by_hand(
-    orders: Any, database: Database
-) -> None:
-    outbox, laps, number = Outbox(), {"by hand": [0.0] * 4, "recorded": [0.0] * 4}, 2000
-    with transaction.atomic():
-        transaction.on_commit(lambda: None)
-        for each in range(number):
-            lap = each * 4 // number
-            begun = time.process_time()
-            orders(pk=each).save_base(force_insert=True)
-            outbox.emit(transaction.get_connection(), happened("placed", each))
-            between = time.process_time()
-            order = orders(pk=number + each)
-            order.record(happened("placed", each))
-            order.save(force_insert=True)
-            laps["by hand"][lap] += between - begun
-            laps["recorded"][lap] += time.process_time() - between
-    assert sum(laps["recorded"]) < 1.5 * sum(laps["by hand"]), laps
-    assert laps["recorded"][3] < 1.5 * laps["recorded"][0] + 0.2, laps
-    assert database.execute("SELECT count(*) FROM outbox") == [(2 * number,)]

@@ -1,9 +1,11 @@
 """SQLAlchemy's sessions through random histories: an event is committed if and only if its change is, once."""
 
 import asyncio
+import copy
 import gc
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -20,11 +22,20 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import create_engine, inspect, select
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, SessionTransaction, mapped_column, sessionmaker
+from sqlalchemy.ext.horizontal_shard import ShardedSession
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    SessionTransaction,
+    make_transient,
+    mapped_column,
+    sessionmaker,
+)
 from sqlalchemy.pool import NullPool, StaticPool
 
 from tests.integration.libraries import async_engine, url
-from tests.integration.outbox.histories import TABLES, WORDS, check, emptied
+from tests.integration.outbox.histories import WORDS, check, emptied
 from tests.servers.database import Database
 from walrelay.outbox import Event, Outbox
 from walrelay.outbox.sqlalchemy import RecordsEvents, write_recorded
@@ -34,7 +45,11 @@ class Base(DeclarativeBase):
     pass
 
 
-class Entry(RecordsEvents, Base):
+class OtherBase(DeclarativeBase):
+    pass
+
+
+class _Entry(RecordsEvents):
     __tablename__ = "entries"
     id: Mapped[int] = mapped_column(primary_key=True)
     log: Mapped[str] = mapped_column(default="")
@@ -49,10 +64,42 @@ class Entry(RecordsEvents, Base):
         self.record(lambda: Event(aggregate_type="entry", aggregate_id=self.id, type=word))
 
 
+class Entry(_Entry, Base):
+    place = "first"  # of its row, where each object has its own
+
+
+class Elsewhere(_Entry, OtherBase):
+    """In a table of the same name; in another database."""
+
+
+def _place(_: object, entry: Any, __: object = None) -> str:
+    return str(inspect(entry).identity_token or entry.place)
+
+
+PLACES = ["first", "second"]
+SHARDED = {
+    "shard_chooser": _place,
+    "identity_chooser": lambda *_, **__: PLACES,
+    "execute_chooser": lambda _: PLACES,
+}
+ONE, BY_CLASS, BY_OBJECT = "one database", "a database for each class", "a database for each object"
+LAYOUTS = st.sampled_from([ONE, BY_CLASS, BY_OBJECT])
+
+
+def _bound(layout: str, engines: Sequence[Any]) -> dict[str, Any]:
+    """The options of sessions that write to these databases."""
+    if layout == BY_CLASS:
+        return {"binds": dict(zip([Entry, Elsewhere], engines, strict=True))}
+    if layout == BY_OBJECT:
+        return {"shards": dict(zip(PLACES, engines, strict=True)), **SHARDED}
+    return {"bind": engines[0]}
+
+
 class _Sync:
-    def __init__(self, database: Database, autoflush: bool, expiring: bool) -> None:
-        self.engine = create_engine(url(database.dsn, "psycopg"), poolclass=StaticPool)
-        made = sessionmaker(self.engine, autoflush=autoflush, expire_on_commit=expiring)
+    def __init__(self, databases: Sequence[Database], layout: str, **options: Any) -> None:
+        self.engines = [create_engine(url(each.dsn, "psycopg"), poolclass=StaticPool) for each in databases]
+        kind = ShardedSession if layout == BY_OBJECT else Session
+        made: sessionmaker[Any] = sessionmaker(class_=kind, **_bound(layout, self.engines), **options)
         write_recorded(made, Outbox())
         self.session: Session = made()
 
@@ -61,15 +108,18 @@ class _Sync:
 
     def end(self) -> None:
         self.session.close()
-        self.engine.dispose()
+        for engine in self.engines:
+            engine.dispose()
 
 
 class _Async:
-    def __init__(self, database: Database, autoflush: bool, expiring: bool) -> None:
+    def __init__(self, databases: Sequence[Database], layout: str, **options: Any) -> None:
         self._runner = asyncio.Runner()
-        made = async_sessionmaker(
-            async_engine(database.dsn, poolclass=NullPool), autoflush=autoflush, expire_on_commit=expiring
-        )
+        engines: list[Any] = [async_engine(each.dsn, poolclass=NullPool) for each in databases]
+        if layout == BY_OBJECT:
+            options["sync_session_class"] = ShardedSession
+            engines = [each.sync_engine for each in engines]
+        made: async_sessionmaker[Any] = async_sessionmaker(**_bound(layout, engines), **options)
         write_recorded(made, Outbox())
         self.session: AsyncSession = made()
 
@@ -82,37 +132,44 @@ class _Async:
 
 
 def machine(
-    database: Database, looking: psycopg.Connection[Any], kind: Callable[..., Any]
+    databases: Sequence[Database], looking: Sequence[psycopg.Connection[Any]], kind: Callable[..., Any]
 ) -> type[RuleBasedStateMachine]:
     class Sessions(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            emptied(looking)
-            self.entries: list[Entry] = []
+            for each in looking:
+                emptied(each)
+            self.entries: list[_Entry] = []
             self.open: Any = None
+            self.layout = ONE
             self.savepoints: list[SessionTransaction] = []
 
-        @initialize(autoflush=st.booleans(), expiring=st.booleans())
-        def begin_first(self, autoflush: bool, expiring: bool) -> None:
-            self.begin(autoflush, expiring)
+        @initialize(layout=LAYOUTS, autoflush=st.booleans(), expiring=st.booleans())
+        def begin_first(self, layout: str, autoflush: bool, expiring: bool) -> None:
+            self.begin(layout, autoflush, expiring)
 
         @precondition(lambda self: self.open is None)
-        @rule(autoflush=st.booleans(), expiring=st.booleans())
-        def begin(self, autoflush: bool, expiring: bool) -> None:
-            self.open = kind(database, autoflush, expiring)
+        @rule(layout=LAYOUTS, autoflush=st.booleans(), expiring=st.booleans())
+        def begin(self, layout: str, autoflush: bool, expiring: bool) -> None:
+            self.open = kind(databases, layout, autoflush=autoflush, expire_on_commit=expiring)
+            self.layout = layout
             self.entries = [each for each in self.entries if inspect(each).transient]
 
-        def at(self, place: int, *states: str) -> Entry | None:
-            """One of the objects that are in one of these states."""
+        def at(self, place: int, *states: str) -> _Entry | None:
+            """One of the objects that are in one of these states, and that can be used."""
             found = [each for each in self.entries if any(getattr(inspect(each), state) for state in states)]
+            # Expired by a savepoint's rollback, then new again by the transaction's: SQLAlchemy has nothing to load.
+            found = [each for each in found if not (inspect(each).transient and inspect(each).expired_attributes)]
             return found[place % len(found)] if found and self.open is not None else None
 
         @precondition(lambda self: self.open is not None)
-        @rule(grown=st.booleans(), place=st.integers(0, 5))
-        def add(self, grown: bool, place: int) -> None:
+        @rule(grown=st.booleans(), place=st.integers(0, 5), other=st.booleans())
+        def add(self, grown: bool, place: int, other: bool = False) -> None:
             entry = self.at(place, "transient") if place > 2 else None
-            if entry is None:
-                entry = Entry()
+            if entry is None or (isinstance(entry, Elsewhere) and self.layout != BY_CLASS):
+                entry = Elsewhere() if other and self.layout == BY_CLASS else Entry()
+                if isinstance(entry, Entry) and other:
+                    entry.place = "second"
                 self.entries.append(entry)
             if grown:
                 entry.grows()
@@ -195,9 +252,11 @@ def machine(
                 elif how == "refresh":
                     session.refresh(entry)
                 elif how == "lock":
-                    session.get(Entry, entry.id, with_for_update=True)
+                    session.get(
+                        type(entry), entry.id, with_for_update=True, identity_token=inspect(entry).identity_token
+                    )
                 else:
-                    query = select(Entry).execution_options(populate_existing=how == "populate")
+                    query = select(type(entry)).execution_options(populate_existing=how == "populate")
                     session.scalars(query).all()
 
             self.open.do(work)
@@ -209,11 +268,24 @@ def machine(
                 if not inspect(entry).transient:
                     self.entries = [each for each in self.entries if each is not entry]
 
-        @rule(place=st.integers(0, 5))
-        def pickled(self, place: int) -> None:
+        @rule(place=st.integers(0, 5), how=st.sampled_from([copy.copy, copy.deepcopy, pickle.dumps]))
+        def copied(self, place: int, how: Callable[[Any], Any]) -> None:
             if (entry := self.at(place, "persistent")) is not None:
                 self.open.do(lambda _: entry.log)
-                assert pickle.loads(pickle.dumps(entry)).recorded_events == ()
+                other = pickle.loads(how(entry)) if how is pickle.dumps else how(entry)
+                assert other.recorded_events == ()
+                if how is not copy.copy:  # which has the state of the other
+                    before = entry.recorded_events
+                    assert self.open.do(lambda session: session.merge(other)) is entry
+                    assert entry.recorded_events == before
+
+        @rule(place=st.integers(0, 5))
+        def become_another(self, place: int) -> None:
+            entry = self.at(place, "persistent")
+            if entry is not None and not entry.recorded_events:
+                make_transient(entry)
+                state: Any = entry
+                state.id, state.log = None, ""
 
         @rule(place=st.integers(0, 5))
         def forget(self, place: int) -> None:
@@ -232,22 +304,24 @@ def machine(
 
         @invariant()
         def events_are_the_committed_changes(self) -> None:
-            check(looking)
+            for each in looking:
+                check(each)
 
         def teardown(self) -> None:
             if self.open is not None:
-                self.open.do(lambda session: session.commit())
-                self.open.end()
-            check(looking)
+                try:
+                    self.open.do(lambda session: session.commit())
+                finally:
+                    self.open.end()
+            self.events_are_the_committed_changes()
 
     return Sessions
 
 
-def run(database: Database, kind: Callable[..., Any], examples: int) -> None:
-    database.execute(TABLES)
-    with database.connect() as looking:
+def run(databases: Sequence[Database], kind: Callable[..., Any], examples: int) -> None:
+    with ExitStack() as looking:
         run_state_machine_as_test(
-            machine(database, looking, kind),
+            machine(databases, [looking.enter_context(each.connect()) for each in databases], kind),
             settings=settings(
                 max_examples=examples, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
             ),
@@ -256,15 +330,15 @@ def run(database: Database, kind: Callable[..., Any], examples: int) -> None:
 
 @pytest.mark.parametrize("kind", [_Sync, _Async], ids=["sync", "async"])
 def test_events_are_committed_with_their_changes_whatever_sessions_go_through(
-    kind: Callable[..., Any], database: Database
+    kind: Callable[..., Any], databases: list[Database]
 ) -> None:
-    run(database, kind, 20)
+    run(databases, kind, 20)
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", [_Sync, _Async], ids=["sync", "async"])
 def test_events_are_committed_with_their_changes_through_many_histories(
-    kind: Callable[..., Any], database: Database
+    kind: Callable[..., Any], databases: list[Database]
 ) -> None:
-    run(database, kind, 600)
+    run(databases, kind, 600)

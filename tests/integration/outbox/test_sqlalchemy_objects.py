@@ -2,10 +2,7 @@
 
 import asyncio
 import copy
-import gc
 import pickle
-import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -304,33 +301,3 @@ def test_sessions_may_leave_events_out_on_purpose(sessions: sessionmaker[Session
         session.add(order)
     assert database.execute("SELECT state FROM orders") == [("placed",)]
     assert (written(database), order.recorded_events) == ([], ())
-
-
-def test_thousands_of_aggregates_in_one_transaction_take_little_longer_than_by_hand(
-    sessions: sessionmaker[Session], database: Database
-) -> None:
-    """And none of them is held longer than the session itself holds it."""
-    outbox, laps = Outbox(), {"by hand": [0.0] * 4, "recorded": [0.0] * 4}
-    number = 2000
-    with sessions() as by_hand, sessions() as recording:
-        for each in range(number):
-            lap = each * 4 // number
-            begun = time.process_time()
-            by_hand.add(Order(id=each + 1))
-            by_hand.flush()
-            outbox.emit(by_hand, happened("placed", each))
-            between = time.process_time()
-            recording.add(order := Order(id=number + each + 1))
-            order.record(happened("placed", each))
-            recording.flush()
-            laps["by hand"][lap] += between - begun
-            laps["recorded"][lap] += time.process_time() - between
-        gone = weakref.ref(order)
-        del order
-        gc.collect()
-        assert gone() is None, "the event is written: nobody needs the object"
-        by_hand.commit()
-        recording.commit()
-    assert sum(laps["recorded"]) < 1.5 * sum(laps["by hand"]), laps
-    assert laps["recorded"][3] < 1.5 * laps["recorded"][0] + 0.2, laps
-    assert database.execute("SELECT count(*) FROM outbox") == [(2 * number,)]
