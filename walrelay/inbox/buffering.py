@@ -65,10 +65,13 @@ class Buffered:
         self._body = bytearray()
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
+        if not self.exchange.is_open:
+            return
+        kind = message["type"]
+        if kind == "http.response.start" and not message.get("trailers"):
             self._start = {**message, "headers": list(message.get("headers", ()))}  # any iterable, and used twice
             self._body.clear()  # an error inside has another response take the place of the first
-        elif message["type"] == "http.response.body" and self._start is not None and self.exchange.is_open:
+        elif kind == "http.response.body" and self._start is not None:
             self._body += message.get("body", b"")
             if len(self._body) > self._limit:
                 raise TooLarge(
@@ -77,6 +80,12 @@ class Buffered:
                 )
             if not message.get("more_body", False):
                 await self._whole(self._start)
+        else:
+            what = "trailers" if kind == "http.response.start" else f"{kind} in its place"
+            raise RuntimeError(
+                f"a response with {what} cannot be stored with its key, and the scope offers no extension for it;"
+                " answer with status, headers and body, or have `applies` pass the request over"
+            )
 
     async def _whole(self, start: Message) -> None:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]

@@ -123,3 +123,57 @@ def test_whoever_is_nobody_gets_no_answer_of_another(
         assert start["status"] == 401
         assert b"account" not in body["body"]
     assert keys(consumers) == 0
+
+
+EXTENSIONS: dict[str, Any] = {"http.response.trailers": {}, "http.response.pathsend": {}}
+BY_THE_SERVER = [
+    [
+        {"type": "http.response.start", "status": 200, "headers": [], "trailers": True},
+        {"type": "http.response.body", "body": b"done"},
+        {"type": "http.response.trailers", "headers": [(b"x-sum", b"1")], "more_trailers": False},
+    ],
+    [
+        {"type": "http.response.start", "status": 200, "headers": []},
+        {"type": "http.response.pathsend", "path": "/etc/hostname"},
+    ],
+    [{"type": "http.response.body", "body": b"without a start"}],
+]
+
+
+@pytest.mark.parametrize("messages", BY_THE_SERVER, ids=["trailers", "pathsend", "body alone"])
+def test_what_a_server_does_by_an_extension_passes_untouched_and_is_refused_where_it_would_be_stored(
+    messages: list[Any], consumers: Database
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        offered.append(scope["extensions"])
+        for message in messages:
+            await send(message)
+
+    offered: list[Any] = []
+    sent: list[Any] = []
+    assert spoken(around(app, consumers), REST, method="GET", headers=KEY, extensions=EXTENSIONS) == messages
+    with pytest.raises(RuntimeError, match=r"a response with .* cannot be stored with its key"):
+        spoken(around(app, consumers), REST, into=sent, headers=KEY, extensions=EXTENSIONS)
+    assert (offered, sent, keys(consumers)) == ([EXTENSIONS, {}], [], 0)
+
+
+def test_a_body_that_is_not_to_be_remembered_comes_in_parts_of_whatever_length(consumers: Database) -> None:
+    parts: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] == "http.request":
+            parts.append(len(message["body"]))
+            if not message.get("more_body"):
+                break
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    long = {**PART, "body": b"x" * 2**20}
+    begin = async_engine(consumers.dsn).begin
+    app_ = IdempotencyMiddleware(
+        app, keys=IdempotencyKeys(), transaction=begin, client=by_authorization, required=False
+    )
+    assert spoken(app_, long, long, REST)[0]["status"] == 200
+    assert parts == [2**20, 2**20, len(REST["body"])]
+    refused, _ = spoken(app_, long, long, REST, headers=KEY)
+    assert (refused["status"], len(parts), keys(consumers)) == (413, 3, 0)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from starlette.middleware.gzip import GZipMiddleware
@@ -15,12 +15,13 @@ from starlette.middleware.gzip import GZipMiddleware
 from tests.integration.inbox.conftest import WaitForLock
 from tests.integration.inbox.kept import handled, keys
 from tests.integration.inbox.shop import somebody
-from tests.integration.inbox.test_asgi_protocol import KEY, REST, around, spoken
+from tests.integration.inbox.test_asgi_protocol import GONE, KEY, REST, around, spoken
 from tests.integration.libraries import async_engine
 from tests.servers.database import Database
 from walrelay.inbox import IdempotencyKeys
 from walrelay.inbox.asgi import IdempotencyMiddleware, transaction
 
+SENT = b"what is sent " * 20_000  # in several parts
 ONE = text("INSERT INTO handled VALUES ('one')")
 
 
@@ -29,7 +30,12 @@ def answers(make: Callable[[], Any], *requests: tuple[str, str, dict[str, str]])
         transport = httpx.ASGITransport(make(), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://shop") as client:
             return [
-                await client.request(method, path, headers={"idempotency-key": "k", **headers})
+                await client.request(
+                    method,
+                    path,
+                    headers={"idempotency-key": "k", **headers},
+                    content=SENT if method == "POST" else None,
+                )
                 for method, path, headers in requests
             ]
 
@@ -87,6 +93,17 @@ def shop(database: Database) -> FastAPI:
         tasks.add_task(after, database)
         return "done"
 
+    @app.post("/background-fails")
+    async def background_fails(tasks: BackgroundTasks, connection: Any = lent) -> str:
+        await connection.execute(ONE)
+        tasks.add_task(fails)
+        return "done"
+
+    @app.post("/echo")
+    async def echo(request: Request, connection: Any = lent) -> Response:
+        await connection.execute(ONE)
+        return Response(b"".join([part async for part in request.stream()])[::-1])
+
     @app.post("/refused")
     async def refused() -> None:
         raise ValueError
@@ -99,9 +116,14 @@ async def after(database: Database) -> None:
         await connection.execute(text("INSERT INTO handled SELECT 'task saw ' || count(*) FROM handled"))
 
 
+async def fails() -> None:
+    raise ZeroDivisionError
+
+
+OTHERS = ["/empty", "/stream", "/session", "/background", "/background-fails", "/echo", "/refused", "/nowhere"]
 SHAPES = [
     *[(method, "/plain") for method in ("POST", "PATCH", "DELETE", "GET", "HEAD")],
-    *[("POST", path) for path in ("/empty", "/stream", "/session", "/background", "/refused", "/nowhere")],
+    *[("POST", path) for path in OTHERS],
 ]
 
 
@@ -134,6 +156,51 @@ def test_it_answers_as_the_application_does_without_it(
     assert again.headers.get("idempotency-replayed") == ("true" if stored else None)
     assert handled(consumers) == (rows if stored else rows * 2)
     assert keys(consumers) == int(stored)
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "said"),
+    [("the client leaves", RuntimeError, "without a whole response"), ("it breaks off", ZeroDivisionError, "^$")],
+    ids=["left", "broken off"],
+)
+def test_a_stream_that_does_not_come_to_its_end_is_rolled_back_and_carried_out_by_the_next_try(
+    end: str, error: type[Exception], said: str, consumers: Database
+) -> None:
+    async def asked(end: str, sent: list[Any]) -> None:
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def parts() -> AsyncIterator[bytes]:
+            await transaction().execute(ONE)
+            yield b"one "
+            begun.set()
+            if end == "the client leaves":
+                await never.wait()
+            elif end == "it breaks off":
+                raise ZeroDivisionError
+            yield b"two"
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await StreamingResponse(parts())(scope, receive, send)
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await (begun if end == "the client leaves" else never).wait()
+            return GONE
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        messages = [REST]
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": KEY}
+        await around(app, consumers)(scope, receive, send)
+
+    sent: list[Any] = []
+    with pytest.raises(error, match=said):
+        asyncio.run(asyncio.wait_for(asked(end, sent), 30))
+    assert (sent, handled(consumers), keys(consumers)) == ([], [], 0)
+    asyncio.run(asyncio.wait_for(asked("", sent), 30))
+    assert (sent[1]["body"], handled(consumers), keys(consumers)) == (b"one two", ["one"], 1)
 
 
 def test_a_dependency_that_fastapi_ends_after_the_commit_is_refused(consumers: Database) -> None:
