@@ -4,17 +4,23 @@ GRANT USAGE ON SCHEMA walrelay TO relay, shop, oncall, cleaner;
 
 -- The relay. The stream needs no right to the outbox.
 GRANT SELECT ON walrelay.slots TO relay;
-GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO relay; -- INSERT and UPDATE: for refusals that are not `stop`
+GRANT SELECT ON walrelay.dead_letters TO relay;
+GRANT INSERT, UPDATE ON walrelay.dead_letters TO relay; -- for refusals that are not `stop`
 GRANT SELECT, INSERT, UPDATE ON walrelay.positions TO relay; -- for position.keep: table
+-- GRANT SELECT, DELETE ON public.outbox TO relay; -- for retention, where no other role cleans up
+-- GRANT UPDATE (published_from) ON walrelay.slots TO relay; -- for run --from-slot; to be revoked when it runs
 
 -- Writers: a row, by walrelay.emit or by INSERT.
 GRANT INSERT ON public.outbox TO shop;
+-- GRANT SELECT, DELETE ON public.outbox TO shop; -- for walrelay.emit_and_delete and Outbox(storage="deleted_row")
 
 -- On call.
-GRANT SELECT ON public.outbox, walrelay.slots, walrelay.positions TO oncall;
+GRANT SELECT ON public.outbox TO oncall;
+GRANT SELECT ON walrelay.slots TO oncall;
+GRANT SELECT ON walrelay.positions TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO oncall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.replays TO oncall;
 
--- The clean-up by a role of its own: `walrelay cleanup`. (With `retention` the relay does it, and needs these.)
+-- The clean-up by a role of its own: `walrelay cleanup`.
 GRANT SELECT, DELETE ON public.outbox TO cleaner;
 GRANT SELECT ON walrelay.slots TO cleaner;

@@ -13,13 +13,13 @@ from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.publish import load
+from walrelay.source.allowed import of_record, refuse, to_replicate
 from walrelay.source.backfill_progress import Journal, Scope
 from walrelay.source.catalog import Catalog
 from walrelay.source.noting import before_a_backfill
 from walrelay.source.outbox_rows import OutboxRows, in_commit_order
 from walrelay.source.outbox_selection import Selection
 from walrelay.source.outbox_table import OutboxTable, look
-from walrelay.source.rights import record_rights, refuse_rights, replication_rights
 from walrelay.source.setup import blocked, drop_slot
 from walrelay.source.snapshot import Blocked, View, new_slot
 
@@ -66,8 +66,8 @@ class _Attempts:
             catalog.refuse_standby()
             journal = Journal(catalog, asked.slot)
             journal.lock()
-            rights = [*record_rights(catalog, "INSERT", "UPDATE"), *replication_rights(catalog)]
-            refuse_rights(catalog, rights, f"make slot {asked.slot} anew")
+            rights = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
+            refuse(catalog, rights, f"make slot {asked.slot} anew")
             progress = journal.begin(self._scope, asked.plugin)
             note = before_a_backfill(catalog, asked.slot, asked.table, asked.publication)
             drop_slot(catalog, asked.slot)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import psycopg
 
 from walrelay.errors import WalrelayError
+from walrelay.source.allowed import of_record, recorded, refuse
 from walrelay.source.catalog import Catalog, Seen
 from walrelay.source.parts import ALL, Noted, Part, Since, Unknown, known, parts, written
-from walrelay.source.rights import column_rights, record_rights, recorded, refuse_rights
 from walrelay.source.slot_records import Record, records
 
 
@@ -77,8 +77,7 @@ def before_a_backfill(catalog: Catalog, slot: str, table: str, publication: str 
 def forget(catalog: Catalog, slot: str) -> None:
     """Nothing is known to be published any more, until init takes note. Fatal where that cannot be written down."""
     if recorded(catalog):
-        lacking = [*record_rights(catalog), *column_rights(catalog, "published_from")]
-        refuse_rights(catalog, lacking, "note that events may be passed over")
+        refuse(catalog, of_record(catalog, "UPDATE", column="published_from"), "note that events may be passed over")
         catalog.run("UPDATE walrelay.slots SET published_from = NULL WHERE slot_name = %s", slot)
 
 

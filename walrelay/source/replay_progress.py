@@ -9,11 +9,12 @@ import psycopg
 
 from walrelay.ddl import script
 from walrelay.errors import Fatal
-from walrelay.identifiers import identifier
 from walrelay.source.catalog import Catalog
 from walrelay.source.failures import first_line
+from walrelay.source.grants import statements, together
 from walrelay.source.locks import hold, replaying
 from walrelay.source.outbox_selection import Reached
+from walrelay.source.rights import of_table
 
 _TABLE = "walrelay.replays"
 
@@ -193,8 +194,8 @@ def _make_table(catalog: Catalog) -> None:
     except psycopg.errors.InsufficientPrivilege as cause:
         raise Fatal(
             f"the role may not make the table {_TABLE}: {first_line(cause)}",
-            hint="`walrelay init` makes it, by a role that owns the schema walrelay. Then: GRANT SELECT, INSERT,"
-            f" UPDATE, DELETE ON {_TABLE} TO {identifier(catalog.connection.info.user)};",
+            hint="`walrelay init` makes it, by a role that owns the schema walrelay. Then: "
+            + statements(together(catalog.connection, of_table("replays"))),
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(f"{_TABLE} cannot be made: {first_line(cause)}", hint="Run `walrelay init` first.") from cause

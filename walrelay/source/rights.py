@@ -1,90 +1,103 @@
-"""What a role may not do of what a command is going to do: asked for as a whole, before anything is changed."""
+"""Who needs which right: the one list. deploy/grants.sql and its copy in docs/security.md, the doctor's advice and the
+hints of commands are made of it.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Container
 from typing import NamedTuple
 
-from walrelay.errors import Fatal
-from walrelay.identifiers import identifier
-from walrelay.source.catalog import Catalog
+OWN = "walrelay"  # the schema
+OUTBOX = "outbox"  # the table of the settings; all others are in the schema walrelay
 
-_RECORD = "walrelay.slots"
+REFUSALS = "refusals that are not `stop`"
+POSITION = "position.keep: table"
+RETENTION = "retention, where no other role cleans up"
+FROM_SLOT = "run --from-slot; to be revoked when it runs"
+NO_ROW_STAYS = 'walrelay.emit_and_delete and Outbox(storage="deleted_row")'
 
-
-class Missing(NamedTuple):
-    """A right: what it is for people, and the statement that gives it."""
-
-    what: str
-    grant: str
-
-
-def recorded(catalog: Catalog) -> bool:
-    """Whether there is a table of slots, be it one that the role may not use."""
-    query = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
-    return bool(catalog.value(query, *_RECORD.split(".")))
+_HEAD = "-- The rights of the roles in deploy/roles.sql. To be run by outbox_owner after `walrelay init`.\n"
+_ROLES = {
+    "relay": "The relay. The stream needs no right to the outbox.",
+    "shop": "Writers: a row, by walrelay.emit or by INSERT.",
+    "oncall": "On call.",
+    "cleaner": "The clean-up by a role of its own: `walrelay cleanup`.",
+}
 
 
-def record_rights(catalog: Catalog, *privileges: str) -> list[Missing]:
-    """These on the records of slots, and what it takes to use them."""
-    if not recorded(catalog):
-        return []
-    role = _role(catalog)
-    found = []
-    if not catalog.value("SELECT has_schema_privilege('walrelay', 'USAGE')"):
-        found.append(Missing("use schema walrelay", f"GRANT USAGE ON SCHEMA walrelay TO {role};"))
-    may = catalog.rows(
-        "SELECT p FROM unnest(%s::text[]) AS p, pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
-        " WHERE nspname = %s AND relname = %s AND NOT has_table_privilege(c.oid, p)",
-        ["SELECT", *privileges],
-        *_RECORD.split("."),
-    )
-    if lacks := [privilege for (privilege,) in may]:
-        found.append(
-            Missing(f"{', '.join(lacks).lower()} in {_RECORD}", f"GRANT {', '.join(lacks)} ON {_RECORD} TO {role};")
-        )
-    return found
+class Right(NamedTuple):
+    """A privilege on a table or a column of it, or on a schema where `table` is None; names as they are, not quoted."""
+
+    privilege: str
+    schema: str
+    table: str | None = None
+    column: str | None = None
 
 
-def column_rights(catalog: Catalog, column: str) -> list[Missing]:
-    """That it takes to change one column of the records of slots."""
-    may = catalog.value(
-        "SELECT has_column_privilege(c.oid, %s, 'UPDATE') FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
-        " WHERE nspname = %s AND relname = %s",
-        column,
-        *_RECORD.split("."),
-    )
-    if may:
-        return []
-    return [Missing(f"update {column} in {_RECORD}", f"GRANT UPDATE ({column}) ON {_RECORD} TO {_role(catalog)};")]
+class Need(NamedTuple):
+    """`when`: what needs it; empty: all that the role does. `vital`: without it the relay does not begin, or ends where
+    it first needs one. `usual`: deploy/grants.sql gives it, and otherwise shows it.
+    """
+
+    role: str
+    privileges: tuple[str, ...]
+    table: str
+    column: str | None = None
+    when: str = ""
+    vital: bool = True
+    usual: bool = True
 
 
-def publication_rights(catalog: Catalog, name: str) -> list[Missing]:
-    """That it takes to drop a publication, if there is one of that name."""
-    owner = catalog.value(
-        "SELECT pg_get_userbyid(pubowner)::text FROM pg_publication WHERE pubname = %s"
-        " AND NOT pg_has_role(pubowner, 'USAGE')",
-        name,
-    )
-    if owner is None:
-        return []
-    return [Missing(f"drop publication {name}", f"GRANT {identifier(owner)} TO {_role(catalog)};")]
+NEEDS = (
+    Need("relay", ("SELECT",), "slots"),
+    Need("relay", ("SELECT",), "dead_letters", vital=False),
+    Need("relay", ("INSERT", "UPDATE"), "dead_letters", when=REFUSALS),
+    Need("relay", ("SELECT", "INSERT", "UPDATE"), "positions", when=POSITION),
+    Need("relay", ("SELECT", "DELETE"), OUTBOX, when=RETENTION, vital=False, usual=False),
+    Need("relay", ("UPDATE",), "slots", "published_from", when=FROM_SLOT, vital=False, usual=False),
+    Need("shop", ("INSERT",), OUTBOX),
+    Need("shop", ("SELECT", "DELETE"), OUTBOX, when=NO_ROW_STAYS, usual=False),
+    Need("oncall", ("SELECT",), OUTBOX),
+    Need("oncall", ("SELECT",), "slots"),
+    Need("oncall", ("SELECT",), "positions"),
+    Need("oncall", ("SELECT", "INSERT", "UPDATE"), "dead_letters"),
+    Need("oncall", ("SELECT", "INSERT", "UPDATE", "DELETE"), "replays"),
+    Need("cleaner", ("SELECT", "DELETE"), OUTBOX),
+    Need("cleaner", ("SELECT",), "slots"),
+)
 
 
-def replication_rights(catalog: Catalog) -> list[Missing]:
-    """That it takes to make or drop a slot."""
-    if catalog.value("SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user"):
-        return []
-    return [Missing("use replication slots", f"ALTER ROLE {_role(catalog)} REPLICATION;")]
+def of_role(role: str, outbox: tuple[str, str], when: Container[str], *, vital: bool) -> list[Right]:
+    """What it needs where this and no more is asked of it, in the order to be granted. `outbox`: schema and table."""
+    schemas = [Right("USAGE", schema) for schema in (outbox[0], OWN)]
+    needs = [
+        each for each in NEEDS if each.role == role and each.vital == vital and (not each.when or each.when in when)
+    ]
+    return [*schemas, *(right for each in needs for right in _rights(each, outbox))]
 
 
-def refuse_rights(catalog: Catalog, missing: Sequence[Missing], to: str) -> None:
-    """Fatal if there are any, all of them in one message, with what is to be done."""
-    if missing:
-        raise Fatal(
-            f"the role {_role(catalog)} may not {to}: it may not {', nor '.join(each.what for each in missing)};"
-            " nothing was changed",
-            hint=" ".join(each.grant for each in missing),
-        )
+def of_table(table: str) -> list[Right]:
+    """What whoever writes a table of the schema walrelay needs."""
+    privileges = dict.fromkeys(privilege for each in NEEDS if each.table == table for privilege in each.privileges)
+    return [Right("USAGE", OWN), *(Right(privilege, OWN, table) for privilege in privileges)]
 
 
-def _role(catalog: Catalog) -> str:
-    return identifier(catalog.connection.info.user)
+def script() -> str:
+    """deploy/grants.sql."""
+    lines = [_HEAD, f"GRANT USAGE ON SCHEMA {OWN} TO {', '.join(_ROLES)};"]
+    for role, head in _ROLES.items():
+        lines += ["", f"-- {head}"]
+        for each in NEEDS:
+            if each.role == role:
+                lines.append(_statement(each))
+    return "\n".join(lines) + "\n"
+
+
+def _rights(need: Need, outbox: tuple[str, str]) -> list[Right]:
+    schema, table = outbox if need.table == OUTBOX else (OWN, need.table)
+    return [Right(privilege, schema, table, need.column) for privilege in need.privileges]
+
+
+def _statement(need: Need) -> str:
+    table = "public.outbox" if need.table == OUTBOX else f"{OWN}.{need.table}"
+    column = f" ({need.column})" if need.column else ""
+    grant = f"GRANT {', '.join(need.privileges)}{column} ON {table} TO {need.role};"
+    return ("" if need.usual else "-- ") + grant + (f" -- for {need.when}" if need.when else "")

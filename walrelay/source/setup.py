@@ -13,17 +13,17 @@ from walrelay.ddl import script
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.source import connect, functions
+from walrelay.source.allowed import of_record, recorded, refuse, to_drop, to_replicate
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import connection_lost, first_line, of, slot_lost
 from walrelay.source.locks import held, hold, lead, making
+from walrelay.source.message_rights import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
 from walrelay.source.missing import made, missing
 from walrelay.source.noting import remember
-from walrelay.source.privileges import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
 from walrelay.source.replay_progress import present as replays_present
-from walrelay.source.rights import publication_rights, record_rights, recorded, refuse_rights, replication_rights
 from walrelay.source.unreadable import unreadable
 from walrelay.wire.commands import create_slot, literal
 
@@ -119,7 +119,7 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
 
 
 def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, str]]:
-    refuse_rights(catalog, record_rights(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
+    refuse(catalog, of_record(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
     slot = f"slot {wanted.slot}"
     made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
@@ -128,11 +128,8 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
             yield step, f"left as it is: {step.note}" if step.note else "present"
             continue
         if step.what == slot:
-            refuse_rights(
-                catalog,
-                [*record_rights(catalog, "INSERT", "UPDATE"), *replication_rights(catalog)],
-                f"make slot {wanted.slot}",
-            )
+            needed = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
+            refuse(catalog, needed, f"make slot {wanted.slot}")
         try:
             catalog.connection.execute(step.sql.encode())
             yield step, step.outcome
@@ -161,8 +158,8 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str
     hold(catalog, making(catalog, slot))
     hold(catalog, lead(slot, "drop again"))
     found = _unread(catalog, slot)
-    needed = [*record_rights(catalog, "DELETE"), *(publication_rights(catalog, publication) if publication else [])]
-    refuse_rights(catalog, [*needed, *(replication_rights(catalog) if found else [])], f"drop slot {slot}")
+    needed = [*of_record(catalog, "DELETE"), *(to_drop(catalog, publication) if publication else [])]
+    refuse(catalog, [*needed, *(to_replicate(catalog) if found else [])], f"drop slot {slot}")
     there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
     with catalog.connection.transaction():
         if there and publication is not None:

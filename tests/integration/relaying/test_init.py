@@ -10,7 +10,7 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.source import setup
 from walrelay.source.catalog import Catalog
-from walrelay.source.privileges import MESSAGE_RIGHTS
+from walrelay.source.message_rights import MESSAGE_RIGHTS
 
 
 def plan(outbox: Outbox) -> list[setup.Step]:

@@ -8,14 +8,10 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.source.failures import first_line
-from walrelay.source.grants import Right, of_all
+from walrelay.source.grants import of_all
+from walrelay.source.rights import of_table
 
 TABLE = "walrelay.dead_letters"
-
-RIGHTS = (
-    Right("USAGE", "walrelay"),
-    *(Right(privilege, "walrelay", "dead_letters") for privilege in ("SELECT", "INSERT", "UPDATE")),
-)
 
 # The relay and a replay of the same key wait for each other. hashtextextended is there since PostgreSQL 11.
 LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
@@ -35,7 +31,7 @@ def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as cause:
         raise Fatal(
             f"the dead letters may not be read or written: {first_line(cause)}",
-            hint=of_all(connection, RIGHTS) or "Run `walrelay doctor`.",
+            hint=of_all(connection, of_table("dead_letters")) or "Run `walrelay doctor`.",
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause

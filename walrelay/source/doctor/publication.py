@@ -8,7 +8,7 @@ from walrelay.model import Finding
 from walrelay.source.catalog import READABLE, Catalog
 from walrelay.source.doctor import before_publication
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.source.doctor.rights import init_command
+from walrelay.source.doctor.made_by_init import init_command
 from walrelay.source.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
 
 _SUBJECT = "publication"

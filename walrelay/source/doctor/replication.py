@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from psycopg import pq
 
 from walrelay.errors import Retryable
-from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.source import connect
+from walrelay.source.allowed import to_replicate
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import limits
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
 from walrelay.source.failures import first_line, said
+from walrelay.source.grants import statements
 from walrelay.source.not_connected import cure, refusal
 from walrelay.source.pooler import between, direct
 
@@ -19,19 +20,11 @@ _SUBJECT = "replication connection"
 
 
 def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """REPLICATION, or on Amazon RDS membership in rds_replication, which stands for it there."""
-    ((name, replicates, on_rds, is_member),) = catalog.rows(
-        """
-        SELECT r.rolname::text, r.rolreplication OR r.rolsuper, rds.oid IS NOT NULL,
-               coalesce(pg_has_role(r.oid, rds.oid, 'MEMBER'), false)
-        FROM pg_roles r LEFT JOIN pg_roles rds ON rds.rolname = 'rds_replication' WHERE r.rolname = current_user
-        """
-    )
-    if replicates or is_member:
-        yield ok("role", f"{name} may replicate")
+    name = catalog.connection.info.user
+    if missing := to_replicate(catalog):
+        yield problem("role", f"{name} has no REPLICATION attribute", statements(missing))
     else:
-        fix = "GRANT rds_replication TO {};" if on_rds else "ALTER ROLE {} REPLICATION;"
-        yield problem("role", f"{name} has no REPLICATION attribute", fix.format(identifier(name)))
+        yield ok("role", f"{name} may replicate")
 
 
 def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from walrelay.model import Finding
 from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.doctor import table
 from walrelay.source.doctor.expected import Expected, ok, problem, size, warning
-from walrelay.source.doctor.rights import init_command
+from walrelay.source.doctor.made_by_init import init_command
 from walrelay.source.doctor.synchronous import application_name
 from walrelay.source.leadership import end, named, stranger
 from walrelay.source.missing import made

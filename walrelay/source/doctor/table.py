@@ -9,9 +9,10 @@ from walrelay.model import Finding
 from walrelay.source import days
 from walrelay.source.catalog import KINDS, READABLE, Catalog
 from walrelay.source.doctor.expected import Expected, ok, problem, warning
-from walrelay.source.doctor.rights import init_command, of_the_relay, of_the_relay_besides
-from walrelay.source.grants import lacking
+from walrelay.source.doctor.made_by_init import init_command
+from walrelay.source.grants import Lacking, lacking, statements
 from walrelay.source.partman import managed
+from walrelay.source.rights import POSITION, REFUSALS, RETENTION, of_role
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
 _TYPES = {"id": "uuid DEFAULT gen_random_uuid()", "payload": "jsonb", "headers": "jsonb NOT NULL DEFAULT '{}'"}
@@ -65,26 +66,33 @@ def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         expected.schema,
     )[0]
     if usable is False:
-        missing = lacking(catalog.connection, [*of_the_relay(expected), *of_the_relay_besides(expected)])
-        yield problem("privileges", f"{role} may not use schema {identifier(expected.schema)}", " ".join(missing))
+        fix = statements([*_lacking(catalog, expected, vital=True), *_lacking(catalog, expected, vital=False)])
+        yield problem("privileges", f"{role} may not use schema {identifier(expected.schema)}", fix)
 
 
 def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """What the relay reads and writes besides the stream, which needs no right to the table."""
     role = catalog.connection.info.user
-    missing = lacking(catalog.connection, of_the_relay(expected))
-    lesser = lacking(catalog.connection, of_the_relay_besides(expected))
+    missing, lesser = _lacking(catalog, expected, vital=True), _lacking(catalog, expected, vital=False)
     if missing:
-        yield problem("privileges", f"{role} lacks rights that the relay needs", " ".join([*missing, *lesser]))
+        yield problem("privileges", f"{role} lacks rights that the relay needs", statements([*missing, *lesser]))
     elif lesser:
         why = (
             "cannot see what `walrelay skip` named, or clean up"
             if expected.retention
             else "cannot see its dead letters"
         )
-        yield warning("privileges", f"{role} may relay, but {why}", " ".join(lesser))
+        yield warning("privileges", f"{role} may relay, but {why}", statements(lesser))
     else:
         yield ok("privileges", f"{role} has the rights that the relay needs")
+
+
+def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[Lacking]:
+    """Of what the relay needs where the settings are these."""
+    asked = {REFUSALS: expected.sets_aside, POSITION: expected.position_in_table, RETENTION: expected.retention}
+    when = {each for each, is_so in asked.items() if is_so}
+    needed = of_role("relay", (expected.schema, expected.table), when, vital=vital)
+    return lacking(catalog.connection, needed)
 
 
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

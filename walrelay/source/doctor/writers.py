@@ -6,7 +6,7 @@ from walrelay.model import Finding
 from walrelay.source.catalog import Catalog
 from walrelay.source.doctor.expected import Expected, ok, warning
 from walrelay.source.functions import UNPUBLISHED, present
-from walrelay.source.privileges import message_rights
+from walrelay.source.message_rights import message_rights
 from walrelay.wire.commands import literal
 
 LONG = 60.0  # seconds
