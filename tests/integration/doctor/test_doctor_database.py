@@ -23,6 +23,8 @@ from walrelay.config import load
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 from walrelay.source import days
+from walrelay.source.allowed import to_replicate
+from walrelay.source.catalog import Catalog
 from walrelay.source.doctor import writers
 from walrelay.source.leadership import lock_key
 from walrelay.source.stream import Stream, Timing
@@ -61,6 +63,25 @@ def test_a_role_without_replication(healthy: Patient, database: Database, role: 
     healthy.paste(complaint.fix)
     healthy.paste(healthy.complaint("privileges").fix)
     assert healthy.complaints() == []
+
+
+def test_where_rds_replication_stands_for_it_the_doctor_and_every_command_go_by_that(
+    healthy: Patient, database: Database, role: MakeRole
+) -> None:
+    name = role()
+    healthy.settings["source"]["dsn"] = as_role(database.dsn, name)
+    database.execute("CREATE ROLE rds_replication")
+    try:
+        complaint = healthy.complaint("role")
+        assert complaint.fix == f'GRANT rds_replication TO "{name}";'
+        with Catalog(as_role(database.dsn, name)) as catalog:
+            (lacking,) = to_replicate(catalog)
+            assert lacking.grant == complaint.fix
+            healthy.paste(complaint.fix)
+            assert to_replicate(catalog) == []
+        assert "role" not in {each.subject for each in healthy.complaints()}
+    finally:
+        database.execute("DROP ROLE rds_replication")
 
 
 @pytest.mark.parametrize(
