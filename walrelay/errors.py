@@ -41,6 +41,10 @@ class NotKept(Retryable):
     """The relay's own position cannot be written just now. What it stands for is published, and comes to no harm."""
 
 
+class Waiting(Retryable):
+    """Nothing is wrong: another process has the slot, and lets it go some time. The run did nothing yet."""
+
+
 class StartAnew(Retryable):
     """The run ends by choice and in order: what is settled is confirmed, and the next run begins at once."""
 

@@ -41,8 +41,10 @@ class Observer:
     def noticed(self, text: str) -> None:
         """The server or a sink said something that needs no action by the relay."""
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
-        """The run ended in something retryable; the next one begins in `pause` seconds."""
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
+        """The run ended in something retryable; the next one begins in `pause` seconds. `lasting`: several did in a
+        row, so that somebody should look.
+        """
 
     def backfilling(self, rows: int, already: int) -> None:
         """`rows` of the table are to be published; `already` were before, by a backfill that was interrupted."""

@@ -5,10 +5,13 @@ from random import uniform
 from time import monotonic
 from typing import NamedTuple
 
-from walrelay.errors import Retryable
+from walrelay.errors import NoRoom, Retryable, StartAnew, Waiting
 from walrelay.observe import Observer
 
 _QUIET = 30.0  # seconds between two lines about the same cause
+_LASTING = 3  # failures in a row after which somebody should look
+_BY_CHOICE = Waiting, StartAnew, NoRoom
+_ASK = "`walrelay doctor` says what is missing"
 
 
 class Backoff(NamedTuple):
@@ -34,22 +37,27 @@ def supervise(
     """Calls `run` until it returns or raises something that is not Retryable.
 
     `progress` returns a value that changes when a run got anywhere, which makes the next pause the first again;
-    `wait` waits so many seconds, or until `stop` is true. A cause is told once, and again after a while.
+    `wait` waits so many seconds, or until `stop` is true. A cause is told once, and again after a while and when it has
+    become lasting.
     """
-    attempt, told, told_at = 0, "", 0.0
+    attempt, told, told_at, only_waited = 0, ("", False), 0.0, True
     while not stop():
         before = progress()
         try:
             run()
             return
         except Retryable as error:
+            only_waited &= isinstance(error, Waiting)
+            if stop() and only_waited:
+                return
             if stop():
                 observer.noticed(f"stopped, but not in good order: {error}")
                 return
             attempt = 1 if progress() != before else attempt + 1
             pause = backoff.pause(attempt, error.retry_within)
-            cause = str(error)
-            if cause != told or monotonic() - told_at >= _QUIET:
-                observer.retrying(f"{cause} (hint: {error.hint})" if error.hint else cause, attempt, pause)
-                told, told_at = cause, monotonic()
+            lasting = attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
+            if (str(error), lasting) != told or monotonic() - told_at >= _QUIET:
+                hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
+                observer.retrying(f"{error} (hint: {hints})" if hints else str(error), attempt, pause, lasting)
+                told, told_at = (str(error), lasting), monotonic()
         wait(pause)

@@ -2,8 +2,10 @@
 nothing is repeated.
 """
 
+import json
+import re
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -63,3 +65,73 @@ def test_a_crash_loop_publishes_and_confirms_what_is_before_the_culprit_and_repe
     deployment.start()
     deployment.catch_up()
     assert set(ids(deployment)) == {*good, culprit, *behind}
+
+
+class Culprit(NamedTuple):
+    """A statement whose event cannot be published, what is said, and whether another route cures it, or a skip."""
+
+    statement: str
+    said: str
+    routable: bool = False
+
+
+MESSAGE = {"id": "culprit", "aggregate_type": "thing", "aggregate_id": "a", "payload": 1}
+CULPRITS = {
+    "a row that cannot be read": Culprit(
+        "INSERT INTO outbox (id, aggregate_type, aggregate_id, type, payload) VALUES (NULL, 'thing', 'a', 'x', '1')",
+        "has no id",
+    ),
+    "a row that no rule routes": Culprit(
+        "SELECT walrelay.emit('thing', 'a', 'Happened', '1')", "has no tenant_id", routable=True
+    ),
+    "a message that cannot be read": Culprit(
+        "SELECT pg_logical_emit_message(true, 'walrelay', '{}')", "is not an outbox record"
+    ),
+    "a message that no rule routes": Culprit(
+        f"SELECT pg_logical_emit_message(true, 'walrelay', '{json.dumps(MESSAGE)}')",
+        "has no tenant_id",
+        routable=True,
+    ),
+}
+IN_SHORT = {("a row that cannot be read", "at_least_once"), ("a row that no rule routes", "exactly_once")}
+IN_SHORT |= {("a message that cannot be read", "exactly_once"), ("a message that no rule routes", "at_least_once")}
+CASES = [
+    pytest.param(culprit, delivery, marks=[] if (culprit, delivery) in IN_SHORT else [pytest.mark.chaos])
+    for culprit in CULPRITS
+    for delivery in DELIVERIES
+]
+
+
+@pytest.mark.parametrize(("culprit", "delivery"), CASES)
+def test_a_crash_loop_before_what_cannot_be_read_or_routed_holds_nothing_back_and_repeats_nothing(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, culprit: str, delivery: str
+) -> None:
+    statement, said, routable = CULPRITS[culprit]
+    others = {"outbox": {"messages": {"prefix": "walrelay"}}, "route": {"topic": "{tenant_id}"}}
+    deployment = deploy(database, kafka, topic, delivery=delivery, **others)
+    database.execute("ALTER TABLE outbox DROP CONSTRAINT outbox_pkey, ALTER id DROP NOT NULL")
+    good = [deployment.write(str(number), topic=topic)[0] for number in range(GOOD // 5)]
+    end_of_good = deployment.position()
+    inside = []
+    with database.connect(autocommit=False) as connection:
+        if delivery == "exactly_once":  # the position is inside of the culprit's transaction
+            emitted = connection.execute("SELECT walrelay.emit('thing', 'a', 'x', '1', topic => %s)", [topic])
+            inside = [str(id_) for (id_,) in emitted]
+        connection.execute(statement.encode())
+    end_of_culprit = deployment.position()
+    behind = deployment.write("1", topic=topic)
+    for _ in range(3):
+        error = ends(deployment)
+        assert said in error
+        assert end_of_good <= deployment.slot.confirmed < end_of_culprit
+        assert ids(deployment) == Counter([*good, *inside])
+    if routable:
+        deployment.write_settings(route={"topic": topic})
+    else:
+        (position,) = re.findall(r"[0-9A-F]+/[0-9A-F]+:\d+", error)
+        deployment.command("skip", "--position", position, "--yes")
+    deployment.start()
+    deployment.catch_up()
+    seen = ids(deployment)
+    assert len(seen) == len([*good, *inside, *behind]) + routable
+    assert all(seen[id_] == 1 for id_ in [*good, *inside, *behind])

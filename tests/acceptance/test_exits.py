@@ -1,14 +1,18 @@
 """How the process ends and what it says: exit codes, hints, and never a traceback."""
 
+from contextlib import closing
+
 import pytest
 
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
 from tests.conftest import PostgresMaker, ProxyMaker
+from tests.servers.database import Database
 from tests.servers.topics import Kafka
+from walrelay.source.connect import replication
 
 
-def test_postgres_out_of_reach_is_retried_with_a_line_and_no_traceback(
+def test_postgres_out_of_reach_is_retried_with_a_line_that_becomes_an_error_and_no_traceback(
     deploy: Deploy, private_postgres: PostgresMaker, proxy: ProxyMaker, kafka: Kafka, topic: str
 ) -> None:
     server = private_postgres()
@@ -19,6 +23,10 @@ def test_postgres_out_of_reach_is_retried_with_a_line_and_no_traceback(
     retrying = relay.wait_for("retrying")
     assert f"no connection to PostgreSQL at {way.address}/{database.name}" in retrying["cause"]
     assert 0 < retrying["pause"] <= 1
+    assert retrying["level"] == "warning"
+    lasting = relay.wait_for("retrying", containing='"level": "error"')
+    assert lasting["attempt"] == 3
+    assert "`walrelay doctor`" in lasting["cause"]
     way.resume()
     relay.wait_for("streaming")
     relay.stop()
@@ -35,6 +43,22 @@ def test_a_stop_while_postgres_is_out_of_reach_does_not_wait_for_the_next_try(
     relay = deployment.launch()
     relay.wait_for("retrying")
     relay.stop(timeout=10)
+
+
+def test_a_stop_while_another_connection_has_the_slot_is_one_in_good_order(
+    deployment: Deployment, database: Database
+) -> None:
+    """Nothing was read, so there is nothing to settle; and how often it is tried is no fault of anybody's."""
+    with closing(replication(database.dsn)) as holder:
+        holder.pgconn.exec_(
+            f"START_REPLICATION SLOT {deployment.slot_name} LOGICAL 0/0 (proto_version '1',"
+            f" publication_names 'walrelay')".encode()
+        )
+        relay = deployment.launch()
+        relay.wait_for("retrying", containing="is in use by PID")
+        relay.stop()
+    assert {event["level"] for event in relay.events("retrying")} == {"warning"}
+    assert relay.events("noticed") == []
 
 
 def test_an_option_that_librdkafka_does_not_know_is_fatal_with_a_hint(deployment: Deployment) -> None:

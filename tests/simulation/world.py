@@ -77,7 +77,7 @@ class Journal(Observer):
     def noticed(self, text: str) -> None:
         self.said.append(("noticed", text))
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
         self.said.append(("retrying", cause))
 
     def stopped(self, confirmed: LSN, unsettled: int) -> None:

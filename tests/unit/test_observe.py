@@ -76,4 +76,4 @@ def test_an_observer_that_overrides_nothing_may_be_told_everything() -> None:
     observer = Observer()
     StallWatch(observer, lambda: "", patience=0).saw(1, 1)
     observer.noticed("hello")
-    observer.retrying("because", 1, 0.1)
+    observer.retrying("because", 1, 0.1, False)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from walrelay.errors import Fatal, LedgerError, Retryable
+from walrelay.errors import Fatal, LedgerError, NoRoom, NotConnected, Retryable, StartAnew, Waiting
 from walrelay.observe import Observer
 from walrelay.supervise import Backoff, supervise
 
@@ -14,13 +14,16 @@ _BACKOFF = Backoff()
 class Heard(Observer):
     def __init__(self) -> None:
         self.attempts: list[tuple[str, int]] = []
+        self.lasting: list[tuple[str, int]] = []
         self.notices: list[str] = []
 
     def noticed(self, text: str) -> None:
         self.notices.append(text)
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
         self.attempts.append((cause, attempt))
+        if lasting:
+            self.lasting.append((cause, attempt))
 
 
 class Supervised:
@@ -86,8 +89,47 @@ def test_a_cause_may_cap_its_pause(supervised: Supervised) -> None:
 
 def test_a_cause_is_said_once_and_again_after_a_while_or_when_it_changes(supervised: Supervised) -> None:
     causes = ["down"] * 5 + ["busy"] * 2
-    supervised.run([*map(Retryable, causes), None], Backoff(first=10, longest=10))
+    supervised.run([*map(Waiting, causes), None], Backoff(first=10, longest=10))
     assert supervised.heard.attempts == [("down", 1), ("down", 4), ("busy", 6)]
+
+
+def test_a_cause_that_lasts_is_told_again_as_such_with_the_third_failure_in_a_row(supervised: Supervised) -> None:
+    supervised.run([*(Retryable("down") for _ in range(4)), None], Backoff(first=1, longest=1))
+    hinted = "down (hint: `walrelay doctor` says what is missing)"
+    assert supervised.heard.attempts == [("down", 1), (hinted, 3)]
+    assert supervised.heard.lasting == [(hinted, 3)]
+
+
+def test_a_cause_that_lasts_keeps_its_own_hint(supervised: Supervised) -> None:
+    supervised.run([*(NotConnected("refused", hint="mend it") for _ in range(3)), None], Backoff(first=1, longest=1))
+    assert supervised.heard.lasting == [("refused (hint: mend it; `walrelay doctor` says what is missing)", 3)]
+
+
+@pytest.mark.parametrize("kind", [Waiting, StartAnew, NoRoom])
+def test_what_is_waited_for_or_begun_anew_by_choice_is_nothing_to_look_at(
+    supervised: Supervised, kind: type[Retryable]
+) -> None:
+    supervised.run([*(kind("so be it") for _ in range(9)), None], Backoff(first=1, longest=1))
+    assert supervised.heard.lasting == []
+
+
+def test_failures_between_which_runs_got_anywhere_do_not_last(supervised: Supervised) -> None:
+    supervised.progress = lambda: supervised.runs // 2
+    supervised.run([*(Retryable("down") for _ in range(9)), None], Backoff(first=1, longest=1))
+    assert supervised.heard.lasting == []
+
+
+def test_a_stop_while_it_only_waited_is_in_good_order(supervised: Supervised) -> None:
+    supervised.stop = lambda: supervised.runs > 1
+    supervised.run([Waiting("in use"), Waiting("in use")])
+    assert supervised.heard.notices == []
+
+
+def test_a_stop_while_it_waited_after_a_run_that_broke_is_not(supervised: Supervised) -> None:
+    """What that run had under way may come again."""
+    supervised.stop = lambda: supervised.runs > 1
+    supervised.run([Retryable("down"), Waiting("in use")])
+    assert supervised.heard.notices == ["stopped, but not in good order: in use"]
 
 
 def test_a_stop_during_the_pause_begins_no_other_run(supervised: Supervised) -> None:

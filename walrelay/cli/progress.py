@@ -36,7 +36,7 @@ class BarObserver(Observer):
     def noticed(self, text: str) -> None:
         self._say(text)
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
         self._say(f"{cause}; trying again in {pause:.1f} s")
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ from walrelay.telemetry import logs
 def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C; then settle what is in flight, confirm it and leave.
 
-    What can be retried is retried for ever, with a log line; what cannot ends the process with exit code 1 and a hint.
+    What can be retried is retried for ever, with a log line: a warning, and from the third failure in a row on an
+    error. What cannot ends the process with exit code 1 and a hint.
 
     \b
     Example:

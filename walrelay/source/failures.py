@@ -3,7 +3,7 @@
 import psycopg
 from psycopg import pq
 
-from walrelay.errors import Disconnected, Fatal, Retryable, WalrelayError
+from walrelay.errors import Disconnected, Fatal, Retryable, Waiting, WalrelayError
 
 _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal2json; SELECT pg_reload_conf();"
 
@@ -47,7 +47,7 @@ def failure(
         return Retryable(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
         case "55006":  # object_in_use
-            return Retryable(f"slot {slot!r} is in use by another connection; waiting for it", retry_within=1.0)
+            return Waiting(f"slot {slot!r} is in use by another connection; waiting for it", retry_within=1.0)
         case "42704" if raised_in != "slot.c" and (raised_in or "publication" in text):
             return Fatal(
                 where,

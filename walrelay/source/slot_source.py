@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position
 from walrelay.source.catalog import Catalog, PublishedTable, Slot
@@ -177,7 +177,7 @@ def _free(reading: Reading, catalog: Catalog) -> Slot:
         if slot.active_pid is None:
             return slot
         if monotonic() > deadline:
-            raise Retryable(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
+            raise Waiting(f"slot {slot.name!r} is in use by PID {slot.active_pid}; waiting for it", retry_within=1.0)
         sleep(_HANDOVER_LOOK)
 
 

@@ -133,8 +133,9 @@ class LogObserver(Observer):
             self._notices[text] = monotonic()
             self._log.warning("noticed", text=text)
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
-        self._log.warning("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
+        tell = self._log.error if lasting else self._log.warning
+        tell("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
 
     def cleaned(self, rows: int, dropped: Sequence[str], made: Sequence[str], seconds: float) -> None:
         self._log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))

@@ -51,7 +51,7 @@ class Relayed(Observer):
     def noticed(self, text: str) -> None:
         self.notices.append(text)
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
         self.waits = cause
 
 

@@ -49,7 +49,7 @@ class Watcher(Observer):
     def noticed(self, text: str) -> None:
         self.notices.append(text)
 
-    def retrying(self, cause: str, attempt: int, pause: float) -> None:
+    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
         self.retries.append(cause)
 
     def stalled(self, seconds: float, unsettled: int, why: str) -> None:
