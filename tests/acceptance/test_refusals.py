@@ -1,6 +1,7 @@
 """What no retry can cure stops the relay with the record's id, its position and a hint; then nothing is lost."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -83,6 +84,24 @@ def test_messages_that_are_too_large_only_together_are_delivered(
     deployment.catch_up()
     relay.wait_for("retrying", containing="each message is sent alone")
     assert assert_delivered(deployment).events == 101
+    kafka.delete_topics(topic)
+
+
+def test_a_time_that_the_topic_does_not_take_stops_the_relay_and_is_named(
+    deploy: Deploy, database: Database, kafka: Kafka
+) -> None:
+    """As when PostgreSQL's clock is more than an hour ahead of the broker's: Kafka 4 takes no later time by default."""
+    topic = kafka.create_topic(config={"message.timestamp.before.max.ms": "1"})
+    deployment = deploy(database, kafka, topic)
+    (refused,) = deployment.write("1")
+    relay = deployment.launch()
+    assert relay.wait() == 1
+    (fatal,) = relay.events("fatal")
+    assert f"record {refused} at " in fatal["error"]
+    assert f"{datetime.now(UTC):%Y-%m-%d}" in fatal["hint"]
+    assert f"kafka-configs.sh --alter --topic {topic} --add-config message.timestamp.after.max.ms=" in fatal["hint"]
+    configure(kafka, topic, {"message.timestamp.before.max.ms": "3600000"})
+    assert_nothing_is_lost(deployment)
     kafka.delete_topics(topic)
 
 

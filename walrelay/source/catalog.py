@@ -11,6 +11,12 @@ from walrelay.model import System
 from walrelay.source import connect, grants
 from walrelay.source.failures import first_line, is_a_standby
 
+
+def age(time: str) -> str:
+    """SQL: how many seconds ago `time` was, by the server's clock; not less than 0, also where that was set back."""
+    return f"greatest(0, extract(epoch FROM clock_timestamp() - ({time})))"
+
+
 _SURVIVING = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 
 

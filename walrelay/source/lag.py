@@ -11,7 +11,7 @@ from time import monotonic
 import psycopg
 
 from walrelay.errors import WalrelayError
-from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.catalog import Catalog, Slot, age
 from walrelay.source.leadership import lock_key
 from walrelay.wire import pgoutput
 from walrelay.wire.commands import pgoutput_options
@@ -77,7 +77,7 @@ def _of_a_slot_that_nobody_reads(
     if catalog.server_version < 170000:
         return None
     idle = catalog.value(
-        f"SELECT {_NOW} - extract(epoch FROM inactive_since)::float8 FROM pg_replication_slots WHERE slot_name = %s",
+        f"SELECT {age('inactive_since')}::float8 FROM pg_replication_slots WHERE slot_name = %s",
         slot.name,
     )
     return None if idle is None else float(idle)

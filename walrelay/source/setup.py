@@ -15,7 +15,7 @@ from walrelay.identifiers import identifier
 from walrelay.source import connect, functions
 from walrelay.source.allowed import of_record, recorded, refuse, to_drop, to_replicate
 from walrelay.source.backfill_progress import Scope, refusal, refuse_unfinished_backfill, unfinished
-from walrelay.source.catalog import Catalog, PublishedTable, Slot
+from walrelay.source.catalog import Catalog, PublishedTable, Slot, age
 from walrelay.source.days import NewDays, coming, partitions, refuse_days
 from walrelay.source.dead_letters.writing import present
 from walrelay.source.failures import connection_lost, first_line, of, slot_lost
@@ -290,10 +290,10 @@ def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
 def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
     """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
     writers = catalog.rows(
-        "SELECT pid, coalesce(application_name, ''), state, round(extract(epoch FROM now() - xact_start))"
+        f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
         " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5"
     )
-    listed = "; ".join(f"PID {pid} {name!r} {state}, open for {age} s" for pid, name, state, age in writers)
+    listed = "; ".join(f"PID {pid} {name!r} {state}, open for {seconds} s" for pid, name, state, seconds in writers)
     return Fatal(
         f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
         hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Finding
-from walrelay.source.catalog import Catalog, Slot
+from walrelay.source.catalog import Catalog, Slot, age
 from walrelay.source.dead_letters.writing import waiting
 from walrelay.source.lag import lag_seconds
 from walrelay.source.leadership import lock_key
@@ -133,10 +133,10 @@ def _distance(end: LSN, start: LSN | None) -> int | None:
 
 def _oldest_writer(catalog: Catalog) -> str:
     rows = catalog.rows(
-        "SELECT pid, coalesce(application_name, ''), state, round(extract(epoch FROM now() - xact_start))"
+        f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
         " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1"
     )
     if not rows:
         return ""
-    pid, name, state, age = rows[0]
-    return f"a running transaction: PID {pid} {name!r} {state}, open for {age} s"
+    pid, name, state, seconds = rows[0]
+    return f"a running transaction: PID {pid} {name!r} {state}, open for {seconds} s"

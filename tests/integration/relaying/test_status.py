@@ -2,9 +2,10 @@
 
 from tests.integration.relaying.harness import Outbox
 from tests.integration.relaying.ways import PGOUTPUT
+from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import Catalog, age
 from walrelay.source.status import Status, status
 
 
@@ -71,3 +72,9 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_event_while_no_relay_runs(outbo
         assert nothing.lag_seconds == 0.0
         assert found.lag_seconds is not None
         assert 0 < found.lag_seconds <= now - committed + 1
+
+
+def test_an_age_is_not_negative_after_the_servers_clock_was_set_back(database: Database) -> None:
+    with Catalog(database.dsn) as catalog:
+        assert catalog.value("SELECT " + age("now() + interval '1 hour'")) == 0
+        assert catalog.value("SELECT " + age("now() - interval '1 hour'")) >= 3600

@@ -1,9 +1,13 @@
 """Which of Kafka's errors no retry can cure, and what an operator can do about each."""
 
+from datetime import datetime, timedelta
+
 from confluent_kafka import KafkaError
 
 from walrelay.errors import AS_IT_WAS_WRITTEN
 from walrelay.model import Message, Refusal
+
+_EPOCH = datetime(1970, 1, 1)
 
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "Raise message.max.bytes under sink.options, and max.message.bytes of the topic:"
@@ -22,8 +26,10 @@ _HINTS = {
     KafkaError.INVALID_MSG_SIZE: "Raise the topic's max.message.bytes.",
     KafkaError.RECORD_LIST_TOO_LARGE: "Raise segment.bytes of the topic, or lower batch.size under sink.options.",
     KafkaError.POLICY_VIOLATION: "A policy of the broker forbids it; the broker's log says which.",
-    KafkaError.INVALID_TIMESTAMP: "The topic takes no such timestamp, which is that of the commit: see its settings"
-    " message.timestamp.before.max.ms and after.max.ms.",
+    KafkaError.INVALID_TIMESTAMP: "The message's time is that of the commit, {time}. If that is to come, PostgreSQL's"
+    " clock is, or was, ahead of the broker's: set it right, and wait until then or have the topic take it:"
+    " kafka-configs.sh --alter --topic {topic} --add-config message.timestamp.after.max.ms=... (if it is long past:"
+    " message.timestamp.before.max.ms).",
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: "The topic has an old message format, without headers: raise"
     " message.format.version.",
     KafkaError._INVALID_ARG: "The client library cannot make a Kafka record of it: look at its topic and headers.",
@@ -72,7 +78,15 @@ def refused(ticket: int, message: Message, error: KafkaError, *, ends: bool) -> 
 
 
 def _hint_for(error: KafkaError, message: Message) -> str:
-    hint = _HINTS[error.code()].format(topic=message.topic)
+    hint = _HINTS[error.code()].format(topic=message.topic, time=_time(message.timestamp_ms))
     if error.code() in _OF_THE_MESSAGE:
         return f"{hint} {AS_IT_WAS_WRITTEN}"
     return f"{hint} Then start walrelay again: nothing is lost."
+
+
+def _time(milliseconds: int) -> str:
+    """For people; a row may have one that no calendar of Python's goes up to."""
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=milliseconds)} UTC"
+    except OverflowError:
+        return f"{milliseconds} ms after 1970"

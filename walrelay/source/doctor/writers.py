@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from walrelay.model import Finding
-from walrelay.source.catalog import Catalog
+from walrelay.source.catalog import Catalog, age
 from walrelay.source.doctor.expected import Expected, ok, warning
 from walrelay.source.functions import UNPUBLISHED, present
 from walrelay.source.message_rights import message_rights
@@ -19,19 +19,18 @@ def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]
     Of other roles' sessions a role without pg_read_all_stats sees that they write, not since when: those it leaves out.
     """
     found = catalog.rows(
-        """
-        SELECT pid, coalesce(application_name, ''), coalesce(state, ''), NULL,
-               extract(epoch FROM now() - xact_start)::int8
+        f"""
+        SELECT pid, coalesce(application_name, ''), coalesce(state, ''), NULL, {age("xact_start")}::int8
         FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
-        UNION ALL SELECT NULL, '', 'prepared', gid, extract(epoch FROM now() - prepared)::int8 FROM pg_prepared_xacts
+        UNION ALL SELECT NULL, '', 'prepared', gid, {age("prepared")}::int8 FROM pg_prepared_xacts
         ORDER BY 5 DESC
         """
     )
     long = [each for each in found if each[4] is not None and each[4] >= LONG]
-    for pid, name, state, gid, age in long:
+    for pid, name, state, gid, seconds in long:
         who = f"prepared transaction {gid!r}" if gid is not None else f"PID {pid} ({name or 'without a name'}, {state})"
         end = f"ROLLBACK PREPARED {literal(gid)};" if gid is not None else f"SELECT pg_terminate_backend({pid});"
-        detail = f"{who} has been writing for {age} s: WAL is kept since then, and a slot cannot be made meanwhile"
+        detail = f"{who} has been writing for {seconds} s: WAL is kept since then, and a slot cannot be made meanwhile"
         yield warning("open transactions", detail, end)
     if not long:
         yield ok("open transactions", f"none is older than {LONG:.0f} s")
