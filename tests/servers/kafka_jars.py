@@ -46,8 +46,13 @@ def kafka_version() -> str:
 
 def kafka_home(environ: Mapping[str, str]) -> Path:
     """Where the jars of that version are kept."""
-    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache"
-    return Path(cache) / "walrelay" / f"kafka-{kafka_version()}"
+    return cache(environ) / f"kafka-{kafka_version()}"
+
+
+def cache(environ: Mapping[str, str]) -> Path:
+    """The user's directory of what the tests' servers have fetched."""
+    directory = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".cache"
+    return Path(directory) / "walrelay"
 
 
 def java_major(java: Path) -> int:

@@ -164,8 +164,10 @@ class PostgresServer(Postgres):
             *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
         )
         # A server that has been used for years: positions beyond 31 and 32 bits that soon have another digit, and
-        # transaction ids (xid8) beyond 32 bits. A new one hides what takes either for a small number.
-        self._run("pg_resetwal", "--next-wal-file", "00000001000000FF000000F0", "--epoch", "3", self._data)
+        # transaction ids (xid8) beyond 32 bits. A new one hides what takes either for a small number. (Some
+        # distributions have no pg_resetwal.)
+        if self.bin("pg_resetwal").is_file():
+            self._run("pg_resetwal", "--next-wal-file", "00000001000000FF000000F0", "--epoch", "3", self._data)
 
     def _write_settings(self, settings: dict[str, Setting]) -> None:
         defaults: dict[str, Setting] = {

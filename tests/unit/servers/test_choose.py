@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import choose
+from tests.servers import choose, older_postgres
 from tests.servers.choose import Address, Docker, Machine, Missing
 from tests.servers.kafka_jars import KafkaJars, kafka_home, kafka_version
 from tests.servers.programs import PostgresPrograms
@@ -152,3 +152,13 @@ def test_a_missing_server_skips_the_test_and_fails_it_under_ci(monkeypatch: pyte
 def test_this_machine_is_looked_at_without_failing() -> None:
     here = choose.this_machine()
     assert here.docker_answers() in (True, False)
+
+
+def test_a_version_that_was_fetched_is_taken_where_nothing_else_has_it(tmp_path: Path) -> None:
+    debian = install_debian(tmp_path, 15, wal2json=True)
+    here = machine(tmp_path)
+    with pytest.raises(Missing, match="nor fetched by tests/servers/install"):
+        choose.postgres_programs(here, 17)
+    fetched = _postgres(older_postgres.home(here.environ, 17) / "bin", 17)
+    assert choose.postgres_programs(here, 17) == fetched
+    assert choose.postgres_programs(here) == debian
