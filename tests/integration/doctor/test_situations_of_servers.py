@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from socketserver import BaseRequestHandler, TCPServer
 from threading import Event, Thread
 
 import psycopg
@@ -15,6 +16,7 @@ from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
+from tests.servers.ports import LOOPBACK
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay import compose
@@ -114,6 +116,7 @@ def test_a_server_without_a_free_slot_is_named_before_anything_is_made(
         ("attribute", "has no REPLICATION attribute", "REPLICATION;"),
         ("login", "is not permitted to log in", "LOGIN;"),
         ("tls", "does not support SSL", "ALTER SYSTEM SET ssl = on;"),
+        ("template0", 'database "template0" is not currently accepting connections', "template0 is nobody's"),
     ],
 )
 def test_a_mistake_in_the_first_connection_ends_the_run_with_its_cure(
@@ -123,6 +126,8 @@ def test_a_mistake_in_the_first_connection_ends_the_run_with_its_cure(
     parts = {"user": relay, "password": relay, "dbname": database.name, "sslmode": "prefer"}
     if mistake == "attribute":
         database.execute(f"ALTER ROLE {relay} NOSUPERUSER NOREPLICATION")
+    elif mistake == "template0":
+        parts["dbname"] = mistake
     elif mistake == "login":
         database.execute(f"ALTER ROLE {relay} NOLOGIN")
     else:
@@ -131,6 +136,29 @@ def test_a_mistake_in_the_first_connection_ends_the_run_with_its_cure(
     dsn = psycopg.conninfo.make_conninfo(database.dsn, **parts)
     status = ["status"] if mistake == "attribute" else []  # reads catalog views only
     all_refuse(of(dsn, tmp_path, capfd), says, fix, *status)
+
+
+class BadRequest(BaseRequestHandler):
+    """What a web server says to anything but HTTP."""
+
+    def handle(self) -> None:
+        self.request.recv(1024)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("sslmode", ["prefer", "disable"])
+def test_a_web_server_at_the_port_ends_the_run_with_the_advice_to_look_at_it(
+    sslmode: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with TCPServer((LOOPBACK, 0), BadRequest) as web:
+        answering = Thread(target=web.serve_forever, args=(0.05,))
+        answering.start()
+        try:
+            dsn = f"postgresql://postgres@{LOOPBACK}:{web.server_address[1]}/shop?sslmode={sslmode}"
+            all_refuse(of(dsn, tmp_path, capfd), "received", "no PostgreSQL answers at that port")
+        finally:
+            web.shutdown()
+            answering.join()
 
 
 def test_a_password_that_is_changed_under_a_relay_is_waited_for(
