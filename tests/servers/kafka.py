@@ -1,10 +1,13 @@
 """A single Kafka broker (KRaft, from jars) of the tests' own, that they may stop, kill and start again."""
 
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
-from typing import Any, Self
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self
+from uuid import uuid4
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -25,11 +28,20 @@ from tests.servers.waiting import wait_until
 Properties = dict[str, Any]
 
 
+class Listener(Protocol):
+    """What clients connect to in the place of a broker."""
+
+    @property
+    def address(self) -> str: ...
+
+
 class KafkaServer(Kafka):
     """A broker for clients, with a second listener for the tests themselves, which is never protected nor proxied.
 
     users: names and passwords; the clients' listener then asks for SASL/PLAIN, and a user may do what allow() grants.
     proxied: clients reach the broker through `proxy` only, also after they followed its metadata.
+    through: the same with a listener of the caller's, who closes it: made for the broker's address, it has an own one.
+    beside: the broker of which this is the second one of a cluster, without a controller of its own.
     properties: further broker settings, or others than the defaults.
     """
 
@@ -40,19 +52,25 @@ class KafkaServer(Kafka):
         auto_create_topics: bool = False,
         users: Mapping[str, str] | None = None,
         proxied: bool = False,
+        through: Callable[[tuple[str, int]], Listener] | None = None,
+        beside: "KafkaServer | None" = None,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
         self._jars = jars
         self._users = dict(users or {})
         self._process: ServerProcess | None = None
         self._clients_port, self._tests_port, self._controller_port = (free_port() for _ in range(3))
+        self._beside = beside
         self._proxy = Proxy((LOOPBACK, self._clients_port)) if proxied else None
-        clients = self._proxy.address if self._proxy else f"{LOOPBACK}:{self._clients_port}"
+        listener = through((LOOPBACK, self._clients_port)) if through else self._proxy
+        clients = listener.address if listener else f"{LOOPBACK}:{self._clients_port}"
         super().__init__(clients, for_tests=f"{LOOPBACK}:{self._tests_port}")
         self._home = temporary_directory("kafka")
         self._log = self._home / "log"
         self._log.touch()
         shutil.copytree(jars.formatted, self._home / "data")
+        if beside is not None:
+            self._become_another()
         written = {**self._defaults(auto_create_topics), **self._protection(), **(properties or {})}
         (self._home / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in written.items()))
 
@@ -164,14 +182,20 @@ class KafkaServer(Kafka):
 
     def _defaults(self, auto_create_topics: bool) -> Properties:
         clients, tests = f"CLIENTS://{self.bootstrap_servers}", f"TESTS://{LOOPBACK}:{self._tests_port}"
-        controller = f"CONTROLLER://{LOOPBACK}:{self._controller_port}"
+        listeners = f"CLIENTS://{LOOPBACK}:{self._clients_port},{tests}"
+        if self._beside is None:
+            role = {"process.roles": "broker,controller", "node.id": 1}
+            controller_port = self._controller_port
+            listeners += f",CONTROLLER://{LOOPBACK}:{controller_port}"
+        else:
+            role = {"process.roles": "broker", "node.id": 2}
+            controller_port = self._beside._controller_port
         return {
-            "process.roles": "broker,controller",
-            "node.id": 1,
-            "controller.quorum.voters": f"1@{LOOPBACK}:{self._controller_port}",
+            **role,
+            "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "TESTS",
-            "listeners": f"CLIENTS://{LOOPBACK}:{self._clients_port},{tests},{controller}",
+            "listeners": listeners,
             "advertised.listeners": f"{clients},{tests}",
             "listener.security.protocol.map": "CLIENTS:PLAINTEXT,TESTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self._home / "data",
@@ -191,6 +215,13 @@ class KafkaServer(Kafka):
             "num.network.threads": 2,
             "num.io.threads": 2,
         }
+
+    def _become_another(self) -> None:
+        """The data directory, which was formatted for the first broker, as the second one's."""
+        meta = self._home / "data" / "meta.properties"
+        own = urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+        text = re.sub("(?m)^node.id=.*$", "node.id=2", meta.read_text())
+        meta.write_text(re.sub("(?m)^directory.id=.*$", f"directory.id={own}", text))
 
     def _protection(self) -> Properties:
         if not self._users:

@@ -34,6 +34,11 @@ class Kafka:
         self._for_tests = for_tests or bootstrap_servers
 
     @property
+    def address_for_tests(self) -> str:
+        """Where the tests themselves reach it: as `bootstrap_servers`, unless they have a way of their own."""
+        return self._for_tests
+
+    @property
     def admin(self) -> AdminClient:
         """An administration client with every right."""
         return AdminClient({**QUIET, "bootstrap.servers": self._for_tests})
@@ -50,6 +55,21 @@ class Kafka:
             lambda: len(_partitions(admin, name)) == partitions, 15, f"leaders of {name}", ignoring=KafkaException
         )
         return name
+
+    def create_spread_topic(self, *brokers: int) -> str:
+        """A topic with one partition on each of these brokers, and nowhere else."""
+        name, admin = f"test-{uuid.uuid4().hex[:12]}", self.admin
+        topic = NewTopic(name, num_partitions=len(brokers), replica_assignment=[[broker] for broker in brokers])
+        admin.create_topics([topic], operation_timeout=10)[name].result(15)
+        self.wait_for_leaders(name, len(brokers))
+        return name
+
+    def wait_for_leaders(self, topic: str, count: int) -> None:
+        """Returns when so many partitions of the topic have a leader."""
+        admin = self.admin
+        wait_until(
+            lambda: len(_partitions(admin, topic)) == count, 30, f"{count} leaders of {topic}", ignoring=KafkaException
+        )
 
     def delete_topics(self, *names: str) -> None:
         admin = self.admin  # must live until the answer is there
