@@ -62,6 +62,7 @@ class Tailed:
         options: str = "",
         outbox: dict[str, Any] | None = None,
         wal2json_format: int = 2,
+        pause_limit: float = 30,
     ) -> None:
         self.database, self.schema, self.name = database, schema, table
         self.table = f"{identifier(schema)}.{identifier(table)}"
@@ -79,6 +80,7 @@ class Tailed:
         for slot, made_for in slots.items():
             database.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [slot, made_for])
         source = {"dsn": database.dsn, "slot": self.slot, "plugin": plugin, "wal2json_format": wal2json_format}
+        source["pause_limit"] = pause_limit
         settings = {
             "source": source,
             "outbox": {"table": self.table, "messages": {"prefix": "walrelay"}, **(outbox or {})},

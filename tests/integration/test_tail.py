@@ -297,6 +297,39 @@ def test_a_reader_that_pauses_does_not_cost_the_connection(tailed: Tailed) -> No
     assert done.ids == [str(n) for n in range(1, 20001)]
 
 
+def test_a_reader_that_does_not_come_back_holds_no_wal_for_ever(make: TailedMaker) -> None:
+    """Nor checkpoints, which wait for a walsender that cannot write once they want its slot."""
+    tailed = make("pgoutput", pause_limit=1)
+    reading_end, writing_end = os.pipe()
+    process = tailed.start("--follow", stdout=writing_end)
+    os.close(writing_end)
+    wait_until(tailed.temporary_slot, PATIENCE, "the temporary slot to stream")
+    tailed.database.execute(
+        f"INSERT INTO {tailed.table} (id, payload)"
+        " SELECT n, jsonb_build_object('padding', repeat('x', 1000)) FROM generate_series(1, 20000) n"
+    )
+    done = ended(process)
+    assert done.code == 1
+    assert "whoever reads standard output has read nothing for 1 s" in done.err
+    assert "hint: Run it again" in done.err
+    assert os.read(reading_end, 100).startswith(b"{"), "what was printed is there for whoever reads it now"
+    os.close(reading_end)
+    wait_until(lambda: tailed.database.server.slots(tailed.database.name) == {tailed.slot}, PATIENCE, "its slot to go")
+
+
+def test_a_server_without_room_for_what_waits_says_so(tailed: Tailed) -> None:
+    """It collects the answer of a look into the slot, in a temporary file where it is large."""
+    tailed.database.execute(
+        f"INSERT INTO {tailed.table} (id, payload)"
+        " SELECT n, jsonb_build_object('padding', repeat('x', 1000)) FROM generate_series(1, 20000) n"
+    )
+    tailed.database.execute(f'ALTER DATABASE "{tailed.database.name}" SET temp_file_limit = 1024')
+    done = tailed.tail("--limit", "0")
+    assert (done.code, done.out) == (1, b"")
+    assert f"no room to collect what waits in slot '{tailed.slot}': temporary file size exceeds" in done.err
+    assert "walrelay tail --limit 100" in done.err
+
+
 def test_a_slot_that_open_transactions_keep_from_being_made_is_told(
     tailed: Tailed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

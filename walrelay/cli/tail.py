@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 import click
 
@@ -15,6 +16,7 @@ from walrelay.cli.output import Output, ReaderGone
 from walrelay.cli.signals import signalled
 from walrelay.config import Settings, load
 from walrelay.decode.lines import Line, Lines
+from walrelay.errors import Fatal
 from walrelay.lsn import ZERO
 from walrelay.model import Skipped
 from walrelay.source.catalog import Catalog
@@ -74,7 +76,7 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
         try:
             if stop is not None:
                 with closing(_temporary(settings, catalog, options)) as stream:
-                    _follow(stream, printer, stop)
+                    _follow(stream, printer, stop, settings.source.pause_limit)
             else:
                 _refuse_unreadable(settings, catalog)
                 with closing(_peek(settings, catalog, options).frames(limit or None)) as frames:
@@ -122,13 +124,20 @@ def _print(frames: Iterable[bytes], printer: _Printer) -> None:
         printer.output.drain(None)
 
 
-def _follow(stream: Stream, printer: _Printer, stop: Event) -> None:
-    """Until the signal or the limit. A reader that pauses pauses the stream, which is kept alive; nothing piles up."""
-    printed = stream.start
+def _follow(stream: Stream, printer: _Printer, stop: Event, pause_limit: float) -> None:
+    """Until the signal or the limit. A reader that pauses pauses the stream, which is kept alive; nothing piles up but
+    on the server, so after so many seconds it is Fatal.
+    """
+    printed, waiting, moved = stream.start, 0, monotonic()
     try:
         while not (stop.is_set() or printer.done):
             if printer.output.drain(_PATIENCE):
                 printed = max(printed, printer.position)
+            if not printer.output or len(printer.output) < waiting:
+                moved = monotonic()
+            waiting = len(printer.output)
+            if monotonic() - moved > pause_limit:
+                raise _paused(pause_limit)
             stream.confirm(printed)
             for frame in () if printer.output else stream.read(_PATIENCE):
                 printer.take(frame)
@@ -136,6 +145,15 @@ def _follow(stream: Stream, printer: _Printer, stop: Event) -> None:
                     break
     finally:
         printer.output.drain(_PATIENCE)
+
+
+def _paused(seconds: float) -> Fatal:
+    return Fatal(
+        f"whoever reads standard output has read nothing for {seconds:g} s: the temporary slot is let go, because it"
+        " holds back WAL, and may hold up checkpoints",
+        hint="Run it again for what is committed from then on; `walrelay tail --follow > events` leaves the reading for"
+        " later, and source.pause_limit is how long a pause may be.",
+    )
 
 
 def _refuse_unreadable(settings: Settings, catalog: Catalog) -> None:

@@ -98,6 +98,12 @@ class Peek:
                 hint="A relay is reading it. `walrelay tail --follow` shows what is committed from now on, on a"
                 " temporary slot beside it.",
             )
+        if error.sqlstate in ("53100", "53400"):  # disk_full; configuration_limit_exceeded, here of temporary files
+            return Fatal(
+                f"the server has no room to collect what waits in slot {self._slot!r}: {failures.first_line(error)}",
+                hint="Ask for less, as in `walrelay tail --limit 100`; or make room on the server's disk, or raise its"
+                " temp_file_limit.",
+            )
         if error.sqlstate is None:
             return Retryable(f"the connection to PostgreSQL broke: {failures.first_line(error)}")
         return failures.of(error, slot=self._slot, publication=self._publication)
