@@ -1,7 +1,7 @@
 """Connections of psycopg 3, in pipeline mode too."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -32,8 +32,7 @@ class SyncPsycopg:
         if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:  # a pipeline, whose BEGIN may be under way
-            with self._connection.pipeline():
-                pass
+            self._sync()
         if self._status is TransactionStatus.IDLE:
             raise OutsideTransaction(what, _HOW)
 
@@ -48,8 +47,11 @@ class SyncPsycopg:
         self._connection.execute(f"SAVEPOINT {_SAVEPOINT}")
         try:
             yield
+            self._sync()  # the error of a statement in a pipeline comes here at the latest
         except BaseException:
             if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
+                with suppress(psycopg.Error):  # that of the statement that aborted the pipeline
+                    self._sync()
                 self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
@@ -57,6 +59,12 @@ class SyncPsycopg:
 
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
+
+    def _sync(self) -> None:
+        """Waits for what a pipeline has under way, and raises its error; one that is aborted goes on then."""
+        if not self.copies():
+            with self._connection.pipeline():
+                pass
 
     def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         encoding = _encoding(self._connection.info)
@@ -79,8 +87,7 @@ class AsyncPsycopg:
         if not self._connection.autocommit or _in_block(self._connection):
             return
         if self._status is TransactionStatus.ACTIVE:
-            async with self._connection.pipeline():
-                pass
+            await self._sync()
         if self._status is TransactionStatus.IDLE:
             raise OutsideTransaction(what, _HOW.replace("with", "async with", 1))
 
@@ -94,8 +101,11 @@ class AsyncPsycopg:
         await self._connection.execute(f"SAVEPOINT {_SAVEPOINT}")
         try:
             yield
+            await self._sync()
         except BaseException:
             if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
+                with suppress(psycopg.Error):
+                    await self._sync()
                 await self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 await self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             raise
@@ -103,6 +113,11 @@ class AsyncPsycopg:
 
     def copies(self) -> bool:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
+
+    async def _sync(self) -> None:
+        if not self.copies():
+            async with self._connection.pipeline():
+                pass
 
     async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         encoding = _encoding(self._connection.info)

@@ -3,7 +3,8 @@
     {"position": "16/B374D848:0", "committed_at": "2026-11-21T09:58:54.956040Z", "id": "...", ..., "payload": {...}}
 
 `payload` and `headers` that are a JSON object or array stand there as they are, digit for digit; any other text is a
-string (so a payload of JSON `"a"` is printed as `"\\"a\\""`, and one of plain `a` as `"a"`), and what is not UTF-8 is
+string (so a payload of JSON `"a"` is printed as `"\\"a\\""`, one of plain `a` as `"a"`, and one that is nested too
+deeply for Python's parser, about a thousand levels, as a string), and what is not UTF-8 is
 `{"base64": "..."}`. The other members are strings, as PostgreSQL prints the column; null is NULL or no such column.
 """
 

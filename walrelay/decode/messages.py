@@ -60,8 +60,10 @@ def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> lis
             raise ValueError(f"no {', '.join(sorted(missing)) or 'id'}")
         values = (fields.get(role) for role in Columns._fields)
         return [None if value is None else value.encode("utf-8", "surrogateescape") for value in values]
-    except (ValueError, RecursionError) as cause:
+    except ValueError as cause:
         raise _undecodable(position, str(cause)) from cause
+    except RecursionError as cause:
+        raise _undecodable(position, "it is nested too deeply") from cause
 
 
 def utf8_content(content: bytes, position: str, encoding: str) -> bytes:

@@ -86,8 +86,10 @@ def _own_headers(record: OutboxRecord) -> Headers:
         for name, _ in members:
             name.encode()  # a name is text for every broker, so it has to be UTF-8
         return [(name, _header_value(value)) for name, value in members]
-    except (ValueError, RecursionError) as cause:
+    except ValueError as cause:
         raise _not_headers(record, str(cause)) from cause
+    except RecursionError as cause:
+        raise _not_headers(record, "they are nested too deeply") from cause
 
 
 class _Pairs(list[tuple[str, object]]):

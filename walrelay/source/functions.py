@@ -100,6 +100,23 @@ def examined(catalog: Catalog, table: str, slot: str, wanted: Mapping[str, str])
             yield Function(name, sql, False, differs=_difference(there, table))
 
 
+def unfit(catalog: Catalog, table: str, column: str) -> str | None:
+    """The type of that column of the outbox if it takes no UUID, which is what walrelay.emit writes as the id."""
+    query = """
+        WITH RECURSIVE base AS (
+            SELECT t.oid, t.typbasetype, t.typcategory, format_type(a.atttypid, a.atttypmod) AS name
+            FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+            WHERE a.attrelid = to_regclass(%s) AND a.attname = %s
+            UNION ALL
+            SELECT t.oid, t.typbasetype, t.typcategory, base.name FROM base JOIN pg_type t ON t.oid = base.typbasetype
+        )
+        SELECT name FROM base WHERE typbasetype = 0 AND typcategory <> 'S' AND oid <> 'uuid'::regtype AND NOT EXISTS (
+            SELECT FROM pg_cast WHERE castsource = 'uuid'::regtype AND casttarget = base.oid AND castcontext <> 'e')
+    """
+    found = catalog.rows(query, table, column)
+    return found[0][0] if found else None
+
+
 def present(catalog: Catalog, name: str) -> bool:
     """Whether there is a function of that name, whatever its arguments."""
     query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"

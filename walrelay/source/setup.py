@@ -125,7 +125,7 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
-            yield step, f"left as it is: {step.note}" if step.note else "present"
+            yield step, f"{step.outcome}: {step.note}" if step.note else "present"
             continue
         if step.what == slot:
             needed = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
@@ -216,17 +216,18 @@ def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
 def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Optional: writers may do without, and with other columns than ours some cannot be made."""
     scripts = functions.scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
-    return [
-        Step(
-            f"function walrelay.{each.name}",
-            each.present,
-            each.sql,
-            optional=True,
-            outcome="updated" if each.differs else "created",
-            note=each.note,
-        )
-        for each in functions.examined(catalog, wanted.table, wanted.slot, scripts)
-    ]
+    id_column = wanted.columns["id"]
+    unfit = functions.unfit(catalog, wanted.table, id_column)
+    steps = []
+    for each in functions.examined(catalog, wanted.table, wanted.slot, scripts):
+        done, outcome, note = each.present, "updated" if each.differs else "created", each.note
+        if note:
+            outcome = "left as it is"
+        elif unfit and not done and not each.differs and each.name in ("emit", "emit_and_delete"):
+            done, outcome = True, "left out"
+            note = f"{id_column!r} is of type {unfit} and takes no UUID; writers insert their rows themselves"
+        steps.append(Step(f"function walrelay.{each.name}", done, each.sql, optional=True, outcome=outcome, note=note))
+    return steps
 
 
 def _message_rights(catalog: Catalog, wanted: Wanted) -> list[Step]:

@@ -1,10 +1,12 @@
 """The inbox on real PostgreSQL, with each library."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from tests.integration.inbox.conftest import WaitForLock
@@ -100,6 +102,52 @@ def test_an_error_of_the_database_leaves_the_transaction_usable(library: Library
         assert handle(client, "1")
 
     assert handled(consumers) == ["1"]
+
+
+FETCHED = pytest.mark.parametrize("fetched", [True, False], ids=["where it is made", "at the end"])
+
+
+@FETCHED
+@pytest.mark.parametrize("autocommits", [True, False])
+def test_an_error_of_the_database_in_a_pipeline_leaves_the_block_and_the_transaction_usable(
+    consumers: Database, fetched: bool, autocommits: bool
+) -> None:
+    """It comes when its answer is asked for: at the end of the block at the latest, so that the savepoint holds."""
+    with consumers.connect(autocommit=autocommits) as connection, connection.transaction(), connection.pipeline():
+        connection.execute("INSERT INTO handled VALUES ('before')")
+        with pytest.raises(psycopg.errors.UndefinedTable):  # noqa: PT012, SIM117
+            with INBOX.receive(connection, consumer="billing", message_id="1") as first:
+                assert first
+                connection.execute("INSERT INTO handled VALUES ('inside')")
+                cursor = connection.execute("SELECT FROM nowhere")
+                if fetched:
+                    cursor.fetchone()
+                connection.execute("INSERT INTO handled VALUES ('inside')")
+        with INBOX.receive(connection, consumer="billing", message_id="1") as first:
+            assert first, "the receipt was not taken back"
+            connection.execute("INSERT INTO handled VALUES ('again')")
+    assert consumers.execute("SELECT what FROM handled") == [("before",), ("again",)]
+    assert consumers.execute("SELECT message_id FROM inbox") == [("1",)]
+
+
+@FETCHED
+def test_so_it_does_in_an_async_pipeline(consumers: Database, fetched: bool) -> None:
+    async def works() -> None:
+        connection = await psycopg.AsyncConnection.connect(consumers.dsn)
+        async with connection, connection.pipeline():
+            with pytest.raises(psycopg.errors.UndefinedTable):  # noqa: PT012
+                async with INBOX.receive(connection, consumer="billing", message_id="1") as first:
+                    assert first
+                    cursor = await connection.execute("SELECT FROM nowhere")
+                    if fetched:
+                        await cursor.fetchone()
+            async with INBOX.receive(connection, consumer="billing", message_id="1") as first:
+                assert first
+            await connection.execute("INSERT INTO handled VALUES ('again')")
+
+    asyncio.run(works())
+    assert consumers.execute("SELECT what FROM handled") == [("again",)]
+    assert consumers.execute("SELECT message_id FROM inbox") == [("1",)]
 
 
 def test_a_duplicate_at_the_same_time_waits_and_is_then_second(

@@ -146,6 +146,17 @@ def test_a_value_of_any_type_is_the_text_that_postgres_prints(
     assert printed == [expected for _, expected in columns.values()]
 
 
+def test_a_payload_of_a_domain_over_bytea_is_the_text_that_postgres_prints(
+    database: Database, make_outbox: OutboxMaker
+) -> None:
+    """The stream names the domain, and says nothing of the type below it."""
+    database.execute("CREATE DOMAIN blob AS bytea; CREATE TABLE t (id int, aggregate_id text, payload blob)")
+    outbox = make_outbox(**small())
+    database.execute("INSERT INTO t VALUES (1, 'a', decode('00ff', 'hex'))")
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == [b"\\x00ff"]
+
+
 def test_a_table_may_be_1600_columns_wide(database: Database, make_outbox: OutboxMaker) -> None:
     filling = [f"c{number} int" for number in range(1597)]
     columns = ["id int", *filling[:800], "payload text", *filling[800:], "aggregate_id text"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
 from walrelay import compose
@@ -153,3 +154,27 @@ def test_tables_of_an_earlier_version_are_told_and_brought_up_to_date(outbox: Ou
     assert "tables of the schema walrelay are of an earlier version" in detail
     assert made(outbox.settings)["schema walrelay"] == "created"
     assert told(outbox.settings)[0][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits"),
+    [("bigint", False), ("public.counted", False), ("text", True), ("short", True), ("event_id", True)],
+)
+def test_no_function_is_made_that_can_only_fail_for_the_type_of_the_id(
+    database: Database, make_outbox: OutboxMaker, kind: str, fits: bool
+) -> None:
+    database.execute(
+        "CREATE DOMAIN counted AS bigint; CREATE DOMAIN short AS varchar(36); CREATE DOMAIN event_id AS uuid;"
+        f" CREATE TABLE outbox (id {kind} PRIMARY KEY, aggregate_type text, aggregate_id text, type text,"
+        " payload jsonb, headers jsonb, topic text, tenant_id text)"
+    )
+    outcomes = make_outbox(outbox={"columns": {"created_at": None}}).init()
+    for name in ("emit", "emit_and_delete"):
+        outcome = outcomes[f"function walrelay.{name}"]
+        if fits:
+            assert outcome == "present"
+            database.execute(f"SELECT walrelay.{name}('order', '1', 'Placed', '{{}}')")
+        else:
+            why = f"'id' is of type {kind} and takes no UUID; writers insert their rows themselves"
+            assert outcome == f"left out: {why}"
+            assert not database.execute("SELECT 1 FROM pg_proc WHERE proname = %s", [name])

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.integration.relaying.harness import Outbox, header, position
+from tests.integration.relaying.ways import PGOUTPUT
 from walrelay.errors import Undecodable
 
 EVENT = '{"id": "m-1", "aggregate_type": "order", "aggregate_id": 42, "type": null, "payload": {"b" : 1.50,"a":[ ]}}'
@@ -85,6 +86,28 @@ def test_a_message_that_is_no_record_stops_the_relay_at_its_position(outbox: Out
     assert isinstance(error, Undecodable)
     assert "/" in str(error)
     assert str(outbox.failure()) == str(error), "it must not have been passed over"
+
+
+def test_what_stands_behind_a_nul_is_refused_by_pgoutput_and_not_sent_by_wal2json(outbox: Outbox) -> None:
+    content = b'{"id": "m-1", "payload": 1, "topic": "t"}\0rest'
+    outbox.database.execute("SELECT pg_logical_emit_message(true, 'walrelay', %s::bytea)", [content])
+    if outbox.way in PGOUTPUT:
+        assert "something stands behind the JSON object" in str(outbox.failure())
+    else:
+        with outbox.relay() as relay:
+            assert outbox.values(relay) == [b"1"]
+
+
+def test_in_a_read_only_transaction_a_message_is_an_event_if_it_commits_and_only_then(outbox: Outbox) -> None:
+    """PostgreSQL lets them be written there; nothing is lost or made up by it."""
+    with outbox.database.connect(autocommit=False) as connection:
+        connection.execute("SET TRANSACTION READ ONLY")
+        connection.execute("SELECT walrelay.emit_message('order', '1', 'Read', '\"rolled back\"')")
+        connection.rollback()
+        connection.execute("SET TRANSACTION READ ONLY")
+        connection.execute("SELECT walrelay.emit_message('order', '1', 'Read', '\"committed\"')")
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == [b'"committed"']
 
 
 def test_no_message_is_a_record_where_the_settings_name_no_prefix(outbox: Outbox) -> None:

@@ -96,7 +96,7 @@ def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
         ('{"id": "\\ud800", "payload": 1}', "surrogates not allowed"),
         ('{"id": "1", "payload": NaN}', "NaN"),
         ('{"id": "1", "payload": [-Infinity]}', "-Infinity"),
-        ('{"id": "1", "payload": ' + "[" * 100_000, ""),
+        ('{"id": "1", "payload": ' + "[" * 100_000, "it is nested too deeply"),
         ('{"id": "1", "payload": "\n"}', ""),
     ],
 )
