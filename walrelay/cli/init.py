@@ -22,35 +22,62 @@ from walrelay.source.catalog import Catalog
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.option("--backfill", is_flag=True, help="Publish the rows that are in the table already; then stream.")
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
+@click.option("--topics", metavar="A,B", default="", help="Make these topics at the broker as well.")
+@click.option("--exact", is_flag=True, help="The names of --topics are whole, and nothing to fill route.topic with.")
+@click.option(
+    "--partitions", type=click.IntRange(1), default=12, show_default=True, help="Of the topics that are made."
+)
+@click.option(
+    "--replication-factor", type=click.IntRange(1, 32767), help="Of the topics that are made.  [default: the broker's]"
+)
 @click.pass_context
 def init(
-    ctx: click.Context, config_path: Path, dry_run: bool, timeout: float, backfill: bool, partitioned: bool
+    ctx: click.Context,
+    config_path: Path,
+    dry_run: bool,
+    timeout: float,
+    backfill: bool,
+    partitioned: bool,
+    topics: str,
+    exact: bool,
+    partitions: int,
+    replication_factor: int | None,
 ) -> None:
-    """Make what the relay needs in the database: outbox table, walrelay.emit, publication, slot.
+    """Make outbox table, walrelay.emit, publication and slot.
 
     Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew; the functions for
     writers are made for the settings of now. A backfill that was interrupted goes on where it stopped. Of a partitioned
     outbox `walrelay cleanup` drops whole days.
 
+    --topics takes aggregate types, or whatever else `route.topic` has to be filled with, or whole names of topics: with
+    the default, `order` and `outbox.event.order` are the same.
+
     \b
     Example:
       walrelay init --dry-run
       walrelay init -c walrelay.yaml
+      walrelay init --topics order,invoice
       walrelay init --backfill
       walrelay init --partitioned
     """
     settings = load(config_path)
     wanted = compose.wanted(settings, partitioned=partitioned)
+    names = compose.named_topics(settings, [name.strip() for name in topics.split(",") if name.strip()], exact=exact)
+    making = compose.make_topics(settings, names, partitions, replication_factor) if names else ()
     with Catalog(compose.dsn(settings)) as catalog:
         compose.refuse(settings, catalog, "init", but=compose.BY_ANOTHER_ROLE if dry_run else ())
         steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wanted)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
+            for name in names:
+                click.echo(f"-- topic {name}, at the broker")
             return
         made = make(catalog, wanted, steps[:-1] if backfill else steps, timeout)
         if f"slot {wanted.slot}" in made:
             _begin(settings, catalog)
         compose.refuse(settings, catalog, "init")  # what was made may not suit the settings either
+    for name, created in making:
+        click.echo(f"{'created' if created else 'present':8}  topic {name}")
     if backfill and not publish(settings, timeout, Scope()):
         click.echo("stopped: run `walrelay init --backfill` again, it goes on here", err=True)
         ctx.exit(1)

@@ -5,6 +5,7 @@ from walrelay.compose.backfill import backfill_until
 from walrelay.compose.cleanup import cleaning
 from walrelay.compose.commands import lines, remarks, topics, wanted
 from walrelay.compose.examination import BY_ANOTHER_ROLE, expected, refuse, told
+from walrelay.compose.making_topics import make_topics, named_topics
 from walrelay.compose.positions import begin_at, kept_positions, position_findings
 from walrelay.compose.reading import binary_suits, dsn, plugin_options, publication, table
 from walrelay.compose.recovery import Recovery, Wish, recovery_plan
@@ -34,6 +35,8 @@ __all__ = [
     "kept_positions",
     "letterbox",
     "lines",
+    "make_topics",
+    "named_topics",
     "plugin_options",
     "position_findings",
     "position_range",

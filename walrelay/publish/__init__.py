@@ -6,6 +6,7 @@ from walrelay.publish.contract import (
     ExactlyOncePlugin,
     ExactlyOnceSink,
     Found,
+    MakesTopics,
     ReadBack,
     Recall,
     Recalled,
@@ -13,7 +14,7 @@ from walrelay.publish.contract import (
     SinkPlugin,
     Span,
 )
-from walrelay.publish.plugins import installed, load, load_exactly_once, load_read_back
+from walrelay.publish.plugins import installed, load, load_exactly_once, load_makes_topics, load_read_back
 from walrelay.publish.policy import Policy, refused
 from walrelay.publish.push import Push
 
@@ -25,6 +26,7 @@ __all__ = [
     "ExactlyOnceSink",
     "Found",
     "Letters",
+    "MakesTopics",
     "Memory",
     "Policy",
     "Push",
@@ -37,6 +39,7 @@ __all__ = [
     "installed",
     "load",
     "load_exactly_once",
+    "load_makes_topics",
     "load_read_back",
     "refused",
 ]

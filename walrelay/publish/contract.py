@@ -188,3 +188,16 @@ class ReadBack(Protocol):
         that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
         """
         ...
+
+
+@runtime_checkable
+class MakesTopics(Protocol):
+    """What a SinkPlugin may be able to do besides: make topics."""
+
+    def make_topics(
+        self, settings: Any, topics: Sequence[str], partitions: int, replication_factor: int | None
+    ) -> Iterator[tuple[str, bool]]:
+        """Each topic, and whether it was made now; one that is there stays as it is. `replication_factor` None: the
+        broker's default. Fatal, with a hint, for the first that cannot be made.
+        """
+        ...

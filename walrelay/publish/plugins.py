@@ -3,7 +3,7 @@
 from importlib.metadata import entry_points
 
 from walrelay.errors import Fatal
-from walrelay.publish.contract import ExactlyOncePlugin, ReadBack, SinkPlugin
+from walrelay.publish.contract import ExactlyOncePlugin, MakesTopics, ReadBack, SinkPlugin
 
 GROUP = "walrelay.sinks"
 
@@ -43,4 +43,12 @@ def load_read_back(kind: str, purpose: str) -> ReadBack:
             f"{purpose} reads the topics, and a sink of kind {kind!r} has no way to do that",
             hint="So far the sink kafka has.",
         )
+    return plugin
+
+
+def load_makes_topics(kind: str) -> MakesTopics:
+    """The plug-in of that kind, which can make topics; Fatal when it cannot."""
+    plugin = load(kind)
+    if not isinstance(plugin, MakesTopics):
+        raise Fatal(f"a sink of kind {kind!r} has no topics to make", hint="Leave --topics out.")
     return plugin

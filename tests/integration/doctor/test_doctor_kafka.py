@@ -135,7 +135,7 @@ def test_a_topic_that_does_not_exist(broker: KafkaServer) -> None:
 
 
 def test_a_topic_that_nobody_will_create(broker: KafkaServer) -> None:
-    (complaint,) = complaints(as_user(broker, "admin", create_topics=True), "missing")
+    (complaint,) = complaints(as_user(broker, "admin", create_topics=True), "absent")
     assert complaint.verdict == "problem"
     assert "auto.create.topics.enable is false" in complaint.detail
 

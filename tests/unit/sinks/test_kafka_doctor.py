@@ -9,6 +9,7 @@ from confluent_kafka.admin import AclOperation
 from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Partition, Topic
 from walrelay.sinks.kafka.commands import commands, spread
+from walrelay.sinks.kafka.examine_positions import judged
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.topics import alone, complaints
 
@@ -91,3 +92,8 @@ def test_replicas_are_spread_from_the_broker_they_are_on(
     replicas: list[int], brokers: list[int], chosen: list[int]
 ) -> None:
     assert spread(replicas, brokers) == chosen
+
+
+def test_positions_on_one_of_several_brokers_are_warned_of() -> None:
+    single = topic(Partition(0, 1, [1], [1]), cleanup_policy="compact")
+    assert [judged(single, brokers, TOOLS).verdict for brokers in (1, 3)] == ["ok", "warning"]

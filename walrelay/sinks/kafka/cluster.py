@@ -1,13 +1,13 @@
-"""A Kafka cluster as the sink's principal sees it: asked with an administration client, which changes nothing."""
+"""A Kafka cluster as the sink's principal sees it: asked with an administration client. Only `make` changes it."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
 
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -91,6 +91,17 @@ class Cluster:
             may = _operations(told.authorized_operations)
             described.append(Topic(name, partitions, may, self.limits(ResourceType.TOPIC, name)))
         return described, refused
+
+    def make(self, topics: list[NewTopic]) -> Iterator[tuple[str, KafkaError | None]]:
+        """Makes them; for each, in their order, why it could not be made."""
+        answers = self._admin.create_topics(topics, operation_timeout=_REQUEST, request_timeout=PATIENCE)
+        for topic in topics:
+            try:
+                answers[topic.topic].result()
+            except KafkaException as cause:
+                yield topic.topic, _error(cause)
+            else:
+                yield topic.topic, None
 
     def limits(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
         """The settings of a topic or a broker; None where the principal may not see them."""

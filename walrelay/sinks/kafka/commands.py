@@ -16,9 +16,10 @@ class Commands(NamedTuple):
     secured: bool
 
     def create_topic(self, topic: str, replicas: int) -> str:
-        return self._tool(
-            "kafka-topics.sh", f"--create --topic {topic} --partitions 12 --replication-factor {replicas}"
-        )
+        """walrelay's own command, and Kafka's behind a comment sign: both may be pasted together."""
+        factor = f" --replication-factor {replicas}"
+        tool = self._tool("kafka-topics.sh", f"--create --topic {topic} --partitions 12{factor}")
+        return f"walrelay init --topics {topic}{factor if replicas > 1 else ''}\n# or {tool}"
 
     def create_positions_topic(self, topic: str, replicas: int) -> str:
         options = f"--partitions 1 --replication-factor {replicas} --config cleanup.policy=compact"

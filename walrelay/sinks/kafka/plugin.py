@@ -10,7 +10,7 @@ from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 class KafkaPlugin:
-    """See `walrelay.publish.SinkPlugin`, `walrelay.publish.Recall` and `walrelay.publish.ReadBack`."""
+    """See `walrelay.publish.SinkPlugin`, and `Recall`, `ReadBack` and `MakesTopics` there."""
 
     settings = KafkaSettings
 
@@ -72,6 +72,15 @@ class KafkaPlugin:
         except ImportError as cause:
             raise _not_installed(cause) from cause
         return read_back(settings, topics, since_ms)
+
+    def make_topics(
+        self, settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
+    ) -> Iterator[tuple[str, bool]]:
+        try:
+            from walrelay.sinks.kafka.make_topics import make_topics
+        except ImportError as cause:
+            raise _not_installed(cause) from cause
+        return make_topics(settings, topics, partitions, replication_factor)
 
 
 def _not_installed(cause: ImportError) -> Fatal:

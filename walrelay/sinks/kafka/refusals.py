@@ -8,14 +8,16 @@ from walrelay.errors import AS_IT_WAS_WRITTEN
 from walrelay.model import Message, Refusal
 
 _EPOCH = datetime(1970, 1, 1)
+_UNKNOWN = (
+    "Create the topic: walrelay init --topics {topic} --exact"
+    " (or kafka-topics.sh --create; or let the broker do it: sink.create_topics: true)."
+)
 
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "Raise message.max.bytes under sink.options, and max.message.bytes of the topic:"
     " kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=10485760 ...",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "Create the topic: kafka-topics.sh --create --topic {topic} --partitions 12 ..."
-    " (or let the broker create it: sink.create_topics: true).",
-    KafkaError._UNKNOWN_TOPIC: "Create the topic: kafka-topics.sh --create --topic {topic} --partitions 12 ..."
-    " (or let the broker create it: sink.create_topics: true).",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _UNKNOWN,
+    KafkaError._UNKNOWN_TOPIC: _UNKNOWN,
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Allow walrelay's principal to write the topic: kafka-acls.sh --add"
     " --allow-principal User:... --operation Write --operation Describe --topic {topic}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Allow walrelay's principal IdempotentWrite on the cluster:"
