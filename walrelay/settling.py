@@ -77,8 +77,8 @@ class Settling:
 
     def no_room(self, seconds: float) -> NoRoom:
         """What ends a run that had no room for so long."""
-        why = f"{seconds:.0f} s ({self._sink.trouble() or 'no receipt came'})"
-        return NoRoom(f"the sink has had no room for {why}; letting the replication stream go")
+        why = f"{seconds:.0f} s ({self._sink.trouble() or 'nothing was acknowledged'})"
+        return NoRoom(f"the sink has accepted nothing for {why}; closing the replication stream so that checkpoints are not delayed")
 
     def await_room(self, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
         """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`.

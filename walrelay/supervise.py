@@ -51,7 +51,7 @@ def supervise(
             if stop() and only_waited:
                 return
             if stop():
-                observer.noticed(f"stopped, but not in good order: {error}")
+                observer.noticed(f"stopped, but not cleanly: {error}")
                 return
             attempt = 1 if progress() != before else attempt + 1
             pause = backoff.pause(attempt, error.retry_within)

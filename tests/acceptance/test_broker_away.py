@@ -86,7 +86,7 @@ def test_a_full_window_pauses_reading_without_memory_and_lets_the_stream_go_unti
     before = relay.peak_rss_bytes
     broker.stop()
     deployment.write_rows(PENDING, padding=FILLER)
-    relay.wait_for("noticed", containing="the sink has had no room for 2 s")
+    relay.wait_for("noticed", containing="the sink has accepted nothing for 2 s")
     wait_until(lambda: deployment.slot.pid is None, 20, "the slot to be free")
     grown = relay.peak_rss_bytes - before
     measured(f"growth in bytes with {PENDING * FILLER} bytes pending", grown)

@@ -166,8 +166,8 @@ def test_a_recovery_says_what_it_will_do_and_asks(deployment: Deployment) -> Non
     for told in (
         "is gone (it was made at",
         "2 rows, from",
-        "none of them can have been published",
-        "Make the slot anew",
+        "none: nothing of it can have been published",
+        "Make a new slot",
     ):
         assert told in output
     assert deployment.slot_name not in deployment.database.server.slots()

@@ -153,7 +153,7 @@ def test_a_slot_in_use_is_told_with_the_way_to_look_beside_it(tailed: Tailed) ->
     done = tailed.tail()
     relay.close()
     assert (done.code, done.out) == (1, b"")
-    assert f"slot '{tailed.slot}' cannot be looked into while it is in use" in done.err
+    assert f"slot '{tailed.slot}' cannot be peeked while it is in use" in done.err
     assert "walrelay tail --follow" in done.err
 
 

@@ -115,7 +115,7 @@ def test_a_stop_while_there_is_no_room_takes_no_longer_than_it_may(clock: Clock)
     assert world.slot.confirmed == wal.start
     what, text = world.journal.said[-1]
     assert what == "noticed"
-    assert "not in good order: the sink has had no room" in text
+    assert "not cleanly: the sink has accepted nothing" in text
     world.broker.held.clear()
     world.live()
     world.verify()

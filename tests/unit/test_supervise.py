@@ -144,7 +144,7 @@ def test_a_run_that_ends_in_an_error_after_a_stop_is_the_last_and_said_not_to_be
     supervised.stop = lambda: supervised.runs > 0
     supervised.run([Retryable("down"), None])
     assert (supervised.runs, supervised.waits, supervised.heard.attempts) == (1, [], [])
-    assert supervised.heard.notices == ["stopped, but not in good order: down"]
+    assert supervised.heard.notices == ["stopped, but not cleanly: down"]
 
 
 def test_a_stop_before_the_first_run_begins_none(supervised: Supervised) -> None:

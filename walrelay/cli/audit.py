@@ -35,7 +35,9 @@ def audit(
     listed: int,
     as_json: bool,
 ) -> None:
-    """Check that every row of a period is in the topics, in commit order, and how often.
+    """Check that every row of a period is in the topics, in order.
+
+    That is in commit order; what is there more than once is counted.
 
     Reads the topics from the beginning of the period to their end, as a consumer would. Changes nothing. Exit code 1
     if rows are missing or out of order or, with exactly-once delivery, there more than once.

@@ -49,7 +49,9 @@ def cleanup(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Delete rows that were published, are confirmed and are old enough; of a partitioned outbox whole days.
+    """Delete old rows that were published and are confirmed.
+
+    Of a partitioned outbox whole days are dropped.
 
     It works in small batches with pauses, so that writers do not notice, and never deletes a row that is not
     confirmed. Ctrl-C stops it after the current batch (exit code 1); what is deleted then is gone.

@@ -35,7 +35,9 @@ def check(config_path: Path) -> None:
 
 @config.command()
 def example() -> None:
-    """Print a commented settings file that works once DATABASE_URL is set.
+    """Print a commented settings file to start from.
+
+    It works once DATABASE_URL is set.
 
     \b
     Example:
@@ -46,7 +48,7 @@ def example() -> None:
 
 @config.command()
 def schema() -> None:
-    """Print the JSON Schema of the settings file, with which editors complete it.
+    """Print the JSON Schema of the settings file, for editors.
 
     \b
     Example:

@@ -24,7 +24,7 @@ from walrelay.errors import Fatal
 def demo(
     ctx: click.Context, events: int, rate: float, dsn: str | None, bootstrap_servers: str | None, as_json: bool
 ) -> None:
-    """Watch it work: commit events, relay them, consume them, and count what came.
+    """Watch it work: commit events, relay them, count what came.
 
     Brings a PostgreSQL and a Kafka listener of its own, and leaves nothing behind. On servers of yours it makes
     what it needs under the name walrelay_demo (schema, slot, publication) and the topic walrelay.demo.order, and

@@ -27,9 +27,9 @@ _SUBJECT_WIDTH = 25
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.pass_context
 def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
-    """Check everything that must be true before a start: the database, the settings, the broker.
+    """List what keeps a relay from starting, each with its fix.
 
-    Changes nothing, and may run beside the relay. Each finding comes with its fix as a command to paste. The exit
+    Asks the database and the broker for everything that must be true. Changes nothing, and may run beside the relay. Each finding comes with its fix as a command to paste. The exit
     code is 1 when something blocks a start.
 
     \b

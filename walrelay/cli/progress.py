@@ -31,7 +31,7 @@ class BarObserver(Observer):
         self._bar.update(rows)
 
     def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'no receipt came'}")
+        self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
 
     def noticed(self, text: str) -> None:
         self._say(text)

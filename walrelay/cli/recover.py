@@ -7,6 +7,7 @@ import click
 from walrelay import compose
 from walrelay.cli.init import make, publish
 from walrelay.cli.options import config_option, waiting
+from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.source import setup
 from walrelay.source.catalog import Catalog
@@ -39,7 +40,7 @@ def recover(
     replace: bool,
     timeout: float,
 ) -> None:
-    """Make a lost slot anew and publish the rows that may not have been published.
+    """Replace a lost slot and publish what it had not delivered.
 
     For a slot that was dropped, invalidated, or left behind by a failover. Says first what it found and what it will
     do. Rows that are published twice keep their ids. Interrupted, it goes on where it stopped when it is run again.
@@ -58,7 +59,7 @@ def recover(
     if dry_run:
         return
     if not yes:
-        click.confirm("Make the slot anew and publish these rows?", abort=True, err=True)
+        click.confirm("Make a new slot and publish these rows?", abort=True, err=True)
     with Catalog(compose.dsn(settings)) as catalog:
         wanted = compose.wanted(settings)
         make(catalog, wanted, setup.surroundings(catalog, wanted), timeout)
@@ -67,7 +68,9 @@ def recover(
         ctx.exit(1)
     if not plan.removed.sure:
         click.secho(
-            "warning: it could not be shown that no row was removed before it was published", fg="yellow", err=True
+            "warning: rows may have been deleted before they were published (see `maybe lost` above)",
+            fg="yellow",
+            err=True,
         )
     click.echo("ready: start the relay with `walrelay run`")
 
@@ -76,9 +79,9 @@ def _told(plan: compose.Recovery) -> str:
     lines = [("slot", plan.lost)]
     lines += [("published", each) for each in plan.published]
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
-    lines.append(("to publish", f"{plan.rows} rows{span}"))
+    lines.append(("to publish", count(plan.rows, "row") + span))
     repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
-    lines.append(("repeats", repeats if plan.repeats else "none of them can have been published before"))
-    lines += [("removed", each) for each in plan.removed.lines]
-    lines += [("beyond", plan.beyond)] if plan.beyond else []
+    lines.append(("duplicates", repeats if plan.repeats else "none: nothing of it can have been published before"))
+    lines += [("not lost" if plan.removed.sure else "maybe lost", each) for each in plan.removed.lines]
+    lines += [("lost", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)

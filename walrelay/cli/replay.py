@@ -62,7 +62,9 @@ def replay(
     listing: bool,
     dropped: str | None,
 ) -> None:
-    """Publish rows of the outbox table again, with their ids and a header `replayed`.
+    """Publish rows of the outbox table again.
+
+    They have their ids, and a header `replayed`.
 
     All filters have to match; what the relay may not have confirmed, and dead letters, are left out. The relay may be
     running. Interrupted, the same command goes on where it stopped. Exit code 1 if no row matches, or an id that was

@@ -18,7 +18,9 @@ from walrelay.telemetry import logs
 @click.option("--from-slot", is_flag=True, help="Begin where the slot stands, whatever walrelay's own position says.")
 @click.pass_context
 def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
-    """Relay until SIGTERM or Ctrl-C; then settle what is in flight, confirm it and leave.
+    """Relay until SIGTERM or Ctrl-C, and then stop cleanly.
+
+    That is: what is in flight is settled and confirmed.
 
     What can be retried is retried for ever, with a log line: a warning, and from the third failure in a row on an
     error. What cannot ends the process with exit code 1 and a hint.

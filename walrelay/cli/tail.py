@@ -42,7 +42,7 @@ _PATIENCE = 0.25  # seconds in which Ctrl-C, a keepalive or a reader that left i
     help="What a line looks like.",
 )  # fmt: skip
 def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
-    """Print the outbox records that wait in the slot, and leave the slot where it is.
+    """Print what waits in the slot, and leave the slot where it is.
 
     Without --follow the slot is peeked into, which the server allows only while no relay reads it. With --follow a
     temporary slot beside it shows what is committed from now on; it holds no WAL back and ends with the command.

@@ -64,7 +64,7 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
         if (begun := unfinished(catalog, slot)) is not None:
             if begun.scope.command != "recover":
                 raise refusal(catalog, slot, begun)
-            lost = Loss(f"{slot} was being made anew when an earlier recovery was interrupted", None, None)
+            lost = Loss(f"{slot} was being made again when an earlier recovery was interrupted", None, None)
             scope, told = begun.scope, [f"{begun.published} rows by the earlier recovery, which goes on"]
         else:
             lost = recovery.loss(catalog, slot, replace=wish.replace)
@@ -85,7 +85,7 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
 
 def _beyond(settings: Settings) -> str:
     prefix = settings.outbox.messages.prefix
-    return f"logical messages with the prefix {prefix!r} are in no table: any emitted since are lost" if prefix else ""
+    return f"events written by walrelay.emit_message (prefix {prefix!r}) since then: no table has them" if prefix else ""
 
 
 def _scope(
@@ -94,7 +94,7 @@ def _scope(
     places = kept_positions(settings) if kept is None else kept
     floors, told = recovery.floors(catalog, settings.source.slot, lost, places, server)
     if wish.everything:
-        return Scope("recover"), [*told, "nothing is taken for published but what the topics have (--all)"]
+        return Scope("recover"), [*told, "only what the topics have counts as published (--all)"]
     if floors:
         told.insert(0, floors[0].why)
     if wish.since is not None:

@@ -138,7 +138,7 @@ class Runs:
             except NoRoom as why:
                 if self._relay is None or self._settings.delivery == "exactly_once" or stop():
                     raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                self._observer.noticed(f"{why} until there is room, but not the lead")
+                self._observer.noticed(f"{why}; it begins again when there is room, and the lead is kept")
                 stream.pause(stop)
                 self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
 

@@ -94,7 +94,7 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__qualname__} is nothing that JSON knows: {value!r}")
+    raise TypeError(f"{type(value).__qualname__} cannot be written as JSON: {value!r}")
 
 
 def _refuse_inner_json(value: object) -> None:

@@ -30,7 +30,7 @@ def load_exactly_once(kind: str) -> ExactlyOncePlugin:
     if not isinstance(plugin, ExactlyOncePlugin):
         raise Fatal(
             f"a sink of kind {kind!r} cannot publish exactly once",
-            hint="Set delivery to at_least_once, and let consumers tell repetitions by the header `id`.",
+            hint="Set delivery to at_least_once, and let consumers detect duplicates by the header `id`.",
         )
     return plugin
 

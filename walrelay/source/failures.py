@@ -96,14 +96,17 @@ def is_a_standby() -> Retryable:
     )
 
 
-def slot_missing(slot: str) -> Fatal:
-    """The slot is not there. It is never made silently: a new slot starts at "now", and what came before is skipped."""
+def slot_missing(slot: str, *, made: bool = False) -> Fatal:
+    """The slot is not there. It is never made silently: a new slot starts at "now", and what came before is skipped.
+    `made`: it is known that it was there once.
+    """
+    if_new = "" if made else "If walrelay never ran here: `walrelay init`. If it did, "
+    was = "The slot was" if made else "the slot was"
     return Fatal(
         f"replication slot {slot!r} does not exist",
-        hint="If walrelay never ran here: `walrelay init`. If it did, the slot was dropped, or lost in a failover to a"
-        " server that did not have it, and events committed since the last confirmed position have not been"
-        " published. They are still in the outbox table: `walrelay recover` says which, publishes them and makes the"
-        " slot anew (`--dry-run` changes nothing).",
+        hint=f"{if_new}{was} dropped, or lost in a failover to a server that did not have it, and events committed"
+        " since the last confirmed position have not been published. They are still in the outbox table: `walrelay"
+        " recover` says which, publishes them and makes the slot again (`--dry-run` changes nothing).",
     )
 
 
@@ -114,7 +117,7 @@ def slot_lost(slot: str, why: str) -> Fatal:
         hint="The server removed WAL that the slot still needed (max_slot_wal_keep_size,"
         " idle_replication_slot_timeout or a conflict), so events committed since its confirmed position can no longer"
         " be streamed. They are still in the outbox table: `walrelay recover` says which, publishes them and makes the"
-        " slot anew (`--dry-run` changes nothing). Raise max_slot_wal_keep_size so that it does not happen again.",
+        " slot again (`--dry-run` changes nothing). Raise max_slot_wal_keep_size so that it does not happen again.",
     )
 
 

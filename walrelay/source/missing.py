@@ -35,7 +35,8 @@ def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
 
     A standby that was promoted is the same system on a later timeline, and has no slot that was not synchronised.
     """
-    here, record, error = catalog.system(), made(catalog, slot), slot_missing(slot)
+    here, record = catalog.system(), made(catalog, slot)
+    error = slot_missing(slot, made=record is not None)
     told = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
     if record is not None:
         told.append(str(record))

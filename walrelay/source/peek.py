@@ -94,7 +94,7 @@ class Peek:
     def _failure(self, error: psycopg.Error) -> WalrelayError:
         if error.sqlstate == "55006":
             return Fatal(
-                f"slot {self._slot!r} cannot be looked into while it is in use: {failures.first_line(error)}",
+                f"slot {self._slot!r} cannot be peeked while it is in use: {failures.first_line(error)}",
                 hint="A relay is reading it. `walrelay tail --follow` shows what is committed from now on, on a"
                 " temporary slot beside it.",
             )

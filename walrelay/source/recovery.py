@@ -100,7 +100,7 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
     """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
     if xmin := beginning(catalog, slot, history.system.identifier):
-        yield Floor(xmin, f"nothing is for this slot from before it was made (transactions before {xmin})")
+        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never its business")
 
 
 def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:

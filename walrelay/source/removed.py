@@ -85,7 +85,10 @@ class _Questions:
             " SELECT relid FROM pg_partition_tree(to_regclass(%s)))",
             [self._table.name.replace("%%", "%")] * 2,
         )
-        return f"statistics since {since or 'the server began to count'} count {count} deleted rows"
+        if not count:
+            return f"the statistics{f' since {since}' if since else ''} know of no deleted row"
+        rows = "1 row was" if count == 1 else f"{count} rows were"
+        return f"{rows} deleted from the table{f' since {since}' if since else ''}, by a clean-up perhaps"
 
 
 def _gaps(ask: _Questions) -> Removed:
@@ -93,18 +96,19 @@ def _gaps(ask: _Questions) -> Removed:
     known = [int(each) for each in ask.ids if each.removeprefix("-").isdecimal()]
     last = max([*known, *filter(None, [ask.of_published(f"max({ask.id})")])], default=None)
     if last is None:
-        return Removed(False, 0, [f"unknown: no published row or message is left to compare with; {ask.deletions()}"])
+        return Removed(False, 0, [f"{ask.deletions()}; no published row or message is left to compare with"])
     missing, ranges, listed = ask.gaps(last)
     if not missing:
-        return Removed(True, 0, [f"no number is missing after {last}, the highest that is known to be published"])
+        return Removed(True, 0, [f"no id is missing after {last}, the highest that is known to be published"])
     more = f" and {ranges - len(listed)} more ranges" if ranges > len(listed) else ""
     return Removed(
         False,
         missing,
         [
-            f"{missing} numbers after {last}, the highest that is known to be published, have no row:"
+            f"{missing} ids after {last}, the highest that is known to be published, have no row:"
             f" {', '.join(listed)}{more}",
-            f"each was rolled back or skipped by the sequence, or removed before it was published; {ask.deletions()}",
+            "each was rolled back, skipped by the sequence, or deleted before it was published;"
+            f" {ask.deletions()}",
         ],
     )
 
@@ -112,18 +116,18 @@ def _gaps(ask: _Questions) -> Removed:
 def _signs(ask: _Questions) -> Removed:
     oldest, oldest_published = ask.oldest()
     if oldest is not None and oldest == oldest_published:
-        line = f"the oldest row ({oldest} UTC) was published: a clean-up by age took no row that was not"
+        line = f"nothing, if only a clean-up by age deletes: the oldest row left ({oldest} UTC) was published"
         return Removed(False, 0, [f"{line}; {ask.deletions()}"])
     return Removed(False, 0, list(_unknown(ask, oldest)))
 
 
 def _unknown(ask: _Questions, oldest: str | None) -> Iterator[str]:
     if ask.of_all("count(*)") == 0:
-        yield f"unknown: the table is empty; {ask.deletions()}"
+        yield f"{ask.deletions()}; the table is empty, so nothing shows whether all were published"
     elif oldest is None:
-        yield f"unknown: neither numbers nor times tell which rows there were; {ask.deletions()}"
+        yield f"{ask.deletions()}; neither ids nor times show whether all of them had been published"
     else:
         yield (
-            f"unknown: rows written before {oldest} UTC are not there any more, and none is left that is known to be"
-            f" published; {ask.deletions()}"
+            f"{ask.deletions()}; it cannot be proved that all written before {oldest} UTC had been published."
+            " Compare with the topics: walrelay audit"
         )

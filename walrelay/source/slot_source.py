@@ -133,7 +133,7 @@ class SlotSource:
         if fault := published.unwritten:
             raise Fatal(
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
-                hint="`walrelay doctor` has the statement that mends it. Rows committed meanwhile are in no WAL: look"
+                hint="`walrelay doctor` has the statement that fixes it. Rows committed meanwhile are in no WAL: look"
                 " for them in the table.",
             )
         fault = published.fault(*names)

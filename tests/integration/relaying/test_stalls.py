@@ -125,9 +125,7 @@ def test_while_there_is_no_room_the_stream_is_let_go_and_the_lead_kept_and_nothi
             ids = [header(message, "id") for message in outbox.broker.offered]
             assert len(ids) == len(set(ids)), "something was published twice"
             assert outbox.watcher.retries == []
-            assert (
-                "letting the replication stream go until there is room, but not the lead" in outbox.watcher.notices[0]
-            )
+            assert "; it begins again when there is room, and the lead is kept" in outbox.watcher.notices[0]
 
 
 def test_a_relay_without_room_stops_as_soon_as_it_may(every_way: list[Outbox]) -> None:
@@ -140,7 +138,7 @@ def test_a_relay_without_room_stops_as_soon_as_it_may(every_way: list[Outbox]) -
         for outbox, relay in zip(outboxes, relays, strict=True):
             lets_go(outbox, relay)
             relay.stop()
-            assert "stopped, but not in good order" in outbox.watcher.notices[-1]
+            assert "stopped, but not cleanly" in outbox.watcher.notices[-1]
 
 
 def test_a_relay_that_is_frozen_while_it_has_no_room_loses_the_lead(outbox: Outbox) -> None:

@@ -32,6 +32,23 @@ def test_an_option_that_would_break_the_guarantee_is_refused_with_its_reason(nam
         settings(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("linger.msx", 5, 'No such configuration property: "linger.msx"'),
+        ("compression.type", "zzz", 'Invalid value "zzz" for configuration property "compression.codec"'),
+        ("linger.ms", -5, "value -5 is outside allowed range"),
+    ],
+)
+def test_an_option_that_the_client_library_does_not_know_is_told_before_a_start(
+    name: str, value: object, why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValidationError, match=f"{name}: librdkafka says: .*{why}"):
+        settings(**{name: value})
+    settings(**{"sasl.mechanism": "PLAIN", "ssl.ca.location": "/not/there"})  # the environment's business, not the file's
+    assert capfd.readouterr().err == ""
+
+
 def test_the_order_is_kept_whatever_else_is_asked_for() -> None:
     options = settings(**{"linger.ms": 5, "compression.type": "zstd"}).client_options()
     assert options["enable.idempotence"] is True

@@ -8,7 +8,7 @@ from walrelay.cli.bench.throughput import throughput
 
 @click.group()
 def bench() -> None:
-    """Measure it yourself: what tailing the WAL buys over polling, and how fast the relay is.
+    """Measure latency beside polling, and throughput.
 
     Brings a PostgreSQL of its own, and a Kafka where there is one to start (`make servers` fetches one), and leaves
     nothing behind. On servers of yours it makes what it needs under the name walrelay_bench (schema, slot,

@@ -97,7 +97,9 @@ def latency(
     report: Path | None,
     **servers: Any,
 ) -> None:
-    """From COMMIT to a consumer: walrelay beside polling workers, and what the database pays for each.
+    """Measure from COMMIT to a consumer, beside polling workers.
+
+    And what the database pays for each.
 
     The same outbox, Kafka, writer and consumer for all; one strategy after the other, in rounds. Exit code 1 when
     anything was lost, repeated or out of order.

@@ -28,7 +28,9 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 
 
 @click.command(
-    help=f"""Drain a backlog: walrelay into different sinks, beside what PostgreSQL can give and a worker that polls.
+    help=f"""Measure how fast a backlog is drained.
+
+    By walrelay into different sinks, beside what PostgreSQL can give and a worker that polls.
 
     The backlog is written first. Then each reader drains the same WAL, from a slot of its own; the readers take turns,
     in rounds, and what is reported are medians.

@@ -11,7 +11,9 @@ from walrelay.cli.dlq.show import show
 
 @click.group()
 def dlq() -> None:
-    """The dead letters: what was refused, not routed or not read, kept whole. `walrelay docs dead-letters` says when.
+    """List, show, replay or discard the dead letters.
+
+    They are what was refused or not routed or not read, kept whole: `walrelay docs dead-letters`.
 
     \b
     Example:

@@ -20,7 +20,7 @@ from walrelay.source.catalog import Catalog
 @filters
 @click.option("-o", "--output", type=click.File("w", atomic=True), default="-", help="A file instead of stdout.")
 def export(config_path: Path, output: Any, **given: Any) -> None:
-    """Write dead letters as JSON lines, with their record and message. They stay where they are.
+    """Write dead letters as JSON lines, whole. They stay where they are.
 
     What is not UTF-8 is {"base64": ...}. message has the form in which the sink stdout prints messages.
 

@@ -28,7 +28,9 @@ _LONGEST = 200  # characters of a reason
 @click.option("--all", "everything", is_flag=True, help="Also those that are closed: replayed, discarded, skipped.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) -> None:
-    """List dead letters in the order of their positions: those that are open, unless --all or --status say otherwise.
+    """List dead letters in the order of their positions.
+
+    Those that are open, unless --all or --status say otherwise.
 
     \b
     Example:

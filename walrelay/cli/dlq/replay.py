@@ -28,7 +28,9 @@ _TOLD = 20  # letters that are named one by one
 @filters
 @click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
 def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
-    """Publish dead letters: those that wait, unless --status says otherwise, and what is blocked behind them.
+    """Publish dead letters, and what is blocked behind them.
+
+    Those that wait, unless --status says otherwise.
 
     The record is routed by the settings of today, so corrected ones apply; id, position and key are those it had, and
     a header `replayed` is added. A letter is closed when the broker has acknowledged it; what is refused again waits

@@ -22,7 +22,9 @@ from walrelay.source.dead_letters import Wanted
     "--value", "only_value", is_flag=True, help="Only the message's value, or what could not be read, byte for byte."
 )
 def show(config_path: Path, id_: str, only_value: bool) -> None:
-    """Show dead letters with their record and message: ID is the letter's number, or the id of the record.
+    """Show dead letters with their record and message.
+
+    ID is the letter's number, or the id of the record.
 
     \b
     Example:

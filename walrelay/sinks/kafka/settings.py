@@ -95,6 +95,17 @@ class KafkaSettings(BaseModel):
             raise ValueError("refused, because it would break the guarantee: " + "; ".join(refused))
         return options
 
+    @field_validator("options")
+    @classmethod
+    def _known_to_the_client(cls, options: dict[str, Option]) -> dict[str, Option]:
+        try:
+            from walrelay.sinks.kafka.options import unknown
+        except ImportError:  # whoever opens the sink is told
+            return options
+        if wrong := list(filter(None, (unknown(name, _plain(value)) for name, value in options.items()))):
+            raise ValueError("; ".join(wrong))
+        return options
+
     def client_options(self) -> Mapping[str, Any]:
         """The whole configuration for a librdkafka producer."""
         options = {name: _plain(value) for name, value in self.options.items()}
