@@ -78,7 +78,8 @@ class Settling:
     def no_room(self, seconds: float) -> NoRoom:
         """What ends a run that had no room for so long."""
         why = f"{seconds:.0f} s ({self._sink.trouble() or 'nothing was acknowledged'})"
-        return NoRoom(f"the sink has accepted nothing for {why}; closing the replication stream so that checkpoints are not delayed")
+        closing = "closing the replication stream so that checkpoints are not delayed"
+        return NoRoom(f"the sink has accepted nothing for {why}; {closing}")
 
     def await_room(self, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
         """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`.

@@ -85,7 +85,9 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
 
 def _beyond(settings: Settings) -> str:
     prefix = settings.outbox.messages.prefix
-    return f"events written by walrelay.emit_message (prefix {prefix!r}) since then: no table has them" if prefix else ""
+    return (
+        f"events written by walrelay.emit_message (prefix {prefix!r}) since then: no table has them" if prefix else ""
+    )
 
 
 def _scope(

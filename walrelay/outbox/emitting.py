@@ -1,17 +1,20 @@
 """Emitting: an event becomes a row of the outbox (or a logical message) in the transaction of a connection."""
 
 import json
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol, cast, overload
 from uuid import UUID
 
 from walrelay.connections import AnyConnection, AsyncConnection, SyncConnection, is_async, joined, run, run_async
+from walrelay.connections.sqlstates import sqlstate
 from walrelay.outbox.events import Event
 from walrelay.outbox.payload import json_text, most_bytes, refuse_other_than_json
 from walrelay.outbox.rows import ROLES, TYPES, LogicalMessages, OutboxTable, Written
 from walrelay.outbox.surroundings import captured, tenant
 from walrelay.outbox.typed import Registry, registry
 
+_UNDEFINED_TABLE = "42P01"
 _RELAYS_OWN = 256  # bytes of the headers id and position, and of a record's frame
 
 
@@ -96,28 +99,44 @@ class Outbox:
 
     def _emit(self, link: SyncConnection, written: Written) -> UUID:
         link.require_transaction("an event was to be emitted")
-        run(link, self._writing.one(written))
+        with self._missed():
+            run(link, self._writing.one(written))
         return written.id
 
     def _emit_many(self, link: SyncConnection, written: Sequence[Written]) -> None:
         link.require_transaction("events were to be emitted")
-        if (columns := self._copied(link, written)) and not run(link, self._table.has_policies()):
-            link.copy(self._table.name, columns, self._table.lines(written))
-        else:
-            run(link, self._writing.many(written))
+        with self._missed():
+            if (columns := self._copied(link, written)) and not run(link, self._table.has_policies()):
+                link.copy(self._table.name, columns, self._table.lines(written))
+            else:
+                run(link, self._writing.many(written))
 
     async def _emit_async(self, link: AsyncConnection, written: Written) -> UUID:
         await link.require_transaction("an event was to be emitted")
-        await run_async(link, self._writing.one(written))
+        with self._missed():
+            await run_async(link, self._writing.one(written))
         return written.id
 
     async def _emit_many_async(self, link: AsyncConnection, written: Sequence[Written]) -> list[UUID]:
         await link.require_transaction("events were to be emitted")
-        if (columns := self._copied(link, written)) and not await run_async(link, self._table.has_policies()):
-            await link.copy(self._table.name, columns, self._table.lines(written))
-        else:
-            await run_async(link, self._writing.many(written))
+        with self._missed():
+            if (columns := self._copied(link, written)) and not await run_async(link, self._table.has_policies()):
+                await link.copy(self._table.name, columns, self._table.lines(written))
+            else:
+                await run_async(link, self._writing.many(written))
         return [each.id for each in written]
+
+    @contextmanager
+    def _missed(self) -> Iterator[None]:
+        """The library's own error where the table is not there, with a note of where it comes from."""
+        try:
+            yield
+        except Exception as error:
+            if sqlstate(error) == _UNDEFINED_TABLE:
+                error.add_note(
+                    f"`walrelay init` makes the outbox of its settings; this Outbox writes {self._table.name}"
+                )
+            raise
 
     def _copied(self, link: AnyConnection, written: Sequence[Written]) -> list[str]:
         """The columns to COPY into; none where something else is the way."""

@@ -107,8 +107,7 @@ def _gaps(ask: _Questions) -> Removed:
         [
             f"{missing} ids after {last}, the highest that is known to be published, have no row:"
             f" {', '.join(listed)}{more}",
-            "each was rolled back, skipped by the sequence, or deleted before it was published;"
-            f" {ask.deletions()}",
+            f"each was rolled back, skipped by the sequence, or deleted before it was published; {ask.deletions()}",
         ],
     )
 

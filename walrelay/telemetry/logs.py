@@ -105,7 +105,9 @@ class LogObserver(Observer):
             self._told = monotonic()
 
     def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self._log.warning("stalled", seconds=round(seconds, 1), unsettled=unsettled, why=why or "nothing was acknowledged")
+        self._log.warning(
+            "stalled", seconds=round(seconds, 1), unsettled=unsettled, why=why or "nothing was acknowledged"
+        )
 
     def resumed(self, seconds: float) -> None:
         self._log.info("resumed", after_seconds=round(seconds, 1))

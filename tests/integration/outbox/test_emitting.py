@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any, Literal
 from uuid import UUID
 
@@ -278,3 +279,15 @@ def test_what_is_no_jsonb_is_refused_before_the_commit_however_it_is_stored(
             connection.rollback()
             emit(connection, event(payload=Json('{"total": 1.50, "name": "\\u00e4"}')))
             connection.rollback()
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=str)
+def test_an_outbox_that_is_not_there_is_named_with_the_command_that_makes_it(
+    library: Library, database: Database
+) -> None:
+    outbox = Outbox("nope")
+    calls: list[Callable[[Any], Any]] = [lambda c: outbox.emit(c, event()), lambda c: outbox.emit_many(c, [event()])]
+    for call in calls:
+        with pytest.raises(Exception, match="nope") as caught, transaction(library, database.dsn) as client:
+            client.wait(call(client.connection))
+        assert caught.value.__notes__ == ["`walrelay init` makes the outbox of its settings; this one writes nope"]

@@ -45,7 +45,9 @@ def test_an_option_that_the_client_library_does_not_know_is_told_before_a_start(
 ) -> None:
     with pytest.raises(ValidationError, match=f"{name}: librdkafka says: .*{why}"):
         settings(**{name: value})
-    settings(**{"sasl.mechanism": "PLAIN", "ssl.ca.location": "/not/there"})  # the environment's business, not the file's
+    settings(
+        **{"sasl.mechanism": "PLAIN", "ssl.ca.location": "/not/there"}
+    )  # the environment's business, not the file's
     assert capfd.readouterr().err == ""
 
 

@@ -13,7 +13,7 @@ from walrelay.cli.dlq.show import show
 def dlq() -> None:
     """List, show, replay or discard the dead letters.
 
-    They are what was refused or not routed or not read, kept whole: `walrelay docs dead-letters`.
+    They are what was refused, not routed or not read, kept whole: `walrelay docs dead-letters`.
 
     \b
     Example:

@@ -5,7 +5,9 @@ import re
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 # Of the option alone; what else it complains of may be for want of another one.
-_OF_THE_OPTION = re.compile(r"No such configuration property|Invalid value|Configuration property \S+ value \S* is outside")
+_OF_THE_OPTION = re.compile(
+    r"No such configuration property|Invalid value|Configuration property \S+ value \S* is outside"
+)
 
 
 def unknown(name: str, value: bool | int | float | str) -> str:

@@ -1,0 +1,64 @@
+"""README and docs: every block of code runs as it is pasted, page by page, on real servers, or says why it does not."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.pages import KINDS, Block, Reader, pages
+from tests.integration.libraries import url
+from tests.servers.database import Database
+from tests.servers.topics import Kafka
+
+PAGES = pages()
+RUN = {page: blocks for page, blocks in PAGES.items() if any(not each.reason for each in blocks)}
+
+
+@pytest.fixture
+def reader(database: Database, kafka: Kafka, tmp_path: Path) -> Iterator[Reader]:
+    """With the two addresses that the pages assume. The topics that they make end with the test."""
+    before = set(kafka.admin.list_topics(timeout=10).topics)
+    environment = {
+        "DATABASE_URL": url(database.dsn, "psycopg").set(drivername="postgresql").render_as_string(hide_password=False),
+        "KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+    }
+    with Reader(tmp_path, environment) as made:
+        yield made
+    kafka.delete_topics(*set(kafka.admin.list_topics(timeout=10).topics) - before - {"__consumer_offsets"})
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_every_block_of_a_page_runs_as_it_is_pasted(page: str, reader: Reader) -> None:
+    for block in RUN[page]:
+        if not block.reason:
+            reader.paste(block)
+
+
+def test_no_block_falls_out_unseen() -> None:
+    blocks = [block for each in PAGES.values() for block in each]
+    assert {block.kind for block in blocks} <= set(KINDS), [str(block) for block in blocks if block.kind not in KINDS]
+    assert Counter(block.kind for block in blocks if not block.reason) == {
+        "sh": 13,
+        "sql": 4,
+        "python": 16,
+        "yaml": 5,
+        "json": 1,
+        "text": 8,
+    }
+    assert Counter(block.kind for block in blocks if block.reason) == {
+        "sh": 8,
+        "sql": 6,
+    }
+
+
+def test_a_fence_is_found_with_its_kind_and_its_reason_and_none_is_left_over() -> None:
+    for page, blocks in PAGES.items():
+        text = Path(page).read_text() if Path(page).is_absolute() else (Path(__file__).parents[2] / page).read_text()
+        assert text.count("```") == 2 * len(blocks), page
+
+
+def test_a_block_that_fails_is_told_with_its_place(reader: Reader) -> None:
+    for kind, text in (("sh", "true\nfalse"), ("sql", "SELECT 1/0"), ("python", "1/0"), ("yaml", "sorce: 1")):
+        with pytest.raises(AssertionError, match=r"page\.md:7"):
+            reader.paste(Block("page.md", 7, kind, text, ""))
