@@ -61,12 +61,12 @@ def test_a_stop_while_another_connection_has_the_slot_is_one_in_good_order(
     assert relay.events("noticed") == []
 
 
-def test_an_option_that_librdkafka_does_not_know_is_fatal_with_a_hint(deployment: Deployment) -> None:
-    deployment.write_settings(sink={"options": {"no.such.option": "1"}})
+def test_an_option_that_librdkafka_refuses_here_is_fatal_with_a_hint(deployment: Deployment) -> None:
+    deployment.write_settings(sink={"options": {"security.protocol": "ssl", "ssl.ca.location": "/not/there"}})
     relay = deployment.launch()
     assert relay.wait() == 1
     (fatal,) = relay.events("fatal")
-    assert "no.such.option" in fatal["error"]
+    assert "ssl.ca.location" in fatal["error"]
     assert "sink.options" in fatal["hint"]
 
 

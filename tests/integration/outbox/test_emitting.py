@@ -290,4 +290,6 @@ def test_an_outbox_that_is_not_there_is_named_with_the_command_that_makes_it(
     for call in calls:
         with pytest.raises(Exception, match="nope") as caught, transaction(library, database.dsn) as client:
             client.wait(call(client.connection))
-        assert caught.value.__notes__ == ["`walrelay init` makes the outbox of its settings; this one writes nope"]
+        assert caught.value.__notes__ == [
+            "`walrelay init` makes the outbox of its settings; this one writes public.nope"
+        ]

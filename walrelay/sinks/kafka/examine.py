@@ -87,6 +87,10 @@ def _producer(cluster: Cluster, tools: Commands) -> Finding:
     return Finding("producer", "problem", f"gets no producer id: {error.str()}", tools.greet())
 
 
+def _there(existing: int) -> str:
+    return {0: "none exists", 1: "1 exists"}.get(existing, f"{existing} exist")
+
+
 class _Topics:
     """The questions about topics, for one cluster."""
 
@@ -127,9 +131,9 @@ class _Topics:
         subject = f"topics {pattern}"
         name = pattern.replace("*", "NAME")
         if self._create:
-            return self._creatable(subject, name, f"{existing} exist; others are made with their first event")
+            return self._creatable(subject, name, f"{_there(existing)}; others are made with their first event")
         if existing:
-            return Finding(subject, "ok", f"{existing} exist; any other must be made before its first event")
+            return Finding(subject, "ok", f"{_there(existing)}; any other must be made before its first event")
         detail = "none exists; each must be made before its first event, which stops the relay otherwise"
         return Finding(subject, "warning", detail, self._creating(name))
 
@@ -138,7 +142,8 @@ class _Topics:
         limits = self._cluster.limits(ResourceType.BROKER, str(self._brokers[0]))
         may = self._cluster.may()
         if limits is not None and limits.get("auto.create.topics.enable") != "true":
-            detail = "does not exist, and the brokers make none (auto.create.topics.enable is false)"
+            lacking = detail.partition(";")[0] if "*" in subject else "does not exist"
+            detail = f"{lacking}, and the brokers make none (auto.create.topics.enable is false)"
             return Finding(subject, "problem" if "*" not in subject else "warning", detail, self._creating(name))
         if may is not None and AclOperation.CREATE not in may:
             prefix = name.partition("NAME")[0]

@@ -84,17 +84,14 @@ def _too_few(needed: int, replicas: int) -> str:
 
 
 def alone(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Iterator[Finding]:
-    """One finding for all topics that have one replica. Where there is one broker, that is no fault of theirs."""
+    """One finding for all topics that have one replica; none where there is one broker, which is no fault of theirs."""
     single = [topic for topic in topics if topic.partitions and replicas(topic) < 2]
-    if not single:
+    if not single or len(brokers) < 2:
         return
     shown = ", ".join(topic.name for topic in single[:5]) + (f" and {len(single) - 5} more" if len(single) > 5 else "")
     detail = f"one replica only of {shown}: an acknowledged event is lost with that broker's disk"
-    if len(brokers) < 2:
-        yield Finding("replicas", "ok", f"{detail} (a cluster of one broker has no other)")
-    else:
-        partitions = {topic.name: topic.partitions for topic in single}
-        yield Finding("replicas", "warning", detail, tools.replicate(partitions, brokers))
+    partitions = {topic.name: topic.partitions for topic in single}
+    yield Finding("replicas", "warning", detail, tools.replicate(partitions, brokers))
 
 
 def replicas(topic: Topic) -> int:
@@ -111,8 +108,9 @@ def _retention(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Findin
 
 def praise(topic: Topic, largest: int) -> Finding:
     """For a topic that nothing is to be said against."""
-    detail = f"{len(topic.partitions)} partitions, {replicas(topic)} replicas, messages of up to {largest} bytes"
-    return Finding(f"topic {topic.name}", "ok", detail)
+    partitions, copies = len(topic.partitions), replicas(topic)
+    detail = f"{partitions} partition{'s' * (partitions != 1)}, {copies} replica{'s' * (copies != 1)}"
+    return Finding(f"topic {topic.name}", "ok", f"{detail}, messages of up to {largest} bytes")
 
 
 def _listed(numbers: list[int]) -> str:
