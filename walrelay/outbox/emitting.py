@@ -134,7 +134,7 @@ class Outbox:
         except Exception as error:
             if sqlstate(error) == _UNDEFINED_TABLE:
                 error.add_note(
-                    f"`walrelay init` makes the outbox of its settings; this Outbox writes {self._table.name}"
+                    f"`walrelay init` makes the outbox of its settings; this one writes {'.'.join(self._table.name)}"
                 )
             raise
 
