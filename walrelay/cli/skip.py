@@ -34,7 +34,9 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 @click.option("--reason", default="", help="Kept with what is skipped.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def skip(config_path: Path, position: tuple[LSN, int | None], reason: str, yes: bool) -> None:
-    """Let the relay pass over a row or logical message that cannot be read. The relay has to be stopped, as it is after
+    """Let the relay pass over what cannot be read.
+
+    That is one row or logical message. The relay has to be stopped, as it is after
     such a row.
 
     Prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is passed over,

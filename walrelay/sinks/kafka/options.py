@@ -1,5 +1,6 @@
 """Whether librdkafka knows an option: asked of the library itself, which no list of names would keep up with."""
 
+import logging
 import re
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -9,11 +10,14 @@ _OF_THE_OPTION = re.compile(
     r"No such configuration property|Invalid value|Configuration property \S+ value \S* is outside"
 )
 
+_SILENT = logging.Logger("librdkafka")
+_SILENT.addHandler(logging.NullHandler())
+
 
 def unknown(name: str, value: bool | int | float | str) -> str:
     """Why it cannot be, with that value, an option of a producer; empty where it can. Connects to nothing."""
     try:
-        Producer({"log_level": 0, name: value})
+        Producer({"log_level": 0, name: value}, logger=_SILENT)
     except (KafkaException, TypeError, ValueError) as cause:
         error = cause.args[0] if cause.args else cause
         text = error.str().strip() if isinstance(error, KafkaError) else str(error)
