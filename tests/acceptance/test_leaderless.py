@@ -71,7 +71,7 @@ def test_a_partition_without_a_leader_for_longer_than_every_timeout_repeats_and_
     if way:  # the broker takes a transaction back that is not over in time, and the next run offers it again
         relay.wait_for("streaming", more_than=2, timeout=60)
     else:
-        relay.wait_for("noticed", containing="the sink has had no room for 2 s")
+        relay.wait_for("noticed", containing="the sink has accepted nothing for 2 s")
         relay.lives_for(5)
     assert deployment.slot.confirmed < behind
     second.start()

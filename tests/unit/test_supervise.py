@@ -129,7 +129,7 @@ def test_a_stop_while_it_waited_after_a_run_that_broke_is_not(supervised: Superv
     """What that run had under way may come again."""
     supervised.stop = lambda: supervised.runs > 1
     supervised.run([Retryable("down"), Waiting("in use")])
-    assert supervised.heard.notices == ["stopped, but not in good order: in use"]
+    assert supervised.heard.notices == ["stopped, but not cleanly: in use"]
 
 
 def test_a_stop_during_the_pause_begins_no_other_run(supervised: Supervised) -> None:
