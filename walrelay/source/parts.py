@@ -10,6 +10,10 @@ Neither matters for what has never had other rows: a part whose rows were all pu
 partition that was made after the note has never had other rows if it was made as a partition: the catalog's rows of
 the table and of its place in the tree are of one transaction, and either its columns are of the same command as the
 table (CREATE TABLE ... PARTITION OF; ATTACH writes them anew), or walrelay made it, as its comment says.
+
+PostgreSQL 14 decides once in a stream whether rows of a table are published, at the first row that it meets there. So
+events in a partition that had rows before it was attached are passed over for as long as that stream goes on (and rows
+of a partition that was detached still come). Nobody can tell afterwards which: of such a part nothing is known.
 """
 
 from collections.abc import Mapping
@@ -23,7 +27,7 @@ class Part(NamedTuple):
     the tree and of each above it; empty where it is no partition.
 
     `born`: it was made as a partition. `original`: it lies in the file it was made with. `logged`: its rows are in the
-    WAL.
+    WAL. `passed_over`: the server may not publish them.
     """
 
     oid: int
@@ -33,6 +37,7 @@ class Part(NamedTuple):
     born: bool
     original: bool
     logged: bool
+    passed_over: bool = False
 
     @property
     def is_this(self) -> str:
@@ -65,6 +70,8 @@ class Unknown(NamedTuple):
 
 ALL = Since(0)
 
+PASSED_OVER = "was attached as a partition: PostgreSQL 14 may pass over events in it, if it had rows before that"
+
 _PARTS = """
     WITH outbox AS (SELECT to_regclass(%s)::oid AS root),
     held AS (
@@ -89,7 +96,14 @@ _PARTS = """
 
 def parts(catalog: Catalog, table: str) -> list[Part]:
     """Those of the outbox as they are now; none where there is no such table."""
-    return [Part(*row) for row in catalog.rows(_PARTS, table)]
+    found = [Part(*row) for row in catalog.rows(_PARTS, table)]
+    decides_once = catalog.server_version < 150000
+    return [each._replace(passed_over=decides_once and bool(each.attached) and not each.born) for each in found]
+
+
+def passed_over(catalog: Catalog, table: str) -> list[str]:
+    """The parts of which the server may not publish every event."""
+    return [] if catalog.server_version >= 150000 else [each.name for each in parts(catalog, table) if each.passed_over]
 
 
 def part(catalog: Catalog, table: str) -> Part | None:
@@ -101,6 +115,8 @@ def known(part: Part, published_from: int, noted: Mapping[int, Noted] | None) ->
     """From when on all rows of the part are published. `noted` None: walrelay.slots is of an earlier version."""
     if not part.logged:
         return Unknown(f"{part.name} is unlogged: its rows are not in the WAL")
+    if part.passed_over:
+        return Unknown(f"{part.name} {PASSED_OVER}")
     rewritten = Unknown(f"{part.name} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL, CLUSTER or pg_repack)")
     earlier = (noted or {}).get(part.oid)
     if earlier is not None and earlier.attached == part.attached:
