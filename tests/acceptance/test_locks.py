@@ -108,6 +108,7 @@ def test_beside_a_recovery_a_relay_stands_by_and_what_would_take_its_rows_or_its
         )
         for command in [*TAKES_THE_SLOT, "init", "cleanup --older-than 1s"]:
             assert f"PID {pid}" in refused(deployment, command), command
+        assert f" rows of {10 * BATCH_ROWS}" in deployment.command("audit", "--from", "1h", exit_code=1)
         deployment.command("dlq", "replay")
         deployment.command("replay", "--all")
         assert relay.running
