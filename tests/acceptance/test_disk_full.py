@@ -1,7 +1,12 @@
-"""No space: where the relay keeps its position, or in the database. Nothing is lost, and what can wait does."""
+"""No space: where the relay keeps its position, in the database, at the broker. What can wait does; nothing is lost."""
 
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.acceptance.checking import assert_delivered
@@ -9,6 +14,8 @@ from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.test_dead_letters import KEPT, first_deliveries, letters
 from tests.acceptance.test_refusals import text_of
+from tests.acceptance.writing import Writers
+from tests.conftest import KafkaMaker, PostgresMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
@@ -111,3 +118,83 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     assert relay.running
     assert first_deliveries(deployment) == ([before, after] if writes == "letter" else [before, poison, after])
     assert [letter["id"] for letter in letters(deployment)] == ([poison] if writes == "letter" else [])
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system with room for one server and little more."""
+    disk = Path(tempfile.mkdtemp(prefix="walrelay-disk-"))
+    disk.chmod(0o755)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m,mode=755", "tmpfs", disk], capture_output=True)
+    try:
+        if mounted.returncode != 0:
+            pytest.skip(f"only root may mount a small file system: {mounted.stderr.decode().strip()}")
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], capture_output=True)
+        disk.rmdir()
+
+
+@contextmanager
+def made_on(disk: Path) -> Iterator[None]:
+    """Servers that are made inside have their data there."""
+    usual, tempfile.tempdir = tempfile.tempdir, str(disk)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
+
+
+def fill(disk: Path) -> Path:
+    """A file that leaves no room beside it."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+@pytest.mark.chaos
+def test_a_server_that_crashes_for_want_of_room_for_wal_goes_on_when_there_is_some(
+    small_disk: Path, deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
+) -> None:
+    with made_on(small_disk):
+        server = private_postgres(max_wal_size="64MB")
+    deployment = deploy(server.create_database(), kafka, topic, position={"keep": "table"})
+    relay = deployment.start()
+    with Writers(deployment.database, seed=20) as writers:
+        writers.wait_for_more(100)
+        ballast = fill(small_disk)
+        with pytest.raises(psycopg.Error):
+            deployment.write_rows(100_000, padding=1000)
+        wait_until(lambda: "No space left on device" in server.log(), 30, "the server to have no room")
+        relay.wait_for("retrying")
+        ballast.unlink()
+        server.restart("immediate")
+        writers.wait_for_more(100)
+    deployment.catch_up()
+    assert_delivered(deployment, writers)
+    assert relay.running
+
+
+@pytest.mark.chaos
+def test_a_broker_that_ends_for_want_of_room_goes_on_when_there_is_some(
+    small_disk: Path, deploy: Deploy, database: Database, private_kafka: KafkaMaker
+) -> None:
+    with made_on(small_disk):
+        broker = private_kafka()
+    broker.start()
+    deployment = deploy(database, broker, broker.create_topic())
+    relay = deployment.start()
+    with Writers(database, seed=21) as writers:
+        writers.wait_for_more(100)
+        ballast = fill(small_disk)
+        deployment.write_rows(5000, padding=1000)
+        wait_until(lambda: not broker.running, 60, "the broker to end")
+        writers.wait_for_more(100)
+        ballast.unlink()
+        broker.start()
+        writers.wait_for_more(100)
+    deployment.catch_up(60)
+    assert_delivered(deployment, writers)
+    assert relay.running
