@@ -12,6 +12,7 @@ from tests.unit.bench import samples
 from walrelay.bench.report.page import write_latency, write_throughput
 from walrelay.bench.report.wording import label, number
 from walrelay.bench.results import Cost
+from walrelay.errors import Fatal
 
 _NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -58,6 +59,14 @@ def test_the_files_are_written_into_a_directory_that_need_not_be_there(tmp_path:
     assert sorted(path.suffix for path in page.parent.iterdir()) == [".html", ".json", ".png", ".svg"]
     assert page.with_suffix(".png").read_bytes().startswith(_PNG)
     assert json.loads(page.with_suffix(".json").read_text()) == json.loads(json.dumps(samples.throughput().json()))
+
+
+def test_a_file_for_which_there_is_no_room_is_named(tmp_path: Path) -> None:
+    svg = tmp_path / "throughput.svg"
+    svg.symlink_to("/dev/full")
+    with pytest.raises(Fatal, match=f"the report {svg} cannot be written: No space left on device") as caught:
+        write_throughput(samples.throughput(), tmp_path)
+    assert "--report another directory" in caught.value.hint
 
 
 @pytest.mark.parametrize("which", ["latency", "throughput"])

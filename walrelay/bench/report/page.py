@@ -14,6 +14,7 @@ from walrelay.bench.report.sheet import Sheet
 from walrelay.bench.report.wording import interval, label, tied
 from walrelay.bench.results import LatencyResult, ThroughputResult
 from walrelay.bench.throughput.wish import READERS
+from walrelay.errors import Fatal
 
 
 def write_latency(result: LatencyResult, directory: Path) -> Path:
@@ -84,12 +85,22 @@ def _write(
             **shown,
         )
     )
-    (directory / f"{name}.json").write_text(f"{numbers}\n", encoding="utf-8")
-    (directory / f"{name}.svg").write_text(wide, encoding="utf-8")
-    (directory / f"{name}.png").write_bytes(sheets[0].png())
-    written = directory / f"{name}.html"
-    written.write_text(page, encoding="utf-8")
-    return written
+    _save(directory / f"{name}.json", f"{numbers}\n".encode())
+    _save(directory / f"{name}.svg", wide.encode())
+    _save(directory / f"{name}.png", sheets[0].png())
+    return _save(directory / f"{name}.html", page.encode())
+
+
+def _save(path: Path, content: bytes) -> Path:
+    """An error while writing does not say by itself which file it is about."""
+    try:
+        path.write_bytes(content)
+    except OSError as cause:
+        raise Fatal(
+            f"the report {path} cannot be written: {cause.strerror}",
+            hint="The numbers are on the screen. Make room there, or give --report another directory.",
+        ) from cause
+    return path
 
 
 def _environment() -> Environment:

@@ -134,12 +134,12 @@ def latency(
         screen = Screen(on_stderr=as_json)
         result = compare(wish, Servers(**servers), screen, interruption)
     screen.console.print(tables.latency(result))
+    if as_json:
+        click.echo(json.dumps(result.json()))
     if report is not None:
         from walrelay.bench.report.page import write_latency
 
         screen.say(f"{write_latency(result, report)}")
-    if as_json:
-        click.echo(json.dumps(result.json()))
     wrong = complaints(result, ratio)
     for complaint in wrong:
         click.secho(f"error: {complaint}", fg="red", err=True)
