@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from time import monotonic
 
-from walrelay.errors import Retryable
+from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
 from walrelay.publish import Sink, refused
@@ -28,6 +28,13 @@ class Backfill:
 
     def publish(self, records: Iterable[OutboxRecord]) -> None:
         """Returns when every message of the records is durable. A sink without room is waited for."""
+        try:
+            self._publish(records)
+        except Fatal as error:
+            error.hint = error.hint.replace(AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT)
+            raise
+
+    def _publish(self, records: Iterable[OutboxRecord]) -> None:
         self._stalls.saw(0, self._settled)
         for record in records:
             for message in self._route(record):

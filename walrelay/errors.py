@@ -88,6 +88,12 @@ AS_IT_WAS_WRITTEN = (
 )
 """The hint for what a message holds, and nothing but another event can hold instead."""
 
+AS_THE_TABLE_HAS_IT = (
+    "The event was read from the table: correct the row there, or delete it, and run the same command again; it goes on"
+    " where it stopped."
+)
+"""The same where rows are published from the table."""
+
 
 class Unroutable(Fatal):
     """A record for which the routing rules yield no message."""

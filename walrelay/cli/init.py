@@ -9,6 +9,7 @@ from walrelay import compose
 from walrelay.cli.options import config_option, waiting
 from walrelay.cli.progress import progress_bar
 from walrelay.cli.signals import signalled
+from walrelay.cli.wording import count
 from walrelay.config import Settings, load
 from walrelay.errors import Retryable
 from walrelay.source import setup
@@ -108,5 +109,5 @@ def publish(settings: Settings, timeout: float, scope: Scope, known: Sequence[st
     with progress_bar() as observer:
         done = compose.backfill_until(signalled(), settings, scope, observer, patience=timeout, known=known)
     click.echo(f"{'created' if done else 'not ready':8}  slot {settings.source.slot}")
-    click.echo(f"published {observer.rows} rows from the table")
+    click.echo(f"published {count(observer.rows, 'row')} from the table")
     return done

@@ -163,7 +163,8 @@ def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
     if not found:
         yield "no replay was interrupted"
     for each in found:
-        yield f"{each.name:12} begun {each.begun_at}, {each.replaying.published} rows published, last {each.changed_at}"
+        rows = count(each.replaying.published, "row")
+        yield f"{each.name:12} begun {each.begun_at}, {rows} published, last {each.changed_at}"
         yield _line("", _filters(each.replaying.asked))
 
 

@@ -65,7 +65,10 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
             if begun.scope.command != "recover":
                 raise refusal(catalog, slot, begun)
             lost = Loss(f"{slot} was being made again when an earlier recovery was interrupted", None, None)
-            scope, told = begun.scope, [f"{begun.published} rows by the earlier recovery, which goes on"]
+            scope, told = (
+                begun.scope,
+                [f"{begun.published} row{'s' * (begun.published != 1)} by the earlier recovery, which goes on"],
+            )
         else:
             lost = recovery.loss(catalog, slot, replace=wish.replace)
             scope, told = _scope(catalog, settings, wish, lost, server, kept)
@@ -161,7 +164,8 @@ def _lsn(position: str) -> LSN | None:
 def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
     if recalled.messages:
         newest = max(_lsn(position) or ZERO for _, position in recalled.messages)
-        yield f"{len(known)} events whose messages were read back from the ends of the topics, up to {newest}"
+        events = "1 event" if len(known) == 1 else f"{len(known)} events"
+        yield f"{events} whose messages were read back from the ends of the topics, up to {newest}"
 
 
 def _summary(table: OutboxTable, recalled: Recalled) -> str:
