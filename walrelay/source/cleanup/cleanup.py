@@ -50,9 +50,8 @@ class Cleanup:
             self._tell_what_holds_back(cutoff)
             yield from self._clean(parts, cutoff)
             if rows := self.tally.unknown:
-                self.tally.notes.append(
-                    f"{'1 row is' if rows == 1 else f'{rows} rows are'} from before the slot: nobody is known to have published them"
-                )
+                they = "1 row is" if rows == 1 else f"{rows} rows are"
+                self.tally.notes.append(f"{they} from before the slot: nobody is known to have published them")
         self.tally.complete = True
 
     def _make_days(self) -> None:
