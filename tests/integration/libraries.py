@@ -6,7 +6,7 @@ thread that opened it.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -310,7 +310,7 @@ def _django_connection(dsn: str, alias: str) -> Any:
         django.setup()
     from django.db import connections
 
-    known = conninfo_to_dict(dsn)
+    known, before = conninfo_to_dict(dsn), connections.databases.get(alias)
     connections.databases[alias] = connections.configure_settings(
         {
             "default": {},
@@ -324,6 +324,9 @@ def _django_connection(dsn: str, alias: str) -> Any:
             },
         }
     )[alias]
+    if before is not None and before["PORT"] != connections.databases[alias]["PORT"]:
+        with suppress(AttributeError):  # not in this thread
+            del connections[alias]  # it would lead to where the database was before
     return connections[alias]
 
 
