@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -43,6 +44,22 @@ def invalidate(server: PostgresServer) -> None:
 def repetitions(deployment: Deployment) -> int:
     delivered = deployment.delivered_ids()
     return len(delivered) - len(set(delivered))
+
+
+def test_a_time_of_another_zone_is_not_taken_for_utc_which_would_lose_hours(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What recover tells is in UTC; who types the time of a log, or of a clock, may mean another."""
+    monkeypatch.setenv("TZ", "JST-9")
+    deployment.write("1")
+    deployment.database.drop_slots()
+    since = datetime.now(UTC) - timedelta(hours=1)
+    in_japan = f"{since + timedelta(hours=9):%Y-%m-%d %H:%M}"
+    deployment.command("recover", "--dry-run", "--since", in_japan, exit_code=2)
+    told = deployment.command("recover", "--dry-run", "--since", f"{in_japan}+09:00")
+    assert told == deployment.command("recover", "--dry-run", "--since", f"{since:%Y-%m-%d %H:%M}Z")
+    assert "to publish  1 row" in told
+    assert f"before {since:%Y-%m-%dT%H:%M}:00+00:00 (--since)" in told
 
 
 def test_a_slot_dropped_under_load_is_recovered_without_a_loss_or_a_repetition(deployment: Deployment) -> None:

@@ -6,6 +6,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.init import make, publish
+from walrelay.cli.moments import Moment, ZonedMomentType
 from walrelay.cli.options import config_option, waiting
 from walrelay.cli.wording import count
 from walrelay.config import load
@@ -17,7 +18,7 @@ from walrelay.source.catalog import Catalog
 @config_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--since", metavar="TIME", help="Take what was committed or written before for published.")
+@click.option("--since", type=ZonedMomentType(), help="Take what was committed or written before for published.")
 @click.option("--all", "everything", is_flag=True, help="Take nothing for published but what the topics have.")
 @click.option(
     "--recall",
@@ -34,7 +35,7 @@ def recover(
     config_path: Path,
     dry_run: bool,
     yes: bool,
-    since: str | None,
+    since: Moment | None,
     everything: bool,
     recall: int,
     replace: bool,
@@ -49,12 +50,12 @@ def recover(
     Example:
       walrelay recover --dry-run
       walrelay recover
-      walrelay recover --since '2026-11-21 09:58'
+      walrelay recover --since '2026-11-21 09:58Z'
     """
     if since is not None and everything:
         raise click.UsageError("--since and --all exclude each other.")
     settings = load(config_path)
-    plan = compose.recovery_plan(settings, compose.Wish(since, everything, recall, replace))
+    plan = compose.recovery_plan(settings, compose.Wish(since and since.at.isoformat(), everything, recall, replace))
     click.echo(_told(plan))
     if dry_run:
         return

@@ -108,7 +108,7 @@ def _scope(
         raise Fatal(
             f"{lost.what}, and nothing says how far it had got",
             hint="Say from when on events may be missing, best the time of the last message in the topics, less the"
-            " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58'`. Or"
+            " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58Z'`. Or"
             " `--all` for every row in the table. Messages that the topics have are left out of either.",
         )
     return Scope("recover", floors[0].xmin if floors else 0, wish.since), told

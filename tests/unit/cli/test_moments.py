@@ -1,11 +1,13 @@
 """Times and positions as they are typed."""
 
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
 
-from walrelay.cli.moments import MomentType, PositionsType
+from walrelay.cli.moments import MomentType, PositionsType, ZonedMomentType
 from walrelay.compose import position_range
 from walrelay.lsn import LSN
 
@@ -23,6 +25,33 @@ def test_a_time_with_a_zone_is_that_time(text: str) -> None:
 
 def test_a_date_is_its_midnight_by_the_machines_clock() -> None:
     assert MomentType().convert("2026-11-21", None, None).at == datetime(2026, 11, 21).astimezone()
+
+
+@pytest.fixture
+def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Gives this process another time zone."""
+
+    def move(zone: str) -> None:
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("text", ["2026-11-21 20:25", "2026-11-21T20:25:00", "2026-11-21"])
+def test_a_time_that_must_not_be_mistaken_says_its_zone(machine_in: Callable[[str], None], text: str) -> None:
+    machine_in("JST-9")
+    with pytest.raises(click.BadParameter, match="in which zone"):
+        ZonedMomentType().convert(text, None, None)
+    assert ZonedMomentType().convert("2026-11-21T20:25Z", None, None).at == datetime(2026, 11, 21, 20, 25, tzinfo=UTC)
+    assert ZonedMomentType().convert("2h", None, None).typed == "2h"
+
+
+def test_on_a_machine_in_utc_there_is_nothing_to_mistake(machine_in: Callable[[str], None]) -> None:
+    machine_in("UTC0")
+    assert ZonedMomentType().convert("2026-11-21", None, None).at == datetime(2026, 11, 21, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "-2h", "2026-13-01"])
