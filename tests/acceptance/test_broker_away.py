@@ -50,6 +50,19 @@ def test_a_broker_away_at_the_start_gets_everything_when_it_comes(
     assert assert_delivered(deployment).events == 2
 
 
+def test_a_relay_that_waits_for_the_topic_of_positions_leaves_as_soon_as_it_is_asked_to(
+    deploy: Deploy, database: Database, broker: KafkaServer
+) -> None:
+    deployment = deploy(database, broker, broker.create_topic(), position={"keep": "topic"})
+    broker.stop()
+    relay = deployment.launch()
+    leads = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database"
+    leads += " WHERE datname = current_database())"
+    wait_until(lambda: database.execute(leads), 30, "the relay to lead")
+    relay.stop(timeout=20)  # it waits for 30 s before it tries anew
+    broker.start()
+
+
 def test_confirmed_never_passes_what_is_unsettled(deploy: Deploy, database: Database, broker: KafkaServer) -> None:
     deployment = deploy(database, broker, broker.create_topic())
     relay = deployment.start()

@@ -25,6 +25,7 @@ from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database, Postgres
 from tests.servers.faulty_kafka import GARBLED, LOST, UNHEARD, BrokerFault, FaultyKafka
 from tests.servers.kafka import KafkaServer
+from tests.servers.waiting import wait_until
 from walrelay.cli import ending
 from walrelay.lsn import LSN, ZERO
 
@@ -73,15 +74,15 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("run", AT_LEAST_ONCE, BrokerFault(6, UNHEARD)),
-    Command("run", KEPT, BrokerFault(9, 15)),
-    Command("run", EXACTLY_ONCE, BrokerFault(14, 7)),
+    Command("run", AT_LEAST_ONCE, BrokerFault(6, UNHEARD), again="run"),
+    Command("run", KEPT, BrokerFault(9, 15), again="run"),
+    Command("run", EXACTLY_ONCE, BrokerFault(14, 7), again="run"),
     Command("init", EXACTLY_ONCE, BrokerFault(3, GARBLED), slot=False, again="run"),
     Command("init --backfill", AT_LEAST_ONCE, BrokerFault(5, LOST), slot=False),
     Command("init --backfill", EXACTLY_ONCE, slot=False),
     Command("doctor", AT_LEAST_ONCE, BrokerFault(4, -1), again="run"),
     Command("doctor", EXACTLY_ONCE, again="run"),
-    Command("replay --all", AT_LEAST_ONCE, BrokerFault(4, LOST, lasting=True), relayed=True),
+    Command("replay --all", AT_LEAST_ONCE, BrokerFault(4, LOST), relayed=True),
     Command("replay --all", EXACTLY_ONCE, relayed=True),
     Command("audit", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
     Command("audit", EXACTLY_ONCE, relayed=True),
@@ -100,6 +101,8 @@ class World:
         self._straight, self._through = directory / "straight.yaml", directory / "through.yaml"
         self._numbers = count()
         self.slot = self.topic = ""
+        self.met = 0
+        """How many requests the last run with a fault made."""
         self.ids: list[str] = []
         self.ends: list[LSN] = []
 
@@ -122,7 +125,7 @@ class World:
         if command.relayed:
             self.straight("run")
             assert self.confirmed_all()
-            self.database.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())", [self.slot])
+            self.confirm()
         if not command.slot:
             self.straight("drop --yes")
         self._write(self._straight, command, self.kafka.address_for_tests)
@@ -135,12 +138,31 @@ class World:
     def run(self, command: Command, fault: BrokerFault) -> Outcome:
         self.faulty.arm(fault)
         done = invoke(*command.words.split(), config=self._through)
+        self.met = self.faulty.calls
         self.faulty.heal()
         return done
 
     def straight(self, words: str) -> None:
         done = invoke(*words.split(), config=self._straight)
         assert done.code == 0, (words, done)
+
+    def again(self, command: Command, done: Outcome) -> None:
+        """The operator, with the broker well. The server may write between the confirmation and the look at it."""
+        from_slot = " --from-slot" if "start it with --from-slot" in done.err else ""
+        words = f"{command.again or command.words}{from_slot if command.again == 'run' else ''}"
+
+        def succeeds() -> bool:
+            self.confirm()
+            return invoke(*words.split(), config=self._straight).code == 0
+
+        if command.relayed:
+            wait_until(succeeds, 30, f"{words} to succeed")
+        else:
+            self.straight(words)
+
+    def confirm(self) -> None:
+        """As the relay does that nobody runs here: everything up to now."""
+        self.database.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())", [self.slot])
 
     def confirmed_all(self) -> bool:
         return bool(self.ends) and self._confirmed() >= self.ends[-1]
@@ -232,16 +254,17 @@ def _signals(monkeypatch: pytest.MonkeyPatch, world: World) -> Iterator[None]:
 def check(world: World, command: Command, fault: BrokerFault) -> None:
     world.prepare(command)
     done = world.run(command, fault)
-    told = f"{command.name} with {fault}: {done}, after the requests {world.faulty.apis}"
+    told = f"{command.name} with {fault}: {done}, after the requests {world.faulty.apis[:100]}"
     assert done.code in _CODES, told
     assert "Traceback" not in done.err, told
     assert "this is a bug in walrelay" not in done.err, told
     assert done.code == ending.DONE or done.err or command.words == "doctor", told
-    assert world.lost() == [], told
+    if done.code == ending.DONE or not command.words.startswith(("init", "recover")):
+        assert world.lost() == [], told  # a backfill that is not over is still to publish what is before its slot
     if command.words == "init":
         world.write_events()
     if command.again or done.code != ending.DONE:
-        world.straight(command.again or command.words)
+        world.again(command, done)
         assert world.lost() == [], told
     delivered = world.delivered()
     exactly = command.way == EXACTLY_ONCE and "run" in (command.words, command.again)
@@ -253,8 +276,11 @@ SHORT = [command for command in COMMANDS if command.fault.call]
 
 @pytest.mark.parametrize("command", SHORT, ids=lambda command: command.name)
 def test_a_fault_at_a_request_loses_nothing_and_ends_a_command_as_documented(world: World, command: Command) -> None:
-    check(world, command, command.fault)
-    assert world.faulty.calls >= command.fault.call, "it was not met"
+    def met() -> bool:
+        check(world, command, command.fault)
+        return world.met >= command.fault.call
+
+    wait_until(met, 100, "the request that meets the fault")
 
 
 @pytest.mark.chaos

@@ -17,6 +17,7 @@ from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.model import Position
 from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
+from walrelay.publish.contract import PositionKeeper
 from walrelay.relay import Limits, Relay
 from walrelay.route import Ahead, Resumed, Routing
 from walrelay.source.backfill_progress import refuse_unfinished_backfill
@@ -243,14 +244,17 @@ class Runs:
         settings, slot = self._settings, self._settings.source.slot
         if settings.delivery == "at_least_once":
             self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            return self._sink, positions(settings, catalog, source.system, source.pid)
+            kept = positions(settings, catalog, source.system, source.pid)
+            if isinstance(kept, PositionKeeper):
+                self._fence(kept, stop)
+            return self._sink, kept
         plugin, counts = load_exactly_once(settings.sink.kind), counting(settings)
         sink = plugin.open_exactly_once(settings.sink.settings, source.system, slot, counts)
         self._sink = sink
         self._fence(sink, stop)
         return sink, sink
 
-    def _fence(self, sink: ExactlyOnceSink, stop: Callable[[], bool]) -> None:
+    def _fence(self, sink: ExactlyOnceSink | PositionKeeper, stop: Callable[[], bool]) -> None:
         begun = monotonic()
         while not sink.fence():
             if stop() or monotonic() > begun + _FENCING:

@@ -97,8 +97,17 @@ class SinkPlugin(Protocol):
         ...
 
 
+@runtime_checkable
 class PositionKeeper(Protocol):
     """`source.contract.Positions`, at a broker."""
+
+    def fence(self) -> bool:
+        """As that of `ExactlyOnceSink`; `last` and `keep` see to it themselves where nobody did, and wait for long."""
+        ...
+
+    def trouble(self) -> str:
+        """As that of `Sink`."""
+        ...
 
     def last(self) -> Position | None: ...
 

@@ -16,27 +16,30 @@ _FENCING = 30.0  # seconds
 
 
 class TopicPositions:
-    """Implements `walrelay.source.contract.Positions` with a producer of its own."""
+    """Implements `walrelay.publish.contract.PositionKeeper` with a producer of its own."""
 
     def __init__(self, settings: KafkaSettings, system: System, slot: str) -> None:
         self._transactions = KafkaTransactions(settings, system, slot)
         self._fenced = False
 
+    def fence(self) -> bool:
+        self._fenced = self._fenced or self._transactions.fence()
+        return self._fenced
+
+    def trouble(self) -> str:
+        return self._transactions.trouble()
+
     def last(self) -> Position | None:
         deadline = monotonic() + _FENCING
-        while not self._fence():
+        while not self.fence():
             if monotonic() > deadline:
-                raise Retryable(f"the topic for positions could not be reached: {self._transactions.trouble()}")
+                raise Retryable(f"the topic for positions could not be reached: {self.trouble()}")
         return self._transactions.last()
 
     def keep(self, position: Position) -> LSN:
-        if not self._fence():
+        if not self.fence():
             return ZERO
         kept = self._transactions.keep(position)
         if kept < position.lsn:
             self._transactions.receipts(0)  # none come; what broke is raised
         return kept
-
-    def _fence(self) -> bool:
-        self._fenced = self._fenced or self._transactions.fence()
-        return self._fenced
