@@ -70,7 +70,7 @@ class Unknown(NamedTuple):
 
 ALL = Since(0)
 
-PASSED_OVER = "was attached as a partition: PostgreSQL 14 may pass over events in it, if it had rows before that"
+_SHOWN = 3  # names
 
 _PARTS = """
     WITH outbox AS (SELECT to_regclass(%s)::oid AS root),
@@ -101,9 +101,22 @@ def parts(catalog: Catalog, table: str) -> list[Part]:
     return [each._replace(passed_over=decides_once and bool(each.attached) and not each.born) for each in found]
 
 
-def passed_over(catalog: Catalog, table: str) -> list[str]:
-    """The parts of which the server may not publish every event."""
-    return [] if catalog.server_version >= 150000 else [each.name for each in parts(catalog, table) if each.passed_over]
+def passed_over(catalog: Catalog, table: str) -> str:
+    """Of which parts the server may not publish every event, and why, for people; empty where there is none."""
+    if catalog.server_version >= 150000:
+        return ""
+    return _passed_over([each.name for each in parts(catalog, table) if each.passed_over])
+
+
+def _passed_over(names: list[str]) -> str:
+    why = "PostgreSQL 14 may pass over events in"
+    match len(names):
+        case 0:
+            return ""
+        case 1:
+            return f"{names[0]} was attached as a partition: {why} it, if it had rows before"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more} were attached as partitions: {why} those that had rows before"
 
 
 def part(catalog: Catalog, table: str) -> Part | None:
@@ -116,7 +129,7 @@ def known(part: Part, published_from: int, noted: Mapping[int, Noted] | None) ->
     if not part.logged:
         return Unknown(f"{part.name} is unlogged: its rows are not in the WAL")
     if part.passed_over:
-        return Unknown(f"{part.name} {PASSED_OVER}")
+        return Unknown(_passed_over([part.name]))
     rewritten = Unknown(f"{part.name} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL, CLUSTER or pg_repack)")
     earlier = (noted or {}).get(part.oid)
     if earlier is not None and earlier.attached == part.attached:

@@ -12,7 +12,7 @@ from walrelay.source.failures import slot_lost, slot_missing
 from walrelay.source.keeping import Keeper
 from walrelay.source.lag import WaitReport
 from walrelay.source.missing import missing
-from walrelay.source.parts import PASSED_OVER, passed_over
+from walrelay.source.parts import passed_over
 from walrelay.source.start import Own, Server, Start, goes_on, start_of
 from walrelay.source.stream import Stream
 from walrelay.source.unreadable import unreadable
@@ -58,7 +58,7 @@ class SlotSource:
         self._report = WaitReport(catalog, reading.slot)
         self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
         self._stamp = self._seen.stamp if self._seen else ""
-        self._passed_over = set[str]()
+        self._passed_over = ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._idle = ZERO
@@ -162,13 +162,13 @@ class SlotSource:
         return before
 
     def _tell_of_what_is_passed_over(self) -> None:
-        for name in passed_over(self._catalog, self._reading.table):
-            if name not in self._passed_over:
-                self._passed_over.add(name)
-                self._notice(
-                    f"partition {name} {PASSED_OVER}: start the relay again once it is attached, then see `walrelay"
-                    " audit`; what is missing there `walrelay replay` publishes"
-                )
+        found = passed_over(self._catalog, self._reading.table)
+        if found and found != self._passed_over:
+            self._notice(
+                f"{found}: start the relay again after that, then see `walrelay audit`; what is missing there `walrelay"
+                " replay` publishes"
+            )
+        self._passed_over = found
 
 
 def usable(slot: Slot | None, name: str, plugin: str, database: str) -> Slot:

@@ -58,3 +58,8 @@ def test_events_that_the_server_may_pass_over_are_told_of_and_not_deleted(
     complaint = patient.complaint("partitions")
     assert complaint.verdict == "warning"
     assert complaint.fix.startswith("walrelay audit")
+    for day in range(3, 6):
+        database.execute(f"CREATE TABLE day{day} (LIKE outbox INCLUDING ALL)")
+        database.execute(f"ALTER TABLE outbox ATTACH PARTITION day{day} FOR VALUES FROM ({day}) TO ({day + 1})")
+    named = "public.day3, public.day4, public.day5 and 1 more were attached as partitions"
+    assert patient.complaint("partitions").detail.startswith(named)
