@@ -48,7 +48,7 @@ def test_no_block_falls_out_unseen() -> None:
     }
     assert Counter(block.kind for block in blocks if block.reason) == {
         "sh": 8,
-        "sql": 6,
+        "sql": 7,
     }
 
 

@@ -14,9 +14,11 @@ from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.kafka import KafkaServer
 from tests.servers.kafka_jars import KafkaJars
 from tests.servers.ports import LOOPBACK
+from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.kafka import cluster
 from walrelay.sinks.kafka.examine import examine
+from walrelay.sinks.kafka.make_topics import make_topics
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 USERS = {"admin": "secret", "relay": "secret", "stranger": "secret"}
@@ -138,6 +140,13 @@ def test_a_topic_that_nobody_will_create(broker: KafkaServer) -> None:
     (complaint,) = complaints(as_user(broker, "admin", create_topics=True), "absent")
     assert complaint.verdict == "problem"
     assert "auto.create.topics.enable is false" in complaint.detail
+
+
+def test_a_topic_that_the_principal_may_not_make(broker: KafkaServer) -> None:
+    with pytest.raises(Fatal, match="topic fresh could not be made: ") as caught:
+        list(make_topics(as_user(broker, "stranger"), ["fresh"], 1, None))
+    assert caught.value.hint.endswith(" --add --allow-principal 'User:stranger' --operation Create --topic fresh")
+    assert "fresh" not in broker.admin.list_topics(timeout=10).topics
 
 
 def test_a_topic_that_the_principal_may_not_write(broker: KafkaServer, topic: str) -> None:
