@@ -81,17 +81,19 @@ def test_ten_thousand_flushes_of_aggregates_in_one_transaction_take_little_longe
 def test_ten_thousand_aggregates_in_one_flush_take_little_longer_than_by_hand(
     sessions: sessionmaker[Session], database: Database
 ) -> None:
-    def by_hand(_: int) -> None:
-        with sessions.begin() as session:
-            session.add_all(orders := [Order() for _ in range(NUMBER)])
-            session.flush()
-            Outbox().emit_many(session, [placed(order.id) for order in orders])
+    def made(first: int) -> list[Order]:
+        return [Order(id=number) for number in range(first, first + NUMBER)]
 
-    def recorded(_: int) -> None:
+    def by_hand(turn: int) -> None:
         with sessions.begin() as session:
-            session.add_all(orders := [Order() for _ in range(NUMBER)])
+            session.add_all(its := made(2 * turn * NUMBER))
             session.flush()
-            for order in orders:
+            Outbox().emit_many(session, [placed(order.id) for order in its])
+
+    def recorded(turn: int) -> None:
+        with sessions.begin() as session:
+            session.add_all(its := made((2 * turn + 1) * NUMBER))
+            for order in its:
                 order.record(placed(order.id))
 
     _at_once(by_hand, recorded)
