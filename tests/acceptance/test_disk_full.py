@@ -19,6 +19,7 @@ from tests.conftest import KafkaMaker, PostgresMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
+from walrelay.model import Position
 
 FULL = Path("/dev/full")
 """The kernel's own answer for a disk without space, which takes no rights to make."""
@@ -49,13 +50,13 @@ def test_events_are_published_while_there_is_no_space_for_the_position(
     relay = deployment.start()
     deployment.write("1")
     deployment.catch_up()
-    confirmed, kept = deployment.slot.confirmed, position.read_bytes()
     beside.symlink_to(FULL)
+    before = deployment.position()
     deployment.write("2", "3")
     notice = relay.wait_for("noticed", containing="cannot be written: No space left on device")
     assert str(position) in notice["text"]
     delivered(deployment, "1", "2", "3")
-    assert (deployment.slot.confirmed, position.read_bytes()) == (confirmed, kept), "only what is kept is confirmed"
+    assert deployment.slot.confirmed <= Position.of_json(position.read_bytes()).lsn <= before
     beside.unlink()
     relay.wait_for("noticed", containing="is kept again")
     deployment.catch_up()
