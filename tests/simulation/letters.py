@@ -21,6 +21,11 @@ class FakeLetters:
         """Of the records, in the order of their positions."""
         return [place.record_id for place in sorted(self.kept)]
 
+    @property
+    def raw(self) -> list[bytes]:
+        """What could not be read, in the order of the positions."""
+        return [raw for place in sorted(self.kept) if (raw := self.kept[place].raw) is not None]
+
     def statuses(self) -> dict[str, str]:
         return {place.record_id: self.kept[place].status for place in sorted(self.kept)}
 

@@ -139,7 +139,7 @@ class ExactlyOnceWorld(World):
             router = self.ahead.routing(Router("{aggregate_type}"))
             routing = Resumed(router, start.commit_lsn, start.ordinal) if start.ordinal else router
             self.prepare(source)
-            decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload)
+            decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload, set())
             Relay(source, decoder, routing, sink, self.journal, self.limits).run(self._stop)
         except Exception:
             sink.close()

@@ -157,3 +157,40 @@ def test_a_burst_of_refusals_does_not_cost_a_run_each_where_the_sink_survives_th
     world.live()
     verify(world)
     assert len(world.slot.starts) == 1
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", ["follow", "both", "skip"])
+def test_what_is_no_record_is_kept_once_and_a_crash_at_any_step_loses_neither_it_nor_anything_else(
+    clock: Clock, policy: str, kind: str, survives: bool
+) -> None:
+    def world() -> World:
+        world = world_of(small_wal(), clock, POLICIES[policy], survives=survives)
+        world.undecoded = {Event(id_).payload for id_ in ("a1", "c2", "c3")}
+        world.broker.refused = {Event("a2").payload}
+        return world
+
+    without = world()
+    without.live()
+    for step in range(1, without.fuse.burnt + 1, 6):
+        crashing = world()
+        crashing.fuse.crashes[step] = getattr(crashing, kind)
+        crashing.live()
+        verify_undecoded(crashing)
+
+
+def verify_undecoded(world: World) -> None:
+    spoilt = [event for event in world.wal.events if event.payload in world.undecoded]
+    elsewhere = {event.payload for event in spoilt} | world.broker.refused
+    assert spoilt
+    dead = {message.value for message in world.broker.messages if message.topic == world.broker.dead_letters}
+    if world.policy.table:
+        assert world.letters.raw == [event.payload for event in spoilt]
+    if world.policy.topic:
+        assert dead == elsewhere
+    assert world.slot.confirmed == world.wal.end
+    for key in {event.key for event in world.wal.events}:
+        expected = [event.payload for event in world.wal.events if event.key == key and event.payload not in elsewhere]
+        delivered = [m.value for m in world.of_key(key) if m.topic != world.broker.dead_letters]
+        assert list(dict.fromkeys(delivered)) == expected

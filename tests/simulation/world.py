@@ -1,7 +1,7 @@
 """The real relay between a fake slot and a fake broker, and what must hold whatever breaks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from random import Random
 
@@ -16,7 +16,7 @@ from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import Disconnected, NoRoom, Retryable, Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import Event, Message
+from walrelay.model import Event, Message, OutboxRecord, Undecoded
 from walrelay.observe import Observer
 from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink
 from walrelay.relay import Limits, Relay
@@ -30,18 +30,25 @@ _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 
 
 class FusedDecoder(PgoutputDecoder):
-    """The real decoder, whose calls are steps; `unreadable` is a payload that it cannot make anything of."""
+    """The real decoder, whose calls are steps; `unreadable` is a payload that it cannot make anything of, `undecoded`
+    are those that come as logical messages that are no records.
+    """
 
-    def __init__(self, fuse: Fuse, outbox: Outbox, unreadable: bytes | None) -> None:
+    def __init__(self, fuse: Fuse, outbox: Outbox, unreadable: bytes | None, undecoded: Set[bytes]) -> None:
         super().__init__(outbox)
         self.fuse = fuse
-        self._unreadable = unreadable
+        self._unreadable, self._undecoded = unreadable, undecoded
 
     @boundary
     def decode(self, frame: bytes) -> tuple[Event, ...]:
         if self._unreadable is not None and frame.endswith(self._unreadable):
             raise Undecodable("a row that is not an outbox record")
-        return super().decode(frame)
+        return tuple(map(self._spoilt, super().decode(frame)))
+
+    def _spoilt(self, event: Event) -> Event:
+        if not isinstance(event, OutboxRecord) or event.payload is None or event.payload not in self._undecoded:
+            return event
+        return Undecoded(*event[:3], "walrelay", event.payload, "no record", "none")
 
 
 class _Careful(CarefulSink):
@@ -97,6 +104,7 @@ class World:
         self.stop: Callable[[], bool] = self.done
         self.prepare: Callable[[FakeSource], None] = lambda source: None
         self.unreadable: Written | None = None
+        self.undecoded: set[bytes] = set()
         self.outbox = OUTBOX
         self.policy = Policy()
         self.letters = FakeLetters(self.fuse)
@@ -114,7 +122,8 @@ class World:
 
     def safe(self, event: Written) -> bool:
         """Whether the event is at the broker, or among the dead letters."""
-        return self.arrived(event.payload) > 0 or event.id in self.letters.ids
+        kept = event.payload in self.letters.raw if event.payload in self.undecoded else event.id in self.letters.ids
+        return kept or self.arrived(event.payload) > 0
 
     def arrived(self, value: bytes) -> int:
         """How often the broker has `value` durably."""
@@ -221,7 +230,7 @@ class World:
     def _stream(self) -> None:
         held, self._held = self._held, None
         source = self.slot.connect(self._bookmark, self.fuse, self.clock, reached=held.ledger.latest if held else None)
-        decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload)
+        decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload, self.undecoded)
         if held is None or self._sink is None:
             self._sink = self.broker.connect(self.fuse, self.clock)
             routing = self.ahead.routing(Router("{aggregate_type}"))
