@@ -7,6 +7,8 @@ that stops the relay, also where the role may be NULL, because publishing a NULL
 without a trace.
 """
 
+from collections.abc import Iterator
+
 from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
@@ -41,14 +43,20 @@ class Wal2jsonDecoder:
         self._begin = _OUTSIDE
         self._ordinal = 0
 
-    def decode(self, frame: bytes) -> list[Event]:
-        """The events of `frame`: none or one in format version 2, all of a transaction in format version 1."""
+    def decode(self, frame: bytes) -> Iterator[Event]:
+        """The events of `frame`: none or one in format version 2, all of a transaction in format version 1, of which
+        those before a row that cannot be read come before the error.
+        """
         if frame[:1] == b"w":
-            return [event for message in self._parse(frame) if (event := self._event(message)) is not None]
-        if frame[:1] == b"k":
+            for message in self._parse(frame):
+                if (event := self._event(message)) is not None:
+                    yield event
+        elif frame[:1] == b"k":
             keepalive = parse_keepalive(frame)
-            return [Idle(keepalive.wal_end)] if self._begin is _OUTSIDE else []
-        raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}")
+            if self._begin is _OUTSIDE:
+                yield Idle(keepalive.wal_end)
+        else:
+            raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}")
 
     def _event(self, message: wal2json.Message) -> Event | None:
         match message:

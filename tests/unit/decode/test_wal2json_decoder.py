@@ -188,3 +188,16 @@ def test_format_1_yields_a_transaction_at_once_under_the_position_of_its_last_by
     assert events[2:] == [Committed(END)]
     assert list(decoder.decode(frame({**transaction, "change": []}))) == [Idle(END)]
     assert list(decoder.decode(keepalive(END))) == [Idle(END)]
+
+
+def test_in_format_1_what_stands_before_a_row_that_cannot_be_read_comes_before_the_error() -> None:
+    """As in the other formats: the relay publishes it, and exactly once its position is behind it."""
+    change = {"kind": "insert", "schema": "public", "table": "outbox", "columnnames": ["id", "payload"]}
+    rows = [{**change, "columntypeoids": [23, 114], "columnvalues": [id_, "{}"]} for id_ in (7, None, 8)]
+    transaction = {"xid": 1, "nextlsn": str(END), "timestamp": CLOCK, "change": rows}
+    events = Wal2jsonDecoder(OUTBOX, 1).decode(frame(transaction))
+    first = next(iter(events))
+    assert isinstance(first, OutboxRecord)
+    assert first.id == "7"
+    with pytest.raises(Undecodable, match="has no id"):
+        list(events)
