@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from threading import Event, Timer
 from typing import NamedTuple
@@ -122,15 +123,17 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is waited for that a test need not wait for, and what runs until a signal gets one."""
     timers: list[Timer] = []
 
-    def soon(leaving: Callable[[], None] = lambda: None) -> Event:
+    def soon(leaving: Callable[[], None] = lambda: None, *, seconds: float = 0.6) -> Event:
         stop = Event()
-        timers.append(Timer(0.6, stop.set))
+        timers.append(Timer(seconds, stop.set))
         timers[-1].start()
         return stop
 
+    late = partial(soon, seconds=5)  # for what would try for ever while a fault lasts
+
     for name, module in [*sys.modules.items()]:
         if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
-            monkeypatch.setattr(module, "signalled", soon if name.endswith((".run", ".tail")) else Event)
+            monkeypatch.setattr(module, "signalled", soon if name.endswith((".run", ".tail")) else late)
     for name in ("replay_plan", "audit"):
         monkeypatch.setattr(sys.modules[f"walrelay.compose.{name}"], "_PATIENCE", 0.1)
     yield
