@@ -15,7 +15,7 @@ from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.cli import main
 from walrelay.ddl import script
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.letter import Letter, Place
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
@@ -232,6 +232,32 @@ def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
         assert not passed.is_set()
     thread.join(5)
     assert passed.is_set(), "nothing is open any more, so it may publish"
+
+
+@pytest.mark.parametrize("key", [b"k", None], ids=["a key", "no key"])
+def test_who_replays_letters_that_another_replay_has_waits_for_it_or_says_who_it_is(
+    database: Database, catalog: Catalog, letters: DeadLetters, box: Letterbox, key: bytes | None
+) -> None:
+    letters.keep(letter(1)._replace(key=key))
+    ids = box.find(Wanted())
+    told: list[str] = []
+
+    def second() -> None:
+        with Catalog(database.dsn) as own:
+            told.extend(replayed(Letterbox(own, SLOT), Broker(), *ids))
+
+    pid = catalog.value("SELECT pg_backend_pid()")
+    with box.held(box.lines(ids), ["waiting"]) as held, Catalog(database.dsn) as impatient:
+        with pytest.raises(Retryable, match=f"PID {pid} .*walrelay control.* wait for it, or end it"):
+            replayed(Letterbox(impatient, SLOT, patience=0.2), Broker(), *ids)
+        thread = threading.Thread(target=second)
+        thread.start()
+        longer = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        longer += " AND now() - query_start > interval '5.5 s'"  # than statements may take elsewhere
+        wait_until(lambda: database.execute(longer), 30, "the second to wait for the first")
+        box.replayed([kept.id for kept in held], "somebody")
+    thread.join(30)
+    assert told == ["left"]
 
 
 def test_a_replay_that_dies_leaves_its_letters_open(database: Database, letters: DeadLetters, box: Letterbox) -> None:

@@ -138,10 +138,13 @@ def _recalled(settings: Settings, view: View, table: OutboxTable, scope: Scope, 
 def of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
     """The ids of the messages, less those whose number another event may have been given since.
 
-    A promoted standby that lacked the last numbers gives them out once more. Nobody makes the same uuid twice.
+    A promoted standby that lacked the last numbers gives them out once more; where it does not know any more when that
+    was, no number counts. Nobody makes the same uuid twice.
     """
-    branch = server.branch
-    if branch is None or table.types.get(table.id) == _UUID or (lost.created_lsn or ZERO) > branch:
+    branch, unique = server.branch, table.types.get(table.id) == _UUID
+    if server.forgotten and not unique:
+        return []
+    if branch is None or unique or (lost.created_lsn or ZERO) > branch:
         return [identity for identity, _ in recalled.messages if _is_text(identity)]
     return [
         identity

@@ -45,6 +45,8 @@ SESSION = (
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
+NO_FILE = b"58P01"  # undefined_file: of a timeline's history that somebody removed, or restored the server without
+
 _SLICE = 0.1  # seconds between two looks at whether to stop
 _SLACK = 5.0  # seconds that an answer may take longer than the server works on it
 

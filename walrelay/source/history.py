@@ -14,7 +14,9 @@ from walrelay.source.timelines import began, branches, has, told
 
 
 class History(NamedTuple):
-    """The server's system and timeline, where its WAL ends, and where it left each earlier timeline."""
+    """The server's system and timeline, where its WAL ends, and where it left each earlier timeline, as far as it still
+    knows.
+    """
 
     system: System
     end: LSN
@@ -24,6 +26,11 @@ class History(NamedTuple):
     def branch(self) -> LSN | None:
         """Where the last promotion was; None for a server that never was a standby."""
         return max(self.left_at.values(), default=None)
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the server does not know any more where it was promoted."""
+        return self.system.timeline > 1 and not self.left_at
 
     def fault(self, position: Position) -> str:
         """Why the position says nothing about this server's transactions; empty if it does."""
@@ -45,15 +52,18 @@ def history(dsn: str, beside: Catalog) -> History:
         beside.refuse_another_server(connect.backend(connection))
         identifier, number, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
         timeline, left_at = int(number), dict[int, LSN]()
-        if timeline > 1:
-            left_at = branches(_row(connection, f"TIMELINE_HISTORY {timeline}")[1])
+        if timeline > 1 and (content := _row(connection, f"TIMELINE_HISTORY {timeline}", unless=connect.NO_FILE)):
+            left_at = branches(content[1])
         return History(System(identifier, timeline, began(timeline, left_at)), LSN.parse(end), left_at)
     finally:
         connection.close()
 
 
-def _row(connection: connect.Connection, command: str) -> list[str]:
+def _row(connection: connect.Connection, command: str, *, unless: bytes = b"") -> list[str]:
+    """Empty where the server's error is that one."""
     result = connect.answer(connection, command)
+    if unless and result.error_field(pq.DiagnosticField.SQLSTATE) == unless:
+        return []
     if result.status != pq.ExecStatus.TUPLES_OK:
         raise Retryable(f"PostgreSQL does not answer {command}: {said(result)}")
     return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

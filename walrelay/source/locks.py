@@ -13,6 +13,12 @@ from walrelay.errors import Fatal, WalrelayError
 from walrelay.source.catalog import Catalog
 from walrelay.source.leadership import lock_key
 
+WHO = (
+    "format('PID %%s', pid) || coalesce(' (' || nullif(concat_ws(', ', nullif(application_name, ''),"
+    " 'from ' || host(client_addr), to_char(backend_start, '\"since\" YYYY-MM-DD HH24:MI:SS')), '') || ')', '')"
+)
+"""SQL: the process of a row of pg_stat_activity, for people; `%%` for the driver."""
+
 _PATIENCE = 2.0  # seconds, for a connection of a process that just ended
 
 
@@ -83,10 +89,8 @@ def held(catalog: Catalog, lock: Lock) -> Iterator[None]:
 def holder(catalog: Catalog, lock: Lock) -> str:
     """Who has it, for people; empty if nobody has. pg_locks shows an int8 key in two halves."""
     rows = catalog.rows(
-        "SELECT format('PID %%s', pid) || coalesce(' (' || nullif(concat_ws(', ', nullif(application_name, ''),"
-        " 'from ' || host(client_addr), to_char(backend_start, '\"since\" YYYY-MM-DD HH24:MI:SS')), '') || ')', '')"
-        " FROM pg_locks LEFT JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
-        " AND classid = %s AND objid = %s"
+        f"SELECT {WHO} FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)"
+        " WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND classid = %s AND objid = %s"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1",
         *divmod(lock.key % 2**64, 2**32),
     )

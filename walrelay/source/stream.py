@@ -28,7 +28,6 @@ from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
 
 _NOWHERE = LSN(0xFFFFFFFF_00000000)
-_NO_FILE = b"58P01"  # undefined_file: somebody removed the history, or restored the server without it
 _LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
 
 
@@ -94,7 +93,7 @@ class Stream:
         if timeline == 1:
             return {}
         result = connect.answer(self._connection, f"TIMELINE_HISTORY {timeline}")
-        if result.error_field(pq.DiagnosticField.SQLSTATE) == _NO_FILE:
+        if result.error_field(pq.DiagnosticField.SQLSTATE) == connect.NO_FILE:
             return {}
         return branches(self._row(result)[1])
 

@@ -44,6 +44,7 @@ class Situation(NamedTuple):
     encoding: str = "UTF8"
     newest: bool = False  # on the newest PostgreSQL as well
     only_newest: bool = False
+    oldest: bool = False  # on the oldest as well
 
 
 def _made(name: str, ready: bool, sql: str, **more: Any) -> Situation:
@@ -188,7 +189,9 @@ PUBLICATIONS = [
         says="came back",
     ),
     Situation("dropped, and nothing was written", False, "DROP PUBLICATION walrelay", event=NO_EVENT, newest=True),
-    Situation("dropped, and an event was written", False, "DROP PUBLICATION walrelay", cured=False, newest=True),
+    Situation(
+        "dropped, and an event was written", False, "DROP PUBLICATION walrelay", cured=False, newest=True, oldest=True
+    ),
     Situation("owned by another", True, "CREATE ROLE {slot}_owner; ALTER PUBLICATION walrelay OWNER TO {slot}_owner"),
     Situation("another one for the same table", True, "CREATE PUBLICATION other FOR TABLE outbox"),
     _made(

@@ -22,9 +22,14 @@ SERVER: dict[str, Setting] = {"max_prepared_transactions": 5, "max_slot_wal_keep
 CASES = [
     pytest.param(version, each, id=f"{version}-{group}-{each.name}".replace(" ", "_"))
     for group, each in SITUATIONS
-    for version in ("shared", "newest")
-    if (version == "shared" and not each.only_newest) or (version == "newest" and (each.newest or each.only_newest))
+    for version, suits in {
+        "shared": not each.only_newest,
+        "newest": each.newest or each.only_newest,
+        "oldest": each.oldest,
+    }.items()
+    if suits
 ]
+OLDEST = 14
 
 
 def test_the_situations_are_many_and_each_has_a_name_of_its_own() -> None:
@@ -35,15 +40,17 @@ def test_the_situations_are_many_and_each_has_a_name_of_its_own() -> None:
 
 @pytest.fixture(scope="module")
 def servers(machine: Machine) -> Iterator[Callable[[str], PostgresServer]]:
-    """By version: the one that the tests share elsewhere, and the newest."""
+    """By version: the one that the tests share elsewhere, the newest, and the oldest."""
     with ExitStack() as stack:
         running: dict[str, PostgresServer] = {}
 
         def server(version: str) -> PostgresServer:
             if version not in running:
-                choice = choose.newest_postgres_programs if version == "newest" else choose.postgres_programs
                 try:
-                    programs = choice(machine)
+                    if version == "newest":
+                        programs = choose.newest_postgres_programs(machine)
+                    else:
+                        programs = choose.postgres_programs(machine, OLDEST if version == "oldest" else None)
                 except Missing as error:
                     missing = error
                     give_up(missing)

@@ -246,6 +246,30 @@ def test_a_row_survives_a_crash_where_the_database_does_not_wait_for_its_disk(pr
         assert TablePositions(catalog, kept.slot, None).last() == kept
 
 
+def test_a_slot_is_recovered_on_a_server_that_does_not_know_any_more_when_it_was_promoted(
+    private_postgres: PostgresMaker, tmp_path: Path
+) -> None:
+    """Somebody removed the history of its timeline."""
+    server = private_postgres()
+    outbox = Outbox(server.create_database(), "text", position={"keep": "file", "path": str(tmp_path / "position")})
+    outbox.init()
+    outbox.write("before the promotion")
+    with outbox.relay() as relay:
+        relay.confirms(outbox.end_of_wal())
+    server.stop()
+    (server.data / "standby.signal").touch()
+    server.start()
+    server.execute("SELECT pg_promote()")
+    wait_until(lambda: server.execute("SELECT NOT pg_is_in_recovery()") == [(True,)], 30, "the promotion")
+    (server.data / "pg_wal" / "00000002.history").unlink()
+    server.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
+    outbox.write("after it")
+    assert outbox.recover().rows == 1
+    outbox.write("later")
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == [b'"before the promotion"', b'"after it"', b'"later"']
+
+
 OTHERS: dict[str, Callable[[str, Catalog], object]] = {
     "view": View,
     "history": history,

@@ -36,3 +36,9 @@ def test_a_number_that_was_replayed_does_not_count_by_that_its_position_says_not
     table = OutboxTable("t", {"id": INT8}, False, "id", (), "", "", False)
     replayed = Recalled([("5", "0/0:3")], 0)
     assert of_this_history(replayed, table, PROMOTED, Loss("gone", None, LSN.parse("0/500"))) == []
+
+
+def test_no_number_counts_where_the_server_does_not_know_when_it_was_promoted() -> None:
+    forgotten = History(System("7", 2), LSN.parse("0/9000"), {})
+    assert counted(INT8, forgotten, "0/2500") == []
+    assert counted(UUID, forgotten, "0/2500") == ["1", "2", "3"]

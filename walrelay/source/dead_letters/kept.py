@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from walrelay.letter import Letter, Place, message_from, record_from
 from walrelay.lsn import LSN
+from walrelay.source import connect
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
 from walrelay.source.dead_letters.writing import present
@@ -19,6 +20,7 @@ _LETTER = (
     " record_id, status, error, reason, topic, key, record, message, raw, attempts"
 )
 _PAGE = 200  # letters that are in memory at a time
+_PATIENCE = 60.0  # seconds, for who replays or discards the same letters: twice what the broker is given to take them
 
 
 class Wanted(NamedTuple):
@@ -57,10 +59,13 @@ class Line(NamedTuple):
 
 
 class Letterbox:
-    """All letters of one slot, in the order of their positions. Fatal where the table is missing."""
+    """All letters of one slot, in the order of their positions. Fatal where the table is missing. Whoever else has the
+    letters is waited for, for `patience` seconds.
+    """
 
-    def __init__(self, catalog: Catalog, slot: str) -> None:
+    def __init__(self, catalog: Catalog, slot: str, patience: float = _PATIENCE) -> None:
         self._catalog, self._slot = catalog, slot
+        connect.limit(catalog.connection, patience)
         if not present(catalog):
             raise missing()
         catalog.commits_survive()

@@ -9,6 +9,7 @@ import psycopg
 from walrelay.errors import Fatal, Retryable
 from walrelay.source.failures import first_line
 from walrelay.source.grants import of_all
+from walrelay.source.locks import WHO
 from walrelay.source.rights import of_table
 
 TABLE = "walrelay.dead_letters"
@@ -17,11 +18,22 @@ TABLE = "walrelay.dead_letters"
 LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
 
 
+# Whoever changes the table or has its rows; one that waits for others itself comes last.
+_HOLDER = f"""
+    SELECT {WHO} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
+    WHERE relation = to_regclass('{TABLE}') AND granted AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid()
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY EXISTS (SELECT FROM pg_locks w WHERE w.pid = l.pid AND NOT w.granted), backend_start LIMIT 1
+"""
+
+
 @contextmanager
 def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Errors of the statements inside by consequence."""
     try:
         yield
+    except psycopg.errors.QueryCanceled as cause:  # the statement timeout
+        raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
     except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
         raise Retryable(f"the dead letters in PostgreSQL cannot be reached: {first_line(cause)}") from cause
     except psycopg.errors.ReadOnlySqlTransaction as cause:
@@ -35,6 +47,15 @@ def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
         ) from cause
     except psycopg.Error as cause:
         raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause
+
+
+def _taken(connection: psycopg.Connection[Any]) -> str:
+    """Who else is at work on the letters; empty where nobody is, or nobody says."""
+    try:
+        found = connection.execute(_HOLDER.encode(), ()).fetchone()
+    except psycopg.Error:
+        return ""
+    return f"another process is at work on the dead letters: {found[0]}; wait for it, or end it" if found else ""
 
 
 def missing() -> Fatal:

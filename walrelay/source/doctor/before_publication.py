@@ -12,8 +12,10 @@ from walrelay.source.missing import made
 from walrelay.wire.commands import pgoutput_options
 
 _PEEK = """
-    SELECT 1 FROM pg_logical_slot_peek_binary_changes(%s::name, NULL, 1, VARIADIC %s::text[]) LIMIT 1
+    SELECT 1 FROM pg_logical_slot_peek_binary_changes(%s::name, NULL, %s, VARIADIC %s::text[]) LIMIT 1
 """
+_SENT = 10_000  # what PostgreSQL 14 sends at most before the first change: it has a beginning and an end of empty
+#                 transactions as well
 
 
 def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -50,7 +52,7 @@ def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
     longer than a statement may take, or does not let the role ask, says nothing.
     """
     warned: list[str | None] = []
-    connection = catalog.connection
+    connection, enough = catalog.connection, 1 if catalog.server_version >= 150000 else _SENT
     options = [text for option in pgoutput_options(publication, binary=False) for text in option]
 
     def heard(notice: psycopg.errors.Diagnostic) -> None:
@@ -60,7 +62,7 @@ def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
     connection.add_notice_handler(heard)
     try:
         connection.execute("SELECT set_config('client_min_messages', 'warning', false)")
-        connection.execute(_PEEK, [slot, options])
+        connection.execute(_PEEK, [slot, enough, options])
     except psycopg.errors.UndefinedObject:
         return True
     except psycopg.Error:
