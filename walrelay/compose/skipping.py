@@ -1,6 +1,6 @@
 """Settings to what `walrelay skip` shows: rows in the slot that the relay of these settings cannot read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from walrelay.decode.raw import Column, RawRows
 from walrelay.errors import Fatal, Undecodable
 from walrelay.letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
 from walrelay.lsn import LSN
-from walrelay.model import Committed, Idle, Skipped, Undecoded
+from walrelay.model import Committed, Event, Idle, Skipped, Undecoded
 from walrelay.source.catalog import Catalog
 from walrelay.source.dead_letters.writing import skips
 from walrelay.source.peek import Peek
@@ -41,19 +41,22 @@ def unreadable(
     with closing(peek.frames(_AT_A_TIME)) as frames:
         for frame in frames:
             raw.learn(frame)
-            try:
-                events = list(decode(frame))
-            except Undecodable as error:
-                raise _another(str(error), error.hint) from error
-            for event in events:
+            for event in _readable(decode, frame):  # one by one: what stands behind the named row is not in its way
                 if isinstance(event, Undecoded) and settings.refusals.policy == "stop":
                     raise _another(event.reason, event.hint)
                 if isinstance(event, Skipped) and event.lsn == lsn and ordinal in (None, event.ordinal):
                     yield Unreadable(_letter(event, frame), raw.columns(frame))
                     if ordinal is not None:
                         return
-            if any(isinstance(event, Committed | Idle) and event[0] > lsn for event in events):
-                return
+                if isinstance(event, Committed | Idle) and event[0] > lsn:
+                    return
+
+
+def _readable(decode: Callable[[bytes], Iterable[Event]], frame: bytes) -> Iterator[Event]:
+    try:
+        yield from decode(frame)
+    except Undecodable as error:
+        raise _another(str(error), error.hint) from error
 
 
 def _another(why: str, hint: str) -> Fatal:

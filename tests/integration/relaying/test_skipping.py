@@ -55,6 +55,24 @@ def test_a_row_that_was_named_is_passed_over_and_the_others_arrive(outbox: Outbo
     assert kept == [(position, "skipped", "undecodable", True)]
 
 
+def test_of_two_rows_in_one_transaction_the_relay_names_one_after_the_other_and_each_can_be_skipped(
+    outbox: Outbox, tmp_path: Path
+) -> None:
+    null_id = "INSERT INTO outbox (id, aggregate_type, aggregate_id, type) VALUES (NULL, 'order', 'lost', 'placed')"
+    with outbox.database.connect(autocommit=False) as connection:
+        for number in (4, 5):
+            connection.execute(null_id)
+            outbox.write(number, connection=connection)
+    positions = []
+    for _ in range(3):
+        positions.append(stopped_at(outbox))
+        done = skip(outbox, tmp_path, "--position", positions[-1])
+        assert done.exit_code == 0, (positions, done.output)
+    assert [int(position.partition(":")[2]) for position in positions] == [1, 0, 2]
+    with outbox.relay() as relay:
+        assert list(dict.fromkeys(outbox.values(relay))) == [b"1", b"3", b"4", b"5"]
+
+
 def test_nothing_is_skipped_that_can_be_read_or_that_the_operator_does_not_agree_to(
     outbox: Outbox, tmp_path: Path
 ) -> None:
