@@ -4,6 +4,7 @@ import os
 import re
 import select
 from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from difflib import get_close_matches
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
@@ -82,7 +83,8 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     connection = _connect(dsn, application_name="walrelay control")
     try:
         if pooler.between(connection):
-            with _connect(dsn, application_name="walrelay control") as another:
+            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(pooler.KeepsItsOwn):
+                another.meanwhile = pooler.Queued(connection).look
                 pooler.refuse_shared(connection, another, dsn)
         connection.execute(PINNED.encode())
         connection.execute("SET client_encoding = 'UTF8'")

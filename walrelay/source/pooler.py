@@ -14,6 +14,7 @@ from walrelay.errors import Fatal
 from walrelay.source.not_connected import without_password
 
 _ROUNDS = 5
+_QUEUED = 1.0  # seconds
 
 # The session has nothing of ours yet: the search_path is the role's, and so is how it prints a time.
 _SESSION = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())"
@@ -22,6 +23,30 @@ _PLACE = b"SELECT pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.cur
 
 class SharedSession(Fatal):
     """A connection whose sessions are given to others between its transactions."""
+
+
+class KeepsItsOwn(Exception):
+    """A connection whose session is given to nobody, although there is none for another connection."""
+
+
+class Queued:
+    """What `one` proves while `another` waits for a session, because there are no more: the pooler has a place left
+    for one of the two only. Whoever waits is given what is free before `one` is; so where `one` is answered all the
+    same, and again, its session is its own.
+    """
+
+    def __init__(self, one: psycopg.Connection[Any]) -> None:
+        self._one, self._answers = one, 0
+
+    def look(self, waited: float) -> None:
+        """To be called while `another` has waited so many seconds for an answer; KeepsItsOwn once that is proven."""
+        if waited < _QUEUED:
+            self._answers = 0
+        elif self._answers == _ROUNDS:  # and still nothing has come for `another`, after the last of them
+            raise KeepsItsOwn
+        else:
+            _session(self._one)
+            self._answers += 1
 
 
 def between(connection: psycopg.Connection[Any]) -> bool:

@@ -14,6 +14,7 @@ from tests.integration.doctor.patient import Patient
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
+from walrelay.errors import Disconnected
 from walrelay.source import connect, pooler
 
 SESSION = "pool_mode = session"
@@ -122,6 +123,34 @@ def test_sessions_that_are_not_shared_are_taken(in_front: MakePooler, database: 
     assert patient.run("status").exit_code == 0
     assert patient.run("drop", "--yes").exit_code == 0
     assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+
+
+def test_the_last_session_there_is_will_do(in_front: MakePooler, database: Database, tmp_path: Path) -> None:
+    Patient(tmp_path, database.dsn).init()
+    patient = Patient(tmp_path, in_front(SESSION, "default_pool_size = 1").dsn(database.name), database.dsn)
+    listed = patient.run("dlq", "list")
+    assert (listed.exit_code, "no open dead letters" in listed.output) == (0, True), listed.output
+    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+
+
+@pytest.mark.chaos  # as long as it takes to wait for a session again and again
+def test_the_last_session_there_is_will_not_do_where_others_take_it(in_front: MakePooler, database: Database) -> None:
+    dsn = in_front("default_pool_size = 1").dsn(database.name)
+    done = Event()
+
+    def work() -> None:
+        with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+            while not done.is_set():
+                connection.execute("SELECT pg_sleep(2)")
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        with pytest.raises((pooler.SharedSession, Disconnected)):
+            connect.ordinary(dsn)
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_a_pooler_that_refuses_replication_is_recognised(
