@@ -67,9 +67,11 @@ def test_what_the_doctor_says_of_a_missing_topic_makes_it(
     settings = Settings(tmp_path / "w.yaml", database, f"{prefix}.orders", kafka_at(kafka.bootstrap_servers))
     settings.init()
     said = settings.init(command="doctor").stdout
-    fix = f"fix: walrelay init --topics {prefix}.orders\n         # or kafka-topics.sh --bootstrap-server "
-    assert fix + kafka.bootstrap_servers in said
-    assert made(settings.init("--topics", f"{prefix}.orders")) == [f"created   topic {prefix}.orders"]
+    options = f"--topics {prefix}.orders -c {tmp_path / 'w.yaml'}"
+    fix = f"fix: walrelay init {options}\n         # or kafka-topics.sh --bootstrap-server "
+    assert fix + kafka.bootstrap_servers in said, "for the file that the doctor was given"
+    pasted = subprocess.run([WALRELAY, "init", *options.split()], capture_output=True, text=True, timeout=60)
+    assert made(pasted) == [f"created   topic {prefix}.orders"]
     healthy = settings.init(command="doctor")
     assert healthy.returncode == 0, healthy.stdout
 
@@ -82,6 +84,7 @@ def test_topics_that_cannot_be_made_are_an_error_with_a_hint(
     assert many.returncode == 1
     assert f"error: topic {prefix}.order could not be made: " in many.stderr
     assert "hint: A topic has at most as many replicas as there are brokers: --replication-factor." in many.stderr
+    assert settings.init("--topics", "order", "--partitions", "100001").returncode == 2
     odd = settings.init("--topics", "or der")
     assert "hint: Topic names have letters, digits, '.', '_' and '-' and at most 249 of them." in odd.stderr
     assert f"{prefix}.order" not in kafka.admin.list_topics(timeout=10).topics

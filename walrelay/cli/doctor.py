@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -47,10 +48,19 @@ def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
 def _findings(settings: Settings, config: str) -> Iterator[Finding]:
     yield from source_doctor.examine(compose.expected(settings, config))
     try:
-        yield from load_sink(settings.sink.kind).examine(settings.sink.settings, compose.topics(settings))
+        for finding in load_sink(settings.sink.kind).examine(settings.sink.settings, compose.topics(settings)):
+            yield _of_this_file(finding, config)
         yield from compose.position_findings(settings)
     except Fatal as error:
         yield Finding("sink", "problem", str(error), error.hint)
+
+
+def _of_this_file(finding: Finding, config: str) -> Finding:
+    """A sink does not know the file that its settings are from; a command of walrelay's in its fix is for that one."""
+    command, newline, rest = finding.fix.partition("\n")
+    if not config or not command.startswith("walrelay "):
+        return finding
+    return finding._replace(fix=f"{command} -c {quote(config)}{newline}{rest}")
 
 
 def _print_json(findings: Iterable[Finding]) -> Counter[str]:

@@ -26,10 +26,10 @@ from walrelay.source.catalog import Catalog
 @click.option("--topics", metavar="A,B", default="", help="Make these topics at the broker as well.")
 @click.option("--exact", is_flag=True, help="The names of --topics are whole, and nothing to fill route.topic with.")
 @click.option(
-    "--partitions", type=click.IntRange(1), default=12, show_default=True, help="Of the topics that are made."
+    "--partitions", type=click.IntRange(1, 100_000), default=12, show_default=True, help="Of the topics that are made."
 )
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 32767), help="Of the topics that are made.  [default: the broker's]"
+    "--replication-factor", type=click.IntRange(1, 10_000), help="Of the topics that are made.  [default: the broker's]"
 )
 @click.pass_context
 def init(

@@ -1,0 +1,19 @@
+"""The options of `walrelay init`."""
+
+import click
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from walrelay.cli.init import init
+
+RANGES = {each.name: each.type for each in init.params if isinstance(each.type, click.IntRange)}
+
+
+def test_numbers_for_new_topics_are_those_that_the_client_library_takes() -> None:
+    """It takes no others, and says so with a ValueError."""
+    client = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    partitions, replicas = (int(RANGES[name].max or 0) for name in ("partitions", "replication_factor"))
+    client.create_topics([NewTopic("t", partitions, replicas), NewTopic("u", 1, 1)])
+    for beyond in (NewTopic("t", partitions + 1, 1), NewTopic("t", 1, replicas + 1)):
+        with pytest.raises(ValueError, match="out of expected range"):
+            client.create_topics([beyond])
