@@ -165,7 +165,7 @@ def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_roo
     assert world.repetitions() == 0
     said = [text for what, text in world.journal.said if what == "noticed"]
     assert len(said) == 1
-    assert "no room for 30 s (the broker is slow today)" in said[0]
+    assert "accepted nothing for 30 s (the broker is slow today)" in said[0]
     assert len(world.slot.starts) == 2
 
 
