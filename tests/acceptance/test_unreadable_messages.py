@@ -151,3 +151,28 @@ def test_the_default_policy_counts_for_it_and_not_one_for_topics(
     assert (letter["status"], letter["closed_by"], letter["position"]) == ("skipped", "policy", position)
     assert json.loads(deployment.command("status", "--json"))["dead_letters"] == 0
     assert list(dict.fromkeys(values(deployment))) == [b"0", b'"end"']
+
+
+@pytest.mark.parametrize(("delivery", "unroutable"), [("at_least_once", True), ("exactly_once", False)])
+def test_where_letters_go_to_a_topic_too_one_that_is_too_large_for_it_goes_without_its_value(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, delivery: str, unroutable: bool
+) -> None:
+    aside = kafka.create_topic()
+    both = {**KEPT, "dead_letters": "both", "dead_letter_topic": aside}
+    deployment = deploy(database, kafka, topic, **sections("text", refusals=both, delivery=delivery))
+    deployment.start()
+    large = b"x" * 2_000_000
+    if unroutable:
+        large = b'"%s"' % large
+        event = {"id": "m-1", "payload": json.loads(large), "headers": "none"}
+        emit(database, json.dumps(event).encode())
+    else:
+        emit(database, large)
+    deployment.catch_up()
+    assert values(deployment) == [b"0", b'"end"']
+    (letter,) = letters(deployment)
+    assert letter["error"] == ("unroutable" if unroutable else "undecodable")
+    (message,) = kafka.read_all(aside)
+    assert (message.value, header(message, "position")) == (None, letter["position"])
+    assert header(message, "dead_letter_value") is not None
+    kafka.delete_topics(aside)

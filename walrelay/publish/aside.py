@@ -59,11 +59,13 @@ class Memory:
         self.attempts: dict[Place, int] = {}
         self.closed: dict[str, Closed] = {}  # by topic
         self.aside: dict[Place, Letter] = {}  # what is set aside and in no table
+        self.bare: set[Place] = set()  # whose dead letters are too large for their topic
 
     def forget_before(self, lsn: LSN) -> None:
         """What was confirmed will not come again."""
         self.attempts = {place: count for place, count in self.attempts.items() if place.commit_lsn >= lsn}
         self.aside = {place: letter for place, letter in self.aside.items() if place.commit_lsn >= lsn}
+        self.bare = {place for place in self.bare if place.commit_lsn >= lsn}
 
 
 class Aside:
@@ -144,6 +146,8 @@ class Aside:
 
     def tries_again(self, refusal: Refusal) -> bool | None:
         """Whether a refused message is to be offered again; None: the policy is to stop."""
+        if self._too_large_a_letter(refusal):
+            return False
         place = _place(refusal.message)
         if place is None or refusal.scope == "sink" or self._policy.of(refusal.message.topic) == "stop":
             return None
@@ -153,6 +157,9 @@ class Aside:
     def takes_the_place(self, refusal: Refusal) -> Sequence[Message]:
         """What takes the place of a refused message, which is a dead letter now. Its topic may be closed by that."""
         message = refusal.message
+        if self._too_large_a_letter(refusal) and (place := _place(message)) is not None:
+            self._memory.bare.add(place)  # for the next run, where this one ends
+            return (_bare(message),)
         if refusal.scope == "topic":
             self._memory.closed[message.topic] = Closed(monotonic() + _CLOSED, refusal.error, refusal.reason)
         place = _place(message)
@@ -161,6 +168,13 @@ class Aside:
         if refusal.ends and not self._policy.table:
             self._memory.aside[letter.place] = letter
         return self._set_aside(letter, message)
+
+    def _too_large_a_letter(self, refusal: Refusal) -> bool:
+        """Whether it is a dead letter that the table has whole, and that its topic may take without its value."""
+        message = refusal.message
+        if refusal.error != "too_large" or not self._policy.table or isinstance(message, Offered):
+            return False
+        return message.topic == self._policy.topic and _place(message) not in {None, *self._memory.bare}
 
     def _letter(self, message: Message, error: str, reason: str, attempts: int) -> Letter:
         return _letter(message, _STATUS[self._policy.of(message.topic)], error, reason, attempts)
@@ -205,15 +219,17 @@ class Aside:
         topic = self._policy.topic
         if topic is None or letter.status != "waiting":
             return ()
-        whole = letter.error != "too_large" or not self._policy.table
         notes = {"error": letter.error, "reason": letter.reason, "topic": letter.topic or ""}
-        if not whole:
-            notes["value"] = "too large for a topic; the table walrelay.dead_letters has it"
         noted = ((f"dead_letter_{name}", text.encode("utf-8", "backslashreplace")) for name, text in notes.items())
-        value = message.value if whole else None
-        return (
-            Message(topic, message.key, value, [*message.headers, *noted], message.timestamp_ms),
-        )  # not Offered: it stands for itself
+        # not Offered: it stands for itself
+        whole = Message(topic, message.key, message.value, [*message.headers, *noted], message.timestamp_ms)
+        too_large = letter.error == "too_large" or letter.place in self._memory.bare
+        return (_bare(whole) if too_large and self._policy.table else whole,)
+
+
+def _bare(letter: Message) -> Message:
+    why = ("dead_letter_value", b"too large for a topic; the table walrelay.dead_letters has it")
+    return letter._replace(value=None, headers=[*letter.headers, why])
 
 
 def _offered(message: Message, record: OutboxRecord, number: int) -> Offered:
@@ -234,8 +250,8 @@ def _place(message: Message) -> Place | None:
     headers = {name: (value or b"").decode("utf-8", "surrogateescape") for name, value in message.headers}
     lsn, _, ordinal = headers.get("position", "").partition(":")
     try:
-        return Place(LSN.parse(lsn), int(ordinal), 0, headers["id"])
-    except (ValueError, KeyError):
+        return Place(LSN.parse(lsn), int(ordinal), 0, headers.get("id", ""))  # what is no record has none
+    except ValueError:
         return None
 
 
