@@ -118,11 +118,14 @@ class _Standbys:
         self, connection: connect.Connection, beside: Catalog, slot: str, notice: Callable[[str], None]
     ) -> None:
         self._connection, self._beside, self._slot, self._notice = connection, beside, slot, notice
-        self._next = _LOOK
+        self._next, self._waited = _LOOK, 0.0
         self._since: float | None = None
 
     def look(self, waited: float) -> None:
         """Says whom the answer that has taken `waited` seconds waits for; Fatal when that is for too long."""
+        if waited < self._waited:  # another answer
+            self._next, self._since = _LOOK, None
+        self._waited = waited
         if waited < self._next:
             return
         self._next = waited + _LOOK

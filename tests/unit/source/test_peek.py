@@ -6,7 +6,9 @@ from typing import Any, cast
 import pytest
 
 from walrelay.errors import Retryable
+from walrelay.source import peek
 from walrelay.source.catalog import Catalog
+from walrelay.source.connect import Connection
 from walrelay.source.peek import Peek, Row
 
 TRANSACTIONS: list[list[Row]] = [
@@ -57,3 +59,15 @@ def test_a_slot_that_moved_between_two_rounds_is_an_error_and_not_a_gap() -> Non
     assert [next(rows) for _ in range(4)] == ALL[:4]
     with pytest.raises(Retryable, match="moved while it was read"):
         next(rows)
+
+
+def test_a_wait_for_a_standby_is_that_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer waited for a standby and came; what the second one waits for is another matter."""
+    trouble, said = "standby slot one", list[str]()
+    monkeypatch.setattr(peek, "blocking", lambda beside, slot: trouble)
+    standbys = peek._Standbys(cast(Connection, None), cast(Catalog, None), "walrelay", said.append)
+    standbys.look(5.0)
+    standbys.look(0.1)
+    trouble = "standby slot two"
+    standbys.look(36.0)
+    assert [note.split(": ")[1] for note in said] == ["standby slot one", "standby slot two"]
