@@ -1,6 +1,8 @@
 """`walrelay replay` that does not get to its end at once: killed, stopped, refused, without a broker."""
 
+import os
 import re
+import signal
 import time
 from collections import Counter
 from threading import Event
@@ -147,8 +149,10 @@ def test_two_at_once_of_the_same_replay_exclude_each_other(published: Deployment
     published.catch_up()
     process = BackfillProcess(published, "replay", "--all", "--rate", "20")
     wait_until(lambda: replays(published) >= 1, 30, "rows to be published")
+    os.kill(process.pid, signal.SIGSTOP)  # however long the second takes to start
     second = BackfillProcess(published, "replay", "--all")
     assert second.wait() == 1
+    os.kill(process.pid, signal.SIGCONT)
     assert "another process is at work on replay" in second.output()
     assert process.wait() == 0, process.output()
     ids = [event_id(message) for message in replayed(published)]
