@@ -249,7 +249,7 @@ def test_who_replays_letters_that_another_replay_has_waits_for_it_or_says_who_it
     pid = catalog.value("SELECT pg_backend_pid()")
     with box.held(box.lines(ids), ["waiting"]) as held, Catalog(database.dsn) as impatient:
         with pytest.raises(Retryable, match=f"PID {pid} .*walrelay control.* wait for it, or end it"):
-            replayed(Letterbox(impatient, SLOT, patience=0.2), Broker(), *ids)
+            replayed(Letterbox(impatient, SLOT, patience=1), Broker(), *ids)
         thread = threading.Thread(target=second)
         thread.start()
         longer = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
