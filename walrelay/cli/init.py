@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from walrelay import compose
 from walrelay.cli.options import config_option, waiting
@@ -61,6 +62,9 @@ def init(
       walrelay init --backfill
       walrelay init --partitioned
     """
+    for option in ("exact", "partitions", "replication_factor"):
+        if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option.replace('_', '-')} is for the topics of --topics, which names none")
     settings = load(config_path)
     wanted = compose.wanted(settings, partitioned=partitioned)
     names = compose.named_topics(settings, [name.strip() for name in topics.split(",") if name.strip()], exact=exact)

@@ -2,6 +2,7 @@
 
 import click
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from walrelay.cli.init import init
@@ -17,3 +18,10 @@ def test_numbers_for_new_topics_are_those_that_the_client_library_takes() -> Non
     for beyond in (NewTopic("t", partitions + 1, 1), NewTopic("t", 1, replicas + 1)):
         with pytest.raises(ValueError, match="out of expected range"):
             client.create_topics([beyond])
+
+
+@pytest.mark.parametrize("option", [["--exact"], ["--partitions", "3"], ["--replication-factor", "1"]])
+def test_what_is_for_topics_is_refused_where_none_is_named(option: list[str]) -> None:
+    result = CliRunner().invoke(init, option)
+    assert result.exit_code == 2
+    assert f"{option[0]} is for the topics of --topics" in result.output
