@@ -1,6 +1,8 @@
 """Whatever Kafka answers to the demo and the benchmarks: a documented exit code, a message, and nothing left behind."""
 
+import os
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +70,15 @@ def test_the_demo_ends_as_documented_whatever_the_broker_answers(
 ) -> None:
     tour(DEMO, brokers, database, fault)
     assert brokers.faulty.calls >= fault.call
+
+
+def test_a_process_of_a_benchmark_that_ends_says_so_in_a_line(tmp_path: Path) -> None:
+    """As the consumer does for which a fetch is refused; its parent tells what it says."""
+    receive = [sys.executable, "-m", "walrelay.bench.latency.consumer", "topic", str(tmp_path / "journal"), "{}"]
+    environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    ended = subprocess.run(receive, capture_output=True, text=True, env=environment, timeout=100)
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
 
 
 @pytest.mark.chaos

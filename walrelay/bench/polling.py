@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from walrelay.bench import pauses
+from walrelay.bench import child, pauses
 from walrelay.bench.names import CHANNEL
 
 BATCH = 100
@@ -139,4 +139,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    child.run(main)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from walrelay.bench import child
 from walrelay.embedded.kafka import QUIET, topic_ends
 
 
@@ -49,4 +50,4 @@ def receive(topic: str, journal: Path, options: str) -> None:
 
 
 if __name__ == "__main__":
-    receive(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    child.run(receive, sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from walrelay.bench import child
 from walrelay.bench.latency.schedule import schedule
 from walrelay.bench.names import BUSINESS, TABLE
 
@@ -95,4 +96,4 @@ def _sleep_until(due: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), Path(sys.argv[2]))
+    child.run(serve, Path(sys.argv[1]), Path(sys.argv[2]))

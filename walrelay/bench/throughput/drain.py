@@ -14,6 +14,7 @@ from threading import Event
 from time import monotonic, process_time
 
 from walrelay import config
+from walrelay.bench import child
 from walrelay.bench.throughput import procfs
 from walrelay.compose import Runs
 from walrelay.errors import Fatal, WalrelayError
@@ -71,4 +72,4 @@ def main(file: str, end: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    child.run(main, *sys.argv[1:])

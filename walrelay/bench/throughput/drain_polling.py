@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from confluent_kafka import Producer
 
+from walrelay.bench import child
 from walrelay.bench.polling import Poller
 from walrelay.bench.throughput.drain import Clock, tell
 
@@ -30,4 +31,4 @@ def main(table: str, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    child.run(main, *sys.argv[1:])
