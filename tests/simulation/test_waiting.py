@@ -146,22 +146,27 @@ def test_a_broker_that_is_slow_but_moves_is_not_a_stall(clock: Clock) -> None:
     assert [what for what, _ in world.journal.said] == ["stopped"]
 
 
-def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_room(clock: Clock) -> None:
-    """A walsender that nobody reads from blocks the checkpointer of the whole cluster (PITFALLS A8)."""
-    wal = Wal()
-    wal.commit(numbered("a", 20))
-    world = World(wal, clock, room=5)
-    world.broker.held = {"early"}
+def lives_until_there_is_room(world: World, clock: Clock, after: float) -> None:
+    """The broker takes again after so many seconds what it held, and everything arrives."""
     began = clock()
 
     def done() -> bool:
-        if clock() - began > 500:
+        if clock() - began > after:
             world.broker.held.clear()
         return world.done()
 
     world.stop = done
     world.live()
     world.verify()
+
+
+def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_room(clock: Clock) -> None:
+    """A walsender that nobody reads from blocks the checkpointer of the whole cluster (PITFALLS A8)."""
+    wal = Wal()
+    wal.commit(numbered("a", 20))
+    world = World(wal, clock, room=5)
+    world.broker.held = {"early"}
+    lives_until_there_is_room(world, clock, after=500)
     assert world.repetitions() == 0
     said = [text for what, text in world.journal.said if what == "noticed"]
     assert len(said) == 1
@@ -176,16 +181,7 @@ def test_a_topic_that_takes_nothing_for_long_costs_no_repetition_of_the_others(c
         wal.commit(f"a{number} z{number} c{number}" if number % 2 else f"c{number} z{number}")
     world = World(wal, clock, seed, room=6)
     world.broker.held = {"late"}
-    began = clock()
-
-    def done() -> bool:
-        if clock() - began > 300:
-            world.broker.held.clear()
-        return world.done()
-
-    world.stop = done
-    world.live()
-    world.verify()
+    lives_until_there_is_room(world, clock, after=300)
     assert world.repetitions() == 0
     assert "retrying" not in dict(world.journal.said)
 
