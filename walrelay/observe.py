@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from walrelay.letter import Letter
+from walrelay.dead_letter import Letter
 from walrelay.lsn import LSN
 
 

@@ -13,7 +13,7 @@ from tests.acceptance.writing import Writers
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
-from walrelay.source.outbox_rows import BATCH_ROWS
+from walrelay.table.rows import BATCH_ROWS
 
 MB = 2**20
 COMMAND = ("init", "--backfill")

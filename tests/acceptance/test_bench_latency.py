@@ -14,7 +14,7 @@ from tests.acceptance.test_demo import OBJECTS
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
-from walrelay.bench.names import TOPIC
+from walrelay.lab.bench.names import TOPIC
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 
@@ -79,7 +79,7 @@ def test_a_ratio_that_is_not_reached_ends_with_1_and_says_by_how_much(kafka: Kaf
 
 def test_a_message_that_comes_twice_is_seen(kafka: Kafka) -> None:
     with Bench(kafka, "--only", "polling-100ms", *SHORT[2:4], "--seconds", "8", "--idle", "0") as bench:
-        bench.wait_for_child("walrelay.bench.polling")
+        bench.wait_for_child("walrelay.lab.bench.polling")
         message = kafka.consume(TOPIC, count=_REHEARSED + 1)[-1]
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce(TOPIC, message.value or b"", partition=message.partition)
@@ -88,7 +88,7 @@ def test_a_message_that_comes_twice_is_seen(kafka: Kafka) -> None:
         assert "polling-100ms: 1 of 1,600 events repeated" in bench.stderr
 
 
-@pytest.mark.parametrize("child", ["walrelay run", "walrelay.bench.polling"])
+@pytest.mark.parametrize("child", ["walrelay run", "walrelay.lab.bench.polling"])
 def test_ctrl_c_while_it_measures_leaves_nothing(child: str, database: Database, kafka: Kafka) -> None:
     before = database.execute(OBJECTS)
     with Bench(kafka, *LONG, "--dsn", database.dsn) as bench:

@@ -63,7 +63,7 @@ def test_a_person_reads_what_was_done_what_came_of_it_and_what_to_do_next() -> N
         assert [words for words in said if words not in demo.stdout] == []
 
 
-CHILDREN = ["walrelay.embedded.kafka", "initdb", "postgres -D", "walrelay run"]
+CHILDREN = ["walrelay.lab.servers.kafka", "initdb", "postgres -D", "walrelay run"]
 
 
 @pytest.mark.parametrize("child", CHILDREN)

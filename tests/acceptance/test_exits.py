@@ -9,7 +9,7 @@ from tests.acceptance.deployment import Deployment
 from tests.conftest import PostgresMaker, ProxyMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
-from walrelay.source.connect import replication
+from walrelay.postgres.connect import replication
 
 
 def test_postgres_out_of_reach_is_retried_with_a_line_that_becomes_an_error_and_no_traceback(

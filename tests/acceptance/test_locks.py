@@ -17,8 +17,8 @@ from tests.acceptance.relay_process import WALRELAY
 from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.cli import main
-from walrelay.source.leadership import lock_key
-from walrelay.source.outbox_rows import BATCH_ROWS
+from walrelay.postgres.locks import lock_key
+from walrelay.table.rows import BATCH_ROWS
 
 TAKES_THE_SLOT = ["recover --replace --all --yes", "init --backfill", "drop --yes"]
 SHARES = ["init", "cleanup --older-than 1h", "replay --all", "dlq replay", "audit --from 1h"]

@@ -18,7 +18,7 @@ from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
-from walrelay.source.outbox_rows import BATCH_ROWS
+from walrelay.table.rows import BATCH_ROWS
 
 MB = 2**20
 

@@ -19,9 +19,9 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import load
 from walrelay.observe import Observer
-from walrelay.source.catalog import Catalog
-from walrelay.source.replay_progress import Asked
-from walrelay.source.snapshot import View
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
+from walrelay.table.replay_journal import Asked
 
 
 @pytest.fixture

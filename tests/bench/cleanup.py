@@ -26,9 +26,10 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import Settings, load
-from walrelay.source import days, setup
-from walrelay.source.catalog import Catalog
-from walrelay.source.cleanup import CleanupWish, Session, rhythm
+from walrelay.operations import setup
+from walrelay.operations.cleanup import CleanupWish, Session, rhythm
+from walrelay.postgres.catalog import Catalog
+from walrelay.table import days
 
 DAYS = 10  # that the rows are spread over; all but the last are old enough
 RATE = 200

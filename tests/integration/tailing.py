@@ -15,7 +15,7 @@ from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.identifiers import identifier
-from walrelay.source.connect import SESSION
+from walrelay.postgres.connect import SESSION
 from walrelay.wire import wal2json_lines
 
 PATIENCE = 20

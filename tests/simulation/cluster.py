@@ -11,10 +11,10 @@ from tests import pgoutput_encoder as encoder
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
-from walrelay.source.catalog import PublishedTable, Slot
-from walrelay.source.connect import Backend
-from walrelay.source.failures import is_a_standby
-from walrelay.source.timelines import began
+from walrelay.postgres.catalog import PublishedTable, Slot
+from walrelay.postgres.connect import Backend
+from walrelay.postgres.failures import is_a_standby
+from walrelay.postgres.timelines import began
 from walrelay.wire.frames import keepalive, xlogdata
 
 SLOT = "orders"
@@ -211,7 +211,7 @@ class FakeStream(_Connection):
 
 
 class FakeCatalog(_Connection):
-    """In place of `walrelay.source.catalog.Catalog`; what init noted and settings name is not there."""
+    """In place of `walrelay.postgres.catalog.Catalog`; what init noted and settings name is not there."""
 
     database = "db"
 

@@ -315,9 +315,16 @@ def play(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     with monkeypatch.context() as patch:
         for name, replacement in runs.items():
             patch.setattr(f"walrelay.compose.runs.{name}", replacement)
-        for module in ("compose.runs", "source.slot_source", "source.keeping", "relay", "observe", "supervise"):
+        for module in (
+            "compose.runs",
+            "source.slot_source",
+            "source.position_keeper",
+            "relay.loop",
+            "observe",
+            "supervise",
+        ):
             patch.setattr(f"walrelay.{module}.monotonic", cluster.clock)
-        for module in ("source.slot_source", "source.keeping"):
+        for module in ("source.slot_source", "source.position_keeper"):
             patch.setattr(f"walrelay.{module}.sleep", sleep)
         patch.setattr("walrelay.source.slot_source.WaitReport", lambda *_: Mock())
         patch.setattr("walrelay.supervise.uniform", cluster.random.uniform)

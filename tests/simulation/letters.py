@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from tests.simulation.fuse import Fuse, boundary
+from walrelay.dead_letter import Letter, Place
 from walrelay.errors import Retryable
-from walrelay.letter import Letter, Place
 
 
 class FakeLetters:

@@ -10,7 +10,7 @@ from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Transaction, Wal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.source.catalog import Slot
+from walrelay.postgres.catalog import Slot
 from walrelay.source.start import Own, Server, start_of
 from walrelay.wire.frames import keepalive, xlogdata
 

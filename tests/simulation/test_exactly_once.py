@@ -16,15 +16,15 @@ from tests.simulation.world import FusedDecoder, World
 from walrelay.errors import Disconnected, Fatal, Refused, Retryable, Undecodable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Position
-from walrelay.relay import Relay
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.relay.loop import Relay
 from walrelay.route import Resumed, Router
 from walrelay.sinks.kafka import transactions
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import Experience
 from walrelay.sinks.kafka.transactions import KafkaTransactions
-from walrelay.source.catalog import Catalog, Slot
 from walrelay.source.counting import refuse_another_count
-from walrelay.source.keeping import Keeper
+from walrelay.source.position_keeper import Keeper
 from walrelay.source.start import Own, Server, Start, start_of
 
 ALL_KINDS = [*KINDS, "another_one_leads"]
@@ -156,10 +156,10 @@ MakeWorld = Callable[..., ExactlyOnceWorld]
 
 @pytest.fixture
 def make_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> MakeWorld:
-    monkeypatch.setattr("walrelay.source.keeping.monotonic", clock)
-    monkeypatch.setattr("walrelay.source.keeping.sleep", clock.wait)
+    monkeypatch.setattr("walrelay.source.position_keeper.monotonic", clock)
+    monkeypatch.setattr("walrelay.source.position_keeper.sleep", clock.wait)
     monkeypatch.setattr(transactions, "monotonic", clock)
-    monkeypatch.setattr("walrelay.sinks.kafka.scout.monotonic", clock)
+    monkeypatch.setattr("walrelay.sinks.kafka.poison_search.monotonic", clock)
 
     def make(wal: Wal, seed: int = 0, **sizes: int) -> ExactlyOnceWorld:
         world = ExactlyOnceWorld(wal, clock, seed, **sizes)

@@ -8,7 +8,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.test_crashes import KINDS, random_wal, small_wal
 from tests.simulation.wal import Event, Wal, numbered
 from tests.simulation.world import World
-from walrelay.publish import Policy
+from walrelay.dead_letters.policy import Policy
 
 ASIDE = Policy("dead_letter")
 POLICIES = {

@@ -12,14 +12,17 @@ from tests.simulation.letters import FakeLetters
 from tests.simulation.slot import FakeSlot, FakeSource
 from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
+from walrelay.dead_letters.decisions import Aside, Memory
+from walrelay.dead_letters.policy import Policy
+from walrelay.dead_letters.wrapping import CarefulRouter, CarefulSink
 from walrelay.decode.contract import Columns, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import Disconnected, NoRoom, Retryable, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Event, Message, OutboxRecord, Undecoded
 from walrelay.observe import Observer
-from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink
-from walrelay.relay import Limits, Relay
+from walrelay.publish import Sink
+from walrelay.relay.loop import Limits, Relay
 from walrelay.route import Ahead, Router, Routing
 from walrelay.supervise import Backoff, supervise
 

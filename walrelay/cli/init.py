@@ -13,9 +13,9 @@ from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
 from walrelay.config import Settings, load
 from walrelay.errors import Retryable
-from walrelay.source import setup
-from walrelay.source.backfill_progress import Scope
-from walrelay.source.catalog import Catalog
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
+from walrelay.table.backfill_journal import Scope
 
 
 @click.command()

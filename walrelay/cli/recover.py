@@ -6,12 +6,12 @@ import click
 
 from walrelay import compose
 from walrelay.cli.init import make, publish
-from walrelay.cli.moments import Moment, ZonedMomentType
 from walrelay.cli.options import config_option, waiting
+from walrelay.cli.time_options import Moment, ZonedMomentType
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.source import setup
-from walrelay.source.catalog import Catalog
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
 
 
 @click.command()

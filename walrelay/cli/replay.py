@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from walrelay import compose
-from walrelay.cli.moments import Moment, MomentType, PositionsType
 from walrelay.cli.options import config_option
 from walrelay.cli.progress import progress_bar
 from walrelay.cli.signals import signalled
+from walrelay.cli.time_options import Moment, MomentType, PositionsType
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
-from walrelay.source.catalog import Catalog
-from walrelay.source.replay_progress import Asked, drop, listed
+from walrelay.postgres.catalog import Catalog
+from walrelay.table.replay_journal import Asked, drop, listed
 from walrelay.telemetry import logs
 
 _TOLD = 10  # ids that are named one by one

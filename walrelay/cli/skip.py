@@ -6,14 +6,14 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.operator import operator
 from walrelay.cli.options import config_option
-from walrelay.cli.person import operator
 from walrelay.config import load
+from walrelay.dead_letter import shown
 from walrelay.errors import Fatal
-from walrelay.letter import shown
 from walrelay.lsn import LSN
 from walrelay.model import position_of
-from walrelay.source.catalog import Catalog
+from walrelay.postgres.catalog import Catalog
 
 _SHOWN = 2000  # characters of a value
 

@@ -7,10 +7,10 @@ import click
 from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
-from walrelay.source.catalog import Catalog
-from walrelay.source.leadership import end, named
-from walrelay.source.status import Instance, Status
-from walrelay.source.status import status as slot_status
+from walrelay.operations.status import Instance, Status
+from walrelay.operations.status import status as slot_status
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.locks import end, named
 
 
 @click.command()

@@ -6,21 +6,21 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from walrelay.audit import Missing, Report, SetAside, Tally, within_keys
 from walrelay.compose.backfill import outbox_table
 from walrelay.compose.commands import topics
 from walrelay.compose.reading import dsn
 from walrelay.compose.row_topics import TopicOf, row_topics
 from walrelay.config import Settings
+from walrelay.dead_letters.by_record import letters_of
+from walrelay.operations.audit.reconciliation import Missing, Report, SetAside, Tally, within_keys
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import beginning
+from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, ReadBack, Span, load_read_back
-from walrelay.source.catalog import Catalog
-from walrelay.source.confirmed import Confirmed, confirmed
-from walrelay.source.dead_letters.of_records import letters_of
-from walrelay.source.outbox_rows import OutboxRows
-from walrelay.source.outbox_selection import Selection, xid8
-from walrelay.source.recovery import beginning
-from walrelay.source.row_filters import Filters, condition
-from walrelay.source.snapshot import View
+from walrelay.table.confirmed import Confirmed, confirmed
+from walrelay.table.filters import Filters, condition
+from walrelay.table.rows import OutboxRows
+from walrelay.table.selection import Selection, xid8
 from walrelay.wire.commands import literal
 
 _HOUR = timedelta(hours=1)

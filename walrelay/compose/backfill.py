@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from threading import Event
 
-from walrelay.backfill import Backfill
 from walrelay.compose.attempts import until_finished
 from walrelay.compose.commands import wanted
 from walrelay.compose.positions import begin_at
@@ -12,16 +11,17 @@ from walrelay.config import Settings
 from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
+from walrelay.operations.setup import blocked, drop_slot
+from walrelay.postgres.allowed import of_record, refuse, to_replicate
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import before_a_backfill
+from walrelay.postgres.snapshot import Blocked, View, new_slot
 from walrelay.publish import load
-from walrelay.source.allowed import of_record, refuse, to_replicate
-from walrelay.source.backfill_progress import Journal, Scope
-from walrelay.source.catalog import Catalog
-from walrelay.source.noting import before_a_backfill
-from walrelay.source.outbox_rows import OutboxRows, in_commit_order
-from walrelay.source.outbox_selection import Selection
-from walrelay.source.outbox_table import OutboxTable, look
-from walrelay.source.setup import blocked, drop_slot
-from walrelay.source.snapshot import Blocked, View, new_slot
+from walrelay.table.backfill_journal import Journal, Scope
+from walrelay.table.description import OutboxTable, look
+from walrelay.table.publishing import Backfill
+from walrelay.table.rows import OutboxRows, in_commit_order
+from walrelay.table.selection import Selection
 
 
 def backfill_until(

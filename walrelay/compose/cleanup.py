@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from walrelay.compose.backfill import outbox_table
 from walrelay.compose.reading import dsn, publication, table
 from walrelay.config import Settings
-from walrelay.source.cleanup import Cleanup, CleanupWish, Session, Step, Tally
+from walrelay.operations.cleanup import Cleanup, CleanupWish, Session, Step, Tally
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from walrelay.config import Settings
 from walrelay.decode.as_wal2json import PluginLines, RenderedLines
 from walrelay.decode.lines import Lines, RecordLines
 from walrelay.errors import Fatal
+from walrelay.operations.setup import Wanted
+from walrelay.operations.tail.wal2json_differences import type_names, unlikenesses
+from walrelay.postgres.catalog import Catalog
 from walrelay.route import FIELDS
-from walrelay.source.catalog import Catalog
-from walrelay.source.days import COLUMN, NewDays
-from walrelay.source.likeness import type_names, unlikenesses
-from walrelay.source.setup import Wanted
+from walrelay.table.days import COLUMN, NewDays
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options
 

@@ -7,10 +7,10 @@ from walrelay.config import Settings
 from walrelay.decode.binary import PRINTERS
 from walrelay.errors import NotConnected
 from walrelay.model import Finding
-from walrelay.source import doctor
-from walrelay.source.catalog import Catalog
-from walrelay.source.doctor import Command, Expected
-from walrelay.source.functions import scripts
+from walrelay.operations import doctor
+from walrelay.operations.doctor import Command, Expected
+from walrelay.postgres.catalog import Catalog
+from walrelay.table.functions import scripts
 
 BY_ANOTHER_ROLE = ("role", "privileges")
 """Findings about the role: the SQL of `walrelay init --dry-run` may be run by another."""

@@ -9,12 +9,12 @@ from walrelay.compose.reading import dsn
 from walrelay.config import Settings
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import Finding, Position, System
+from walrelay.operations.recovery.floors import KeptPosition
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.history import history
 from walrelay.publish import load_exactly_once
-from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
-from walrelay.source.history import history
-from walrelay.source.positions import FilePositions, TablePositions
-from walrelay.source.recovery import KeptPosition
+from walrelay.source.position_places import FilePositions, TablePositions
 
 _PATIENCE = 10.0  # seconds
 

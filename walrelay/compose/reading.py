@@ -9,8 +9,8 @@ from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.model import Counting
+from walrelay.postgres.catalog import Catalog
 from walrelay.route import Router, TopicTemplate
-from walrelay.source.catalog import Catalog
 from walrelay.source.slot_source import Reading
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, pgoutput_options

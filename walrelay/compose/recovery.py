@@ -12,17 +12,16 @@ from walrelay.compose.row_topics import row_topics
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
+from walrelay.operations.recovery.floors import KeptPosition, Loss, known_floors, loss
+from walrelay.operations.recovery.missing_rows import Published, Removed, removed
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.history import History, history
+from walrelay.postgres.snapshot import View
 from walrelay.publish import Recall, Recalled, load
-from walrelay.source import recovery
-from walrelay.source.backfill_progress import Scope, refusal, unfinished
-from walrelay.source.catalog import Catalog
-from walrelay.source.history import History, history
-from walrelay.source.outbox_rows import OutboxRows
-from walrelay.source.outbox_selection import Selection
-from walrelay.source.outbox_table import OutboxTable
-from walrelay.source.recovery import KeptPosition, Loss
-from walrelay.source.removed import Published, Removed, removed
-from walrelay.source.snapshot import View
+from walrelay.table.backfill_journal import Scope, refusal, unfinished
+from walrelay.table.description import OutboxTable
+from walrelay.table.rows import OutboxRows
+from walrelay.table.selection import Selection
 
 _UUID = 2950
 _NOTHING = Recalled([], None)
@@ -70,7 +69,7 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
                 [f"{begun.published} row{'s' * (begun.published != 1)} by the earlier recovery, which goes on"],
             )
         else:
-            lost = recovery.loss(catalog, slot, replace=wish.replace)
+            lost = loss(catalog, slot, replace=wish.replace)
             scope, told = _scope(catalog, settings, wish, lost, server, kept)
         _refuse_time(view, table, scope)
         recalled = _recalled(settings, view, table, scope, wish.recall + (begun.published if begun else 0))
@@ -97,7 +96,7 @@ def _scope(
     catalog: Catalog, settings: Settings, wish: Wish, lost: Loss, server: History, kept: Sequence[KeptPosition] | None
 ) -> tuple[Scope, list[str]]:
     places = kept_positions(settings) if kept is None else kept
-    floors, told = recovery.floors(catalog, settings.source.slot, lost, places, server)
+    floors, told = known_floors(catalog, settings.source.slot, lost, places, server)
     if wish.everything:
         return Scope("recover"), [*told, "only what the topics have counts as published (--all)"]
     if floors:

@@ -2,13 +2,16 @@
 
 from walrelay.compose.reading import router
 from walrelay.config import Settings
+from walrelay.dead_letters import DeadLetters, Letterbox
+from walrelay.dead_letters.decisions import Aside, Memory
+from walrelay.dead_letters.policy import Policy
+from walrelay.dead_letters.redelivery import Redelivery
+from walrelay.dead_letters.wrapping import CarefulRouter, CarefulSink
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
-from walrelay.publish import Aside, CarefulRouter, CarefulSink, Memory, Policy, Sink, load
-from walrelay.redelivery import Redelivery
+from walrelay.postgres.catalog import Catalog
+from walrelay.publish import Sink, load
 from walrelay.route import Routing
-from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters import DeadLetters, Letterbox
 
 
 def policy(settings: Settings) -> Policy:

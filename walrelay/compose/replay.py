@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 from time import monotonic
 
-from walrelay.backfill import Backfill
 from walrelay.compose.attempts import until_finished
 from walrelay.compose.backfill import outbox_table
 from walrelay.compose.reading import dsn, needed, router
@@ -18,12 +17,13 @@ from walrelay.decode.rows import RowDecoder
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.observe import Observer
+from walrelay.operations.replay.rows import Again, Pace
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
 from walrelay.publish import load
-from walrelay.replay import Again, Pace
-from walrelay.source.catalog import Catalog
-from walrelay.source.outbox_rows import BATCH_ROWS, OutboxRows, Row, in_commit_order
-from walrelay.source.replay_progress import ReplayJournal
-from walrelay.source.snapshot import View
+from walrelay.table.publishing import Backfill
+from walrelay.table.replay_journal import ReplayJournal
+from walrelay.table.rows import BATCH_ROWS, OutboxRows, Row, in_commit_order
 
 READING = 60.0  # seconds
 SORTING = 10  # times as long as it took to get at the first row, if that is more

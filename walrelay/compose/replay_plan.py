@@ -10,20 +10,20 @@ from walrelay.compose.commands import topics
 from walrelay.compose.reading import dsn
 from walrelay.compose.row_topics import Group, grouped, row_topics
 from walrelay.config import Settings
+from walrelay.dead_letters.session import TABLE as DEAD_LETTERS
+from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import position_of
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, load_read_back
-from walrelay.source.catalog import Catalog
-from walrelay.source.confirmed import confirmed
-from walrelay.source.dead_letters.session import TABLE as DEAD_LETTERS
-from walrelay.source.dead_letters.writing import present
-from walrelay.source.outbox_rows import OutboxRows, in_commit_order
-from walrelay.source.outbox_selection import Condition, Reached, Selection, xid8
-from walrelay.source.outbox_table import OutboxTable, as_text
-from walrelay.source.replay_progress import Asked, Replaying, unfinished
-from walrelay.source.row_filters import Filters, and_also, condition
-from walrelay.source.snapshot import View
+from walrelay.table.confirmed import confirmed
+from walrelay.table.description import OutboxTable, as_text
+from walrelay.table.filters import Filters, and_also, condition
+from walrelay.table.replay_journal import Asked, Replaying, unfinished
+from walrelay.table.rows import OutboxRows, in_commit_order
+from walrelay.table.selection import Condition, Reached, Selection, xid8
 from walrelay.wire.commands import literal
 
 _MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that

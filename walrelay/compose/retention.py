@@ -10,8 +10,8 @@ from walrelay.compose.reading import table
 from walrelay.config import Settings
 from walrelay.errors import WalrelayError
 from walrelay.observe import Observer
-from walrelay.source.catalog import Catalog
-from walrelay.source.cleanup import CleanupWish, Tally
+from walrelay.operations.cleanup import CleanupWish, Tally
+from walrelay.postgres.catalog import Catalog
 
 _FIRST = 10.0  # seconds after the relay began to stream
 _SHORTEST, _LONGEST = 1.0, 6 * 3600.0  # seconds between two passes

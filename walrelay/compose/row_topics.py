@@ -11,11 +11,11 @@ from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
+from walrelay.postgres.snapshot import View
 from walrelay.route import TopicTemplate
-from walrelay.source.outbox_rows import OutboxRows
-from walrelay.source.outbox_selection import Selection
-from walrelay.source.outbox_table import OutboxTable
-from walrelay.source.snapshot import View
+from walrelay.table.description import OutboxTable
+from walrelay.table.rows import OutboxRows
+from walrelay.table.selection import Selection
 
 _UNROUTABLE = ""
 

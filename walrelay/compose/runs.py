@@ -12,27 +12,27 @@ from walrelay.compose.reading import binary_suits, counting, decoder, dsn, neede
 from walrelay.compose.refusals import Refusals
 from walrelay.compose.retention import Retention
 from walrelay.config import Settings
+from walrelay.dead_letters.store import await_letters, skips
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.model import Position
 from walrelay.observe import Observer
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import forget
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.publish.contract import PositionKeeper
-from walrelay.relay import Limits, Relay
+from walrelay.relay.loop import Limits, Relay
 from walrelay.route import Ahead, Resumed, Routing
-from walrelay.source.backfill_progress import refuse_unfinished_backfill
-from walrelay.source.catalog import Catalog
 from walrelay.source.contract import Positions
 from walrelay.source.counting import refuse_another_count
-from walrelay.source.dead_letters.writing import await_letters, skips
-from walrelay.source.functions import UNPUBLISHED, present
-from walrelay.source.keeping import Keeper
 from walrelay.source.leadership import lead, lead_at_once
-from walrelay.source.noting import forget
+from walrelay.source.position_keeper import Keeper
 from walrelay.source.slot_source import SlotSource, usable
 from walrelay.source.start import Own, Start
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, supervise
+from walrelay.table.backfill_journal import refuse_unfinished_backfill
+from walrelay.table.functions import UNPUBLISHED, present
 
 _HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
 _FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_options, publication
 from walrelay.config import Settings
+from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
+from walrelay.dead_letters.store import skips
 from walrelay.decode.raw import Column, RawRows
 from walrelay.errors import Fatal, Undecodable
-from walrelay.letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Event, Idle, Skipped, Undecoded
-from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters.writing import skips
+from walrelay.postgres.catalog import Catalog
 from walrelay.source.peek import Peek
 
 _AT_A_TIME = 1000  # records

@@ -6,8 +6,8 @@ Each function returns its value or raises ValueError with a text that says what 
 import re
 from string import Formatter
 
+from walrelay.postgres.connect import conninfo_fault
 from walrelay.route import FIELDS
-from walrelay.source.connect import conninfo_fault
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]+)")

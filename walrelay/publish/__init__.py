@@ -1,7 +1,5 @@
-"""Publish: the Sink contract, the plug-in door, and what becomes of a message that is refused."""
+"""Publish: the Sink contract, the plug-in door, and when what a sink holds back is pushed out."""
 
-from walrelay.publish.aside import Aside, Letters, Memory
-from walrelay.publish.careful import CarefulRouter, CarefulSink
 from walrelay.publish.contract import (
     ExactlyOncePlugin,
     ExactlyOnceSink,
@@ -15,20 +13,14 @@ from walrelay.publish.contract import (
     Span,
 )
 from walrelay.publish.plugins import installed, load, load_exactly_once, load_makes_topics, load_read_back
-from walrelay.publish.policy import Policy, refused
 from walrelay.publish.push import Push
+from walrelay.publish.refused import refused
 
 __all__ = [
-    "Aside",
-    "CarefulRouter",
-    "CarefulSink",
     "ExactlyOncePlugin",
     "ExactlyOnceSink",
     "Found",
-    "Letters",
     "MakesTopics",
-    "Memory",
-    "Policy",
     "Push",
     "ReadBack",
     "Recall",

@@ -1,1 +1,1 @@
-"""Source: a replication slot as a stream of frames, and everything else that is asked of PostgreSQL."""
+"""Source: a replication slot as a stream of frames, and where it begins."""

@@ -11,8 +11,8 @@ from time import monotonic
 import psycopg
 
 from walrelay.errors import WalrelayError
-from walrelay.source.catalog import Catalog, Slot, age
-from walrelay.source.leadership import lock_key
+from walrelay.postgres.catalog import Catalog, Slot, age
+from walrelay.postgres.locks import lock_key
 from walrelay.wire import pgoutput
 from walrelay.wire.commands import pgoutput_options
 from walrelay.wire.frames import xlogdata

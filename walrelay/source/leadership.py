@@ -12,48 +12,18 @@ relay holds it on a replication connection, which takes the right to replicate; 
 """
 
 from collections.abc import Callable
-from hashlib import sha256
 
 from psycopg import pq
 
 from walrelay.errors import Disconnected
-from walrelay.source.connect import Connection, answer, answer_unless
-from walrelay.source.failures import said
+from walrelay.postgres.connect import Connection, answer, answer_unless
+from walrelay.postgres.failures import said
+from walrelay.postgres.locks import end, lock_key, named, stranger
 
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
 
 _LOCK_NOT_AVAILABLE = b"55P03"
-
-
-def lock_key(slot: str) -> int:
-    """The advisory lock of the slot's leader: an int8, the same for every instance."""
-    return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
-
-
-def stranger(slot: str) -> str:
-    """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
-    high, low = divmod(lock_key(slot) % 2**64, 2**32)
-    return (
-        "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
-        " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
-        f" WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid = {high} AND l.objid = {low}"
-        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
-        " AND NOT EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
-    )
-
-
-def named(slot: str, pid: object, role: object, application: object) -> str:
-    """Who holds the lead, for people."""
-    return (
-        f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
-        " relay: a command of walrelay's that is at work, or somebody who keeps every relay waiting"
-    )
-
-
-def end(pid: object) -> str:
-    """The SQL that ends that session."""
-    return f"SELECT pg_terminate_backend({pid});"
 
 
 def lead(

@@ -13,9 +13,9 @@ from contextlib import closing
 import psycopg
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.source import connect, failures
-from walrelay.source.catalog import Catalog
-from walrelay.source.standbys import blocking
+from walrelay.postgres import connect, failures
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.standbys import blocking
 from walrelay.wire.commands import Options
 from walrelay.wire.frames import xlogdata
 

@@ -7,15 +7,15 @@ from typing import NamedTuple
 from walrelay.errors import Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position
-from walrelay.source.catalog import Catalog, PublishedTable, Slot
-from walrelay.source.failures import slot_lost, slot_missing
-from walrelay.source.keeping import Keeper
+from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.failures import slot_lost, slot_missing
+from walrelay.postgres.missing_slot import missing
+from walrelay.postgres.parts import passed_over
 from walrelay.source.lag import WaitReport
-from walrelay.source.missing import missing
-from walrelay.source.parts import passed_over
+from walrelay.source.position_keeper import Keeper
 from walrelay.source.start import Own, Server, Start, goes_on, start_of
 from walrelay.source.stream import Stream
-from walrelay.source.unreadable import unreadable
+from walrelay.source.unreadable_slot import unreadable
 from walrelay.wire.commands import Options
 
 _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds

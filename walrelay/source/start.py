@@ -12,7 +12,7 @@ where the own position is from:
   lead. It saves repetitions, and is no reason to stop.
 
 Positions are of one history of WAL: where a standby was promoted, the histories are the same only up to where its
-timeline branched off (`walrelay.source.timelines`).
+timeline branched off (`walrelay.postgres.timelines`).
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
-from walrelay.source.catalog import Slot
-from walrelay.source.timelines import has, told
+from walrelay.postgres.catalog import Slot
+from walrelay.postgres.timelines import has, told
 
 
 class Server(NamedTuple):

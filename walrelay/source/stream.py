@@ -20,9 +20,9 @@ from psycopg import pq
 from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
-from walrelay.source import connect
-from walrelay.source.failures import first_line, is_a_standby, of_a_standby, of_result, said
-from walrelay.source.timelines import began, branches
+from walrelay.postgres import connect
+from walrelay.postgres.failures import first_line, is_a_standby, of_a_standby, of_result, said
+from walrelay.postgres.timelines import began, branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update

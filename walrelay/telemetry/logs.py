@@ -10,8 +10,8 @@ from typing import Any
 
 import structlog
 
+from walrelay.dead_letter import Letter
 from walrelay.errors import Fatal
-from walrelay.letter import Letter
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 

@@ -22,12 +22,12 @@ from walrelay import compose
 from walrelay.config import load
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
-from walrelay.source import days
-from walrelay.source.allowed import to_replicate
-from walrelay.source.catalog import Catalog
-from walrelay.source.doctor import writers
-from walrelay.source.leadership import lock_key
+from walrelay.operations.doctor import writers
+from walrelay.postgres.allowed import to_replicate
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.locks import lock_key
 from walrelay.source.stream import Stream, Timing
+from walrelay.table import days
 from walrelay.wire.commands import pgoutput_options
 
 OUTBOX = (

@@ -15,7 +15,7 @@ from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
 from walrelay.errors import Disconnected
-from walrelay.source import connect, pooler
+from walrelay.postgres import connect, pooler
 
 SESSION = "pool_mode = session"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.relaying.harness import Outbox
 from walrelay import compose
-from walrelay.source.cleanup import CleanupWish, Step, Tally
+from walrelay.operations.cleanup import CleanupWish, Step, Tally
 
 AT_ONCE: dict[str, Any] = {"source": {"publication_check_interval": 0.02}}
 """Settings with which a relay tells at once how far an idle server got."""

@@ -19,10 +19,10 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
 from walrelay.observe import Observer
-from walrelay.source import setup
-from walrelay.source.backfill_progress import Scope
-from walrelay.source.catalog import Catalog
-from walrelay.source.recovery import KeptPosition
+from walrelay.operations import setup
+from walrelay.operations.recovery.floors import KeptPosition
+from walrelay.postgres.catalog import Catalog
+from walrelay.table.backfill_journal import Scope
 
 PATIENCE = 20.0
 

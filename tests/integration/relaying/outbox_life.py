@@ -13,8 +13,9 @@ from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source import days, setup
-from walrelay.source.catalog import Catalog
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
+from walrelay.table import days
 
 
 class Life:

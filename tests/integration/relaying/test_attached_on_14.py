@@ -48,7 +48,7 @@ def test_events_that_the_server_may_pass_over_are_told_of_and_not_deleted(
             assert values == [b'"born"', b'"attached"', b'"last"']
             assert outbox.watcher.notices == []
             return
-        assert values == [b'"born"', b'"last"'], "PostgreSQL 14 publishes it by now: see walrelay.source.parts"
+        assert values == [b'"born"', b'"last"'], "PostgreSQL 14 publishes it by now: see walrelay.postgres.parts"
         relay.wait_until(lambda: outbox.watcher.notices, "the relay to tell of the partition")
         outbox.init()  # which takes note of partitions that were attached
         assert any("filled was attached" in note for note in clean(outbox).notes)

@@ -19,9 +19,9 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
-from walrelay.source import setup
-from walrelay.source.backfill_progress import refuse_unfinished_backfill
-from walrelay.source.catalog import Catalog
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
+from walrelay.table.backfill_journal import refuse_unfinished_backfill
 
 any_way = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
 
@@ -39,7 +39,7 @@ def outbox(database: Database, way: str) -> Outbox:
 
 @pytest.fixture
 def batches_of_10(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.source.outbox_rows.BATCH_ROWS", 10)
+    monkeypatch.setattr("walrelay.table.rows.BATCH_ROWS", 10)
 
 
 def ids(messages: list[Message]) -> list[bytes | None]:

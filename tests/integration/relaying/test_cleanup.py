@@ -13,7 +13,7 @@ from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source.cleanup import Cleanup, Session, Step, heap
+from walrelay.operations.cleanup import Cleanup, Session, Step, heap
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_under_load_nothing_goes_that_no_receipt_came_for(outbox: Outbox, monkey
         outbox.broker.withhold()
 
     monkeypatch.setattr(Cleanup, "_tell_what_holds_back", withhold)
-    monkeypatch.setattr("walrelay.source.cleanup.cleanup._LOOK", 0.002)
+    monkeypatch.setattr("walrelay.operations.cleanup.cleanup._LOOK", 0.002)
     outbox.broker.withhold()
     threads = [Thread(target=write, args=(first * 1_000_000,), daemon=True) for first in range(1, 4)]
     with outbox.relay() as relay:
@@ -180,8 +180,8 @@ def test_rows_that_are_committed_after_the_pass_began_stay(outbox: Outbox) -> No
                 outbox.database.execute("UPDATE outbox SET created_at = '2020-01-01' WHERE payload = '\"late\"'")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("walrelay.source.cleanup.rhythm._FIRST", 1)
-            patch.setattr("walrelay.source.cleanup.rhythm._MOST", 1)
+            patch.setattr("walrelay.operations.cleanup.rhythm._FIRST", 1)
+            patch.setattr("walrelay.operations.cleanup.rhythm._MOST", 1)
             patch.setattr(heap.Heap, "_pages", lambda self: pages + 50)
             clean(outbox, at=write_at_the_first_batch)
         assert left(outbox) == ["late"]

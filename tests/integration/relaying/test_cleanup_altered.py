@@ -13,9 +13,10 @@ from tests.integration.relaying.harness import Outbox, header
 from tests.servers.database import Database
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source import days, setup
-from walrelay.source.catalog import Catalog
-from walrelay.source.cleanup import Cleanup
+from walrelay.operations import setup
+from walrelay.operations.cleanup import Cleanup
+from walrelay.postgres.catalog import Catalog
+from walrelay.table import days
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # what is published is asked in one way only
 

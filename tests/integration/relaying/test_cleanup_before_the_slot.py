@@ -152,7 +152,7 @@ def test_numbers_that_came_round_do_not_make_an_unpublished_row_a_published_one(
     publish(outbox, "later")
     outbox.database.execute("UPDATE walrelay.slots SET published_from = 1")
     with outbox.relay():
-        monkeypatch.setattr("walrelay.source.cleanup.published._ROUND", 1)
+        monkeypatch.setattr("walrelay.table.published._ROUND", 1)
         tally = clean(outbox)
     assert left(outbox) == ["before the slot"]
     assert (tally.rows, tally.unknown) == (1, 1)

@@ -16,9 +16,10 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.ddl import script
 from walrelay.errors import Fatal
-from walrelay.source import days, setup
-from walrelay.source.catalog import Catalog
-from walrelay.source.cleanup import Cleanup, Session, Tally
+from walrelay.operations import setup
+from walrelay.operations.cleanup import Cleanup, Session, Tally
+from walrelay.postgres.catalog import Catalog
+from walrelay.table import days
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # wal2json reads no partitioned table
 
@@ -35,7 +36,7 @@ def outbox(database: Database, way: str) -> Outbox:
 
 @pytest.fixture
 def few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.source.cleanup.partition_days._ATTEMPTS", 3)
+    monkeypatch.setattr("walrelay.operations.cleanup.partition_days._ATTEMPTS", 3)
 
 
 def init(outbox: Outbox) -> dict[str, str]:

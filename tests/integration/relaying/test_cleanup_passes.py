@@ -11,7 +11,7 @@ from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source.cleanup import CleanupWish, Session
+from walrelay.operations.cleanup import CleanupWish, Session
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def test_a_batch_holds_no_lock_that_a_writer_or_reader_waits_for(outbox: Outbox)
 def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.source.cleanup.session.ROW_PATIENCE", 0.02)
-    monkeypatch.setattr("walrelay.source.cleanup.heap._PAUSE", 0.001)
+    monkeypatch.setattr("walrelay.operations.cleanup.session.ROW_PATIENCE", 0.02)
+    monkeypatch.setattr("walrelay.operations.cleanup.heap._PAUSE", 0.001)
     publish(outbox, *(f"{number} {'x' * 1000}" for number in range(30)))
     with outbox.relay(), outbox.database.connect(autocommit=False) as other:
         other.execute("SELECT FROM outbox WHERE payload::text LIKE '\"0 %' FOR UPDATE")
@@ -65,8 +65,8 @@ def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
 
 @one_way
 def test_a_pass_that_is_stopped_goes_on_at_its_page(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.source.cleanup.rhythm._FIRST", 1)
-    monkeypatch.setattr("walrelay.source.cleanup.rhythm._MOST", 1)
+    monkeypatch.setattr("walrelay.operations.cleanup.rhythm._FIRST", 1)
+    monkeypatch.setattr("walrelay.operations.cleanup.rhythm._MOST", 1)
     publish(outbox, *(f"{number} {'x' * 1000}" for number in range(60)))
     reached: dict[str, int] = {}
     with outbox.relay():

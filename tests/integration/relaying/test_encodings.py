@@ -173,7 +173,7 @@ def test_every_byte_of_a_single_byte_encoding_is_the_character_that_postgresql_t
 def test_a_backfill_goes_on_from_text_of_any_encoding(
     encoded: Database, way: str, written: list[str], sent: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.source.outbox_rows.BATCH_ROWS", 1)
+    monkeypatch.setattr("walrelay.table.rows.BATCH_ROWS", 1)
     encoded.execute("CREATE TABLE t (id text, aggregate_id text, payload text)")
     outbox = Outbox(encoded, way, **small())
     for text in written:

@@ -8,9 +8,9 @@ from tests.integration.relaying.ways import WAL2JSON
 from tests.servers.database import Database
 from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.source import setup
-from walrelay.source.catalog import Catalog
-from walrelay.source.message_rights import MESSAGE_RIGHTS
+from walrelay.operations import setup
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.message_rights import MESSAGE_RIGHTS
 
 
 def plan(outbox: Outbox) -> list[setup.Step]:

@@ -10,9 +10,10 @@ from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
 from walrelay import compose
 from walrelay.config import Settings
-from walrelay.source import functions, setup
-from walrelay.source.catalog import Catalog
-from walrelay.source.doctor import examine
+from walrelay.operations import setup
+from walrelay.operations.doctor import examine
+from walrelay.postgres.catalog import Catalog
+from walrelay.table import functions
 
 EMIT = "SELECT walrelay.emit('order', %s, 'placed', '{}')"
 

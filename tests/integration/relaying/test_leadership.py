@@ -6,8 +6,9 @@ from threading import Event, Thread
 
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
-from walrelay.source import connect
-from walrelay.source.leadership import lead, lead_at_once, lock_key
+from walrelay.postgres import connect
+from walrelay.postgres.locks import lock_key
+from walrelay.source.leadership import lead, lead_at_once
 
 SLOT = "orders"
 

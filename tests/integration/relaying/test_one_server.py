@@ -21,16 +21,16 @@ from walrelay import compose
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.source import connect
-from walrelay.source.catalog import Catalog
-from walrelay.source.confirmed import confirmed
-from walrelay.source.history import history
-from walrelay.source.leadership import lock_key
+from walrelay.postgres import connect
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.history import history
+from walrelay.postgres.locks import lock_key
+from walrelay.postgres.snapshot import View, new_slot
 from walrelay.source.peek import Peek
-from walrelay.source.positions import TablePositions
-from walrelay.source.snapshot import View, new_slot
+from walrelay.source.position_places import TablePositions
 from walrelay.source.stream import Timing
-from walrelay.source.temporary import temporary
+from walrelay.source.temporary_slot import temporary
+from walrelay.table.confirmed import confirmed
 from walrelay.wire.commands import pgoutput_options, start_replication
 from walrelay.wire.frames import status_update
 

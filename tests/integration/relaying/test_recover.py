@@ -14,10 +14,10 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.source import connect
-from walrelay.source.catalog import Catalog
-from walrelay.source.history import history
-from walrelay.source.recovery import KeptPosition
+from walrelay.operations.recovery.floors import KeptPosition
+from walrelay.postgres import connect
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.history import history
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
 
@@ -185,7 +185,7 @@ def test_where_nothing_says_how_far_the_relay_got_the_operator_must(published: O
 def test_a_recovery_killed_in_the_middle_goes_on_with_what_it_had_set_out_to_do(
     published: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.source.outbox_rows.BATCH_ROWS", 4)
+    monkeypatch.setattr("walrelay.table.rows.BATCH_ROWS", 4)
     position = position_now(published.database)
     published.write(*range(30, 60))
     for _ in range(3):

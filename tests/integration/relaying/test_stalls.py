@@ -13,7 +13,8 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay.compose.reading import reading
 from walrelay.lsn import LSN
-from walrelay.source.leadership import lead_at_once, lock_key
+from walrelay.postgres.locks import lock_key
+from walrelay.source.leadership import lead_at_once
 from walrelay.source.stream import Stream, Timing
 
 

@@ -5,8 +5,8 @@ from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
-from walrelay.source.catalog import Catalog, age
-from walrelay.source.status import Status, status
+from walrelay.operations.status import Status, status
+from walrelay.postgres.catalog import Catalog, age
 
 
 def told(outbox: Outbox) -> Status:

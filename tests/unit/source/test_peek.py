@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from walrelay.errors import Retryable
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.connect import Connection
 from walrelay.source import peek
-from walrelay.source.catalog import Catalog
-from walrelay.source.connect import Connection
 from walrelay.source.peek import Peek, Row
 
 TRANSACTIONS: list[list[Row]] = [

@@ -7,7 +7,7 @@ import pytest
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.source.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.source.slot_source import Reading, SlotSource, usable
 from walrelay.source.start import Own
 from walrelay.source.stream import Stream

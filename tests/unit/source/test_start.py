@@ -7,9 +7,9 @@ import pytest
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.source.catalog import Slot
+from walrelay.postgres.catalog import Slot
+from walrelay.postgres.timelines import branches
 from walrelay.source.start import Own, Server, Start, start_of
-from walrelay.source.timelines import branches
 
 HERE, PROMOTED = System("7301", 1), System("7301", 2)
 SERVER = Server(HERE, LSN(1000), {})

@@ -10,7 +10,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 from walrelay.errors import Fatal, LedgerError, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.source.connect import Backend
+from walrelay.postgres.connect import Backend
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.frames import keepalive, xlogdata
 
@@ -114,8 +114,8 @@ class Streaming:
             "SELECT": Result(ExecStatus.TUPLES_OK, "60000"),
             "START_REPLICATION": Result(ExecStatus.COPY_BOTH),
         }
-        monkeypatch.setattr("walrelay.source.connect.replication", lambda dsn: Connection(self.libpq))
-        monkeypatch.setattr("walrelay.source.connect.answer", self._answer)
+        monkeypatch.setattr("walrelay.postgres.connect.replication", lambda dsn: Connection(self.libpq))
+        monkeypatch.setattr("walrelay.postgres.connect.answer", self._answer)
         monkeypatch.setattr("walrelay.source.stream.monotonic", lambda: self.now)
         monkeypatch.setattr("select.poll", lambda: self)
         self.stream = Stream("dsn", "orders", "outbox", Timing(confirm_interval=0.1, receive_timeout=60), self._notice)

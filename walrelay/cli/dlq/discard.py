@@ -7,12 +7,12 @@ import click
 
 from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
+from walrelay.cli.operator import operator
 from walrelay.cli.options import config_option
-from walrelay.cli.person import operator
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
-from walrelay.source.catalog import Catalog
+from walrelay.postgres.catalog import Catalog
 
 _OPEN = ("waiting", "blocked")
 _AT_A_TIME = 1000

@@ -12,7 +12,7 @@ from walrelay.cli.dlq.forms import progress, whole
 from walrelay.cli.options import config_option
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.source.catalog import Catalog
+from walrelay.postgres.catalog import Catalog
 
 
 @click.command()

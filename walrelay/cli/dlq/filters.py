@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from walrelay.source.dead_letters import Wanted
+from walrelay.dead_letters import Wanted
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from walrelay.letter import message_json, record_json, shown
-from walrelay.source.dead_letters import Kept
+from walrelay.dead_letter import message_json, record_json, shown
+from walrelay.dead_letters import Kept
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from walrelay.cli.dlq.forms import summary
 from walrelay.cli.options import config_option
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters import Kept
+from walrelay.dead_letters import Kept
+from walrelay.postgres.catalog import Catalog
 
 _HEAD = ("letter", "position", "status", "error", "last met")
 _LINE = "{:>7}  {:<20} {:<9}  {:<16}  {}"

@@ -9,14 +9,14 @@ import click
 from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.dlq.forms import progress
+from walrelay.cli.operator import operator
 from walrelay.cli.options import config_option
-from walrelay.cli.person import operator
 from walrelay.cli.wording import count
 from walrelay.config import load
+from walrelay.dead_letters import Kept
+from walrelay.dead_letters.redelivery import Replayed
 from walrelay.errors import Fatal
-from walrelay.redelivery import Replayed
-from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters import Kept
+from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
 
 _OPEN = ("waiting", "blocked")

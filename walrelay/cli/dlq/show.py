@@ -9,10 +9,10 @@ from walrelay import compose
 from walrelay.cli.dlq.forms import whole
 from walrelay.cli.options import config_option
 from walrelay.config import load
+from walrelay.dead_letter import UNDECODABLE
+from walrelay.dead_letters import Wanted
 from walrelay.errors import Fatal
-from walrelay.letter import UNDECODABLE
-from walrelay.source.catalog import Catalog
-from walrelay.source.dead_letters import Wanted
+from walrelay.postgres.catalog import Catalog
 
 
 @click.command()

@@ -19,8 +19,8 @@ class KafkaPlugin:
 
     def open(self, settings: KafkaSettings) -> Sink:
         try:
-            from walrelay.sinks.kafka.alone import OneByOne
             from walrelay.sinks.kafka.sink import Experience, KafkaSink
+            from walrelay.sinks.kafka.unbatched import OneByOne
         except ImportError as cause:
             raise _not_installed(cause) from cause
         self._experience = self._experience or Experience()

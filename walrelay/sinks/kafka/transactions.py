@@ -27,9 +27,9 @@ from walrelay.errors import Retryable, StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Message, Position, Receipt, Refusal, System
 from walrelay.sinks.kafka.complaints import Complaints
+from walrelay.sinks.kafka.poison_search import Offer, Scout
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.refusals import is_refusal, refused
-from walrelay.sinks.kafka.scout import Offer, Scout
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ANY_PARTITION, Experience, error_of, text_of
 from walrelay.sinks.kafka.transactional_producer import away, fenced, producer, transactional_id

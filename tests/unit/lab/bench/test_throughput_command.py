@@ -1,0 +1,34 @@
+"""The arguments of `walrelay bench throughput`; what is wrong is said before anything is started."""
+
+import pytest
+from click.testing import CliRunner, Result
+
+from walrelay.cli import main
+from walrelay.lab.bench.throughput.request import READERS
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["bench", "throughput", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "limit,nul"], "'nul': not among limit, null, mock, kafka, exactly-once, wal2json, polling"),
+        (["--rows-per-transaction", "none"], "'none' is neither a number from 1 on nor 'all'"),
+        (["--events", "0"], "0 is not in the range"),
+        (["--rounds", "0"], "0 is not in the range"),
+        (["--row-bytes", "20"], "20 is not in the range"),
+        (["--postgres-bin", "/nowhere"], "does not exist"),
+    ],
+)
+def test_a_wrong_argument_is_a_usage_error(arguments: list[str], said: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_the_help_lists_the_readers() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert all(what in result.output for what in READERS.values())

@@ -1,0 +1,44 @@
+"""Which of the ids in the topics count as published: a promoted standby may give a number out once more."""
+
+from walrelay.compose.recovery import of_this_history
+from walrelay.lsn import LSN
+from walrelay.model import System
+from walrelay.operations.recovery.floors import Loss
+from walrelay.postgres.history import History
+from walrelay.publish import Recalled
+from walrelay.table.description import OutboxTable
+
+INT8, UUID = 20, 2950
+RECALLED = Recalled([("1", "0/1000:0"), ("2", "0/3000:1"), ("3", "nonsense"), ("4\udcff", "0/1000:1")], 0)
+PROMOTED = History(System("7", 2), LSN.parse("0/9000"), {1: LSN.parse("0/2000")})
+NEVER_A_STANDBY = History(System("7", 1), LSN.parse("0/9000"), {})
+
+
+def counted(id_type: int, server: History, made_at: str) -> list[str]:
+    table = OutboxTable("t", {"id": id_type}, False, "id", (), "", "", False)
+    return of_this_history(RECALLED, table, server, Loss("gone", None, LSN.parse(made_at)))
+
+
+def test_a_number_that_the_standby_had_not_heard_of_does_not_count() -> None:
+    assert counted(INT8, PROMOTED, "0/500") == ["1"]
+
+
+def test_a_uuid_counts_wherever_it_was_published() -> None:
+    assert counted(UUID, PROMOTED, "0/500") == ["1", "2", "3"]
+
+
+def test_a_number_counts_where_the_slot_was_made_after_the_promotion_or_there_was_none() -> None:
+    assert counted(INT8, PROMOTED, "0/2500") == ["1", "2", "3"]
+    assert counted(INT8, NEVER_A_STANDBY, "0/500") == ["1", "2", "3"]
+
+
+def test_a_number_that_was_replayed_does_not_count_by_that_its_position_says_nothing() -> None:
+    table = OutboxTable("t", {"id": INT8}, False, "id", (), "", "", False)
+    replayed = Recalled([("5", "0/0:3")], 0)
+    assert of_this_history(replayed, table, PROMOTED, Loss("gone", None, LSN.parse("0/500"))) == []
+
+
+def test_no_number_counts_where_the_server_does_not_know_when_it_was_promoted() -> None:
+    forgotten = History(System("7", 2), LSN.parse("0/9000"), {})
+    assert counted(INT8, forgotten, "0/2500") == []
+    assert counted(UUID, forgotten, "0/2500") == ["1", "2", "3"]

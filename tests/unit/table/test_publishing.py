@@ -1,0 +1,75 @@
+"""The stages of a backfill: a batch is over when each of its messages is durable."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from walrelay.errors import Refused, Retryable
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Message, OutboxRecord, Receipt, Refusal
+from walrelay.observe import Observer
+from walrelay.route import Router
+from walrelay.table.publishing import Backfill
+
+
+class Sink:
+    """Takes two messages at a time, and gives a receipt for one of them each time that it is asked."""
+
+    def __init__(self, *, silent: bool = False, refuses: bytes | None = None) -> None:
+        self.durable: list[bytes | None] = []
+        self._waiting: list[tuple[int, Message]] = []
+        self._silent, self._refuses = silent, refuses
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if len(self._waiting) == 2:
+            return False
+        self._waiting.append((ticket, message))
+        return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        pass
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        if self._silent or not self._waiting:
+            return []
+        ticket, message = self._waiting.pop(0)
+        if message.value == self._refuses:
+            return [Refusal(ticket, message, "too large", "make it smaller")]
+        self.durable.append(message.value)
+        return [Receipt(ticket, 1)]
+
+    def flush(self, timeout: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def trouble(self) -> str:
+        return "the broker is away"
+
+
+def records(*numbers: int) -> list[OutboxRecord]:
+    rest = (None, None, None, None)
+    return [OutboxRecord(LSN(8), n, 0, str(n), "order", "o", "placed", b"%d" % n, *rest) for n in numbers]
+
+
+def test_a_batch_is_over_when_all_of_it_is_durable_however_little_room_the_sink_has() -> None:
+    sink = Sink()
+    backfill = Backfill(Router("events"), sink, Observer(), lambda: False, grace=0)
+    backfill.publish(records(1, 2, 3, 4, 5))
+    assert sink.durable == [b"1", b"2", b"3", b"4", b"5"]
+    backfill.publish(records(6))
+    assert sink.durable[-1] == b"6"
+
+
+def test_a_refusal_ends_it_and_names_the_row() -> None:
+    backfill = Backfill(Router("events"), Sink(refuses=b"2"), Observer(), lambda: False, grace=0)
+    with pytest.raises(Refused, match="record 2 at 0/8:2 was refused") as caught:
+        backfill.publish(records(1, 2, 3))
+    assert caught.value.hint == "make it smaller"
+
+
+def test_a_stop_while_the_broker_is_away_is_waited_out_no_longer_than_it_may_take() -> None:
+    backfill = Backfill(Router("events"), Sink(silent=True), Observer(), lambda: True, grace=0.01)
+    with pytest.raises(Retryable, match="the broker is away"):
+        backfill.publish(records(1, 2, 3))

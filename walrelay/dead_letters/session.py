@@ -1,0 +1,68 @@
+"""What both sides of the table share: errors by consequence, the lock of a key, text that any database takes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.postgres.failures import first_line
+from walrelay.postgres.grants import of_all
+from walrelay.postgres.locks import WHO
+from walrelay.postgres.rights import of_table
+
+TABLE = "walrelay.dead_letters"
+
+# The relay and a replay of the same key wait for each other. hashtextextended is there since PostgreSQL 11.
+LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
+
+
+# Whoever changes the table or has its rows; one that waits for others itself comes last.
+_HOLDER = f"""
+    SELECT {WHO} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
+    WHERE relation = to_regclass('{TABLE}') AND granted AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid()
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY EXISTS (SELECT FROM pg_locks w WHERE w.pid = l.pid AND NOT w.granted), backend_start LIMIT 1
+"""
+
+
+@contextmanager
+def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Errors of the statements inside by consequence."""
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as cause:  # the statement timeout
+        raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
+    except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+        raise Retryable(f"the dead letters in PostgreSQL cannot be reached: {first_line(cause)}") from cause
+    except psycopg.errors.ReadOnlySqlTransaction as cause:
+        raise Retryable(f"PostgreSQL takes no writes now, and so no dead letter: {first_line(cause)}") from cause
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as cause:
+        raise missing() from cause
+    except psycopg.errors.InsufficientPrivilege as cause:
+        raise Fatal(
+            f"the dead letters may not be read or written: {first_line(cause)}",
+            hint=of_all(connection, of_table("dead_letters")) or "Run `walrelay doctor`.",
+        ) from cause
+    except psycopg.Error as cause:
+        raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause
+
+
+def _taken(connection: psycopg.Connection[Any]) -> str:
+    """Who else is at work on the letters; empty where nobody is, or nobody says."""
+    try:
+        found = connection.execute(_HOLDER.encode(), ()).fetchone()
+    except psycopg.Error:
+        return ""
+    return f"another process is at work on the dead letters: {found[0]}; wait for it, or end it" if found else ""
+
+
+def missing() -> Fatal:
+    """The table is not there."""
+    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; what is there already stays as it is.")
+
+
+def text(value: str) -> str:
+    """As PostgreSQL takes it: no NUL, and what is not UTF-8 as an escape."""
+    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()

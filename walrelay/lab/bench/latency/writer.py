@@ -1,0 +1,99 @@
+"""The application: a process that commits a business row and an outbox row in one transaction, at set times.
+
+    python -m walrelay.lab.bench.latency.writer orders journal
+
+It reads orders from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns].
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+
+from walrelay.lab.bench import child
+from walrelay.lab.bench.latency.schedule import schedule
+from walrelay.lab.bench.names import BUSINESS, TABLE
+
+_BUSINESS = f"INSERT INTO {BUSINESS} (customer, total) VALUES (%s, %s)".encode()
+_OUTBOX = f"INSERT INTO {TABLE} (aggregate_type, aggregate_id, type, payload) VALUES ('order', %s, %s, %s)".encode()
+
+_AGGREGATES = 100
+_WARM_UP = 20
+_SOON = 0.05  # seconds from the order to the first commit
+_TIMER = 200_000  # ns by which a sleep may be too long
+_TEXT = "Two teapots and a desk lamp, to be delivered to the porter's lodge; please ring twice and do not leave it."
+
+
+class Order(NamedTuple):
+    """What to do in a segment; `first` is the number of the first event, and `seed` makes the same times each time."""
+
+    segment: int
+    first: int
+    mode: str
+    rate: float
+    seconds: float
+    seed: int
+
+    @property
+    def times(self) -> Sequence[float]:
+        return schedule(self.mode, self.rate, self.seconds, self.seed)
+
+
+def warm_up(segment: int) -> Order:
+    """Events that nobody counts, some for every partition: with them everything is done that is done only once."""
+    return Order(segment, -_WARM_UP, "burst", _WARM_UP, 1, 0)
+
+
+def serve(orders: Path, journal: Path) -> None:
+    """Until the FIFO's other end is closed."""
+    gc.disable()  # nothing here makes cycles, and a collection would delay a commit
+    with (
+        psycopg.connect(os.environ["DATABASE_URL"], application_name="walrelay bench writer") as connection,
+        journal.open("a", buffering=1) as committed,
+        orders.open() as lines,
+    ):
+        for line in lines:
+            order = Order(*json.loads(line))
+            for number, at_ns in _commits(connection, order):
+                committed.write(f"[{order.segment},{number},{at_ns}]\n")
+
+
+def _commits(connection: psycopg.Connection[Any], order: Order) -> Iterator[tuple[int, int]]:
+    """Yields an event's number, and when its COMMIT returned, or would have returned had it been begun in time.
+
+    Those due at the same time are one burst: each is due when the one before has returned, and what the burst's
+    beginning was late counts for all of them.
+    """
+    begin, due, late = time.monotonic_ns() + int(_SOON * 1e9), -1, 0
+    for number, seconds in enumerate(order.times, order.first):
+        if begin + int(seconds * 1e9) != due:
+            due = begin + int(seconds * 1e9)
+            _sleep_until(due)
+            late = time.monotonic_ns() - due
+        emit(connection, order.segment, number)
+        connection.commit()
+        yield number, time.monotonic_ns() - late
+
+
+def emit(connection: psycopg.Connection[Any], segment: int, number: int) -> None:
+    """The statements of one event, without COMMIT."""
+    payload = json.dumps({"segment": segment, "number": number, "text": _TEXT})
+    connection.execute(_BUSINESS, ("Ada", number % 1000))
+    connection.execute(_OUTBOX, (f"order-{number % _AGGREGATES}", "OrderPlaced", payload))
+
+
+def _sleep_until(due: int) -> None:
+    """Sleeps almost until then, because sleeping is not precise, and waits awake for the rest."""
+    time.sleep(max(0, due - _TIMER - time.monotonic_ns()) / 1e9)
+    while time.monotonic_ns() < due:
+        pass
+
+
+if __name__ == "__main__":
+    child.run(serve, Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,125 @@
+"""What was committed against what arrived: counted, not yet judged by anyone. No I/O."""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from walrelay.lab.demo.events import Arrived, Committed
+
+_RECENT = 1000  # arrivals over which the running percentiles go
+
+
+class Latency(NamedTuple):
+    """From COMMIT's return to the consumer's hands, in milliseconds."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class Result(NamedTuple):
+    """What came of a tour. `uncommitted`: arrivals of events that no transaction committed."""
+
+    events: int
+    lost: int
+    duplicates: int
+    out_of_order: int
+    rolled_back: int
+    uncommitted: int
+    latency_ms: Latency
+    events_per_second: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the relay kept its promise. A repetition is within it: delivery is at least once."""
+        return not (self.lost or self.out_of_order or self.uncommitted)
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "events": self.events,
+            "lost": self.lost,
+            "duplicates": self.duplicates,
+            "out_of_order": self.out_of_order,
+            "latency_ms": self.latency_ms._asdict(),
+            "events_per_second": self.events_per_second,
+        }
+
+
+class Tally:
+    """An event may well arrive before the writer has heard that its COMMIT is done; its latency then counts as 0."""
+
+    def __init__(self) -> None:
+        self.rolled_back = self.duplicates = self.out_of_order = 0
+        self._committed: dict[str, int] = {}
+        self._arrived: dict[str, int] = {}
+        self._reached: dict[str, int] = {}  # by key, the highest step that arrived
+        self._latencies: list[int] = []
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+
+    @property
+    def committed(self) -> int:
+        return len(self._committed)
+
+    @property
+    def arrived(self) -> int:
+        """Committed events that arrived, each counted once."""
+        return len(self._latencies)
+
+    @property
+    def recent(self) -> Latency:
+        return _latency(self._recent)
+
+    def commit(self, commit: Committed) -> float | None:
+        """Its latency in milliseconds when the event is there already."""
+        self._committed[commit.id] = commit.at_ns
+        return self._matched(commit.id)
+
+    def rollback(self) -> None:
+        self.rolled_back += 1
+
+    def arrive(self, arrival: Arrived) -> float | None:
+        """Its latency in milliseconds; None for a repetition, and as long as its COMMIT is not known to be done."""
+        if arrival.id in self._arrived:
+            self.duplicates += 1
+            return None
+        self._arrived[arrival.id] = arrival.at_ns
+        if arrival.step < self._reached.get(arrival.key, 0):
+            self.out_of_order += 1
+        else:
+            self._reached[arrival.key] = arrival.step
+        return self._matched(arrival.id)
+
+    def result(self) -> Result:
+        return Result(
+            events=self.committed,
+            lost=self.committed - self.arrived,
+            duplicates=self.duplicates,
+            out_of_order=self.out_of_order,
+            rolled_back=self.rolled_back,
+            uncommitted=len(self._arrived) - self.arrived,
+            latency_ms=_latency(self._latencies),
+            events_per_second=self._rate(),
+        )
+
+    def _matched(self, event: str) -> float | None:
+        committed, arrived = self._committed.get(event), self._arrived.get(event)
+        if committed is None or arrived is None:
+            return None
+        latency = max(0, arrived - committed)
+        self._latencies.append(latency)
+        self._recent.append(latency)
+        return latency / 1e6
+
+    def _rate(self) -> float:
+        if not self.arrived:
+            return 0.0
+        seconds = (max(self._arrived.values()) - min(self._committed.values())) / 1e9
+        return round(self.arrived / max(seconds, 1e-3), 1)
+
+
+def _latency(nanoseconds: "list[int] | deque[int]") -> Latency:
+    """Percentiles by the nearest rank: each is a latency that was measured."""
+    ordered = sorted(nanoseconds)
+    if not ordered:
+        return Latency(0.0, 0.0, 0.0)
+    ranks = (-(-len(ordered) * percent // 100) for percent in (50, 99, 100))
+    return Latency(*(round(ordered[rank - 1] / 1e6, 3) for rank in ranks))

@@ -1,0 +1,138 @@
+"""The processes and the directory of a demo or a benchmark, which go when it goes."""
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Self
+
+from walrelay.errors import Fatal
+from walrelay.lab.servers.account import Account, enterable
+from walrelay.lab.servers.guardian import Guardian
+from walrelay.lab.servers.interruption import Interruption
+
+_LONGEST = 60  # characters: a Unix socket's path has room for little more than a hundred
+
+
+class Child:
+    """A process in a session of its own: a terminal's Ctrl-C goes to its starter, which ends its children in order."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], guardian: Guardian, log: Path) -> None:
+        self._name, self._process, self._guardian, self._log = name, process, guardian, log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def output(self) -> IO[str]:
+        """Its standard output, where it was asked for."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def log(self) -> str:
+        """What it wrote to standard error, and to standard output where that was not asked for."""
+        return self._log.read_text(errors="replace").strip()
+
+    def wait(self, timeout: float | None = None) -> int:
+        status = self._process.wait(timeout)
+        self._guardian.forget_process(self.pid)
+        return status
+
+    def end(self, number: signal.Signals, patience: float = 5.0) -> int:
+        """Returns its exit status; SIGKILL to its whole group when it does not end in time."""
+        if self.running:
+            self._process.send_signal(number)
+            try:
+                return self.wait(patience)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.pid, signal.SIGKILL)
+        return self.wait()
+
+    def failure(self, what: str) -> Fatal:
+        """The error for a child that should not have ended."""
+        last = "\n".join(self.log().splitlines()[-10:])
+        return Fatal(f"{self._name} {what}" + (f":\n{last}" if last else ""))
+
+
+class Backstage:
+    """Starts processes and makes directories such that none can be left behind, not even by `kill -9`."""
+
+    def __init__(self, interruption: Interruption) -> None:
+        self._interruption = interruption
+        self._children: list[tuple[Child, signal.Signals]] = []
+
+    def __enter__(self) -> Self:
+        with self._interruption.held_off():
+            self._guardian = Guardian()
+            self.home = Path(tempfile.mkdtemp(prefix="walrelay-", dir=_temporary()))
+            self._guardian.watch_directory(self.home)
+            self.home.chmod(0o711)  # a server with an account of its own gets to its directory below
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child, last_signal in reversed(self._children):
+            child.end(last_signal)
+        self._guardian.close()
+
+    def directory(self, name: str, account: Account | None = None) -> Path:
+        """A private directory below home, of that account."""
+        path = self.home / name
+        path.mkdir(mode=0o700)
+        if account is not None:
+            os.chown(path, account.uid, account.gid)
+        return path
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        last_signal: signal.Signals = signal.SIGKILL,
+        account: Account | None = None,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        output: bool = False,
+    ) -> Child:
+        """`last_signal` is for a child that still runs when everything ends; `output`: its stdout will be read."""
+        log = self.home / f"{len(self._children)}.log"
+        with log.open("wb") as file, self._interruption.held_off():
+            process = subprocess.Popen(
+                command,
+                cwd=directory or self.home,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if output else file,
+                stderr=file,
+                text=True,
+                start_new_session=True,
+                preexec_fn=lambda: self._guardian.watch_me(last_signal),
+                **(account.identity() if account is not None else {}),
+            )
+            child = Child(name, process, self._guardian, log)
+            self._children.append((child, last_signal))
+        return child
+
+
+@contextmanager
+def opened(interruption: Interruption) -> Iterator[tuple[Backstage, ExitStack]]:
+    """However it ends, nothing is left behind. What is opened goes on the stack, which closes it in reverse order."""
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(Backstage(interruption)), stack
+        finally:
+            interruption.end()
+
+
+def _temporary() -> str:
+    """Where temporary directories go, unless servers could not use a directory there."""
+    usual = Path(tempfile.gettempdir())
+    fits = len(str(usual)) <= _LONGEST and (os.geteuid() != 0 or enterable(usual))
+    return str(usual) if fits else "/tmp"

@@ -1,0 +1,128 @@
+"""An embedded PostgreSQL: made, started and thrown away. A Unix socket leads to it, or TCP where that is wanted."""
+
+import secrets
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from walrelay.errors import Fatal
+from walrelay.lab.servers import account, programs
+from walrelay.lab.servers.account import Account
+from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.lab.servers.ports import LOOPBACK, free_port
+from walrelay.lab.servers.programs import Programs
+from walrelay.postgres.connect import address, ordinary
+
+# Durability is PostgreSQL's default: fsync and synchronous_commit stay on, so that a commit costs what it costs.
+_SETTINGS = """
+wal_level = logical
+port = {port}
+listen_addresses = '{addresses}'
+unix_socket_directories = '{directory}'
+unix_socket_permissions = 0700
+shared_buffers = 64MB
+"""
+
+_PATIENCE = 60.0  # seconds; a slow disk takes some for initdb
+
+
+class EmbeddedPostgres:
+    """Making it returns at once; `ready` makes the cluster and starts it, which takes a second."""
+
+    embedded = True
+
+    def __init__(
+        self, backstage: Backstage, found: Programs | None = None, settings: str = "", *, tcp: bool = False
+    ) -> None:
+        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf.
+
+        `tcp`: as a server of its own is reached, over the loopback; with a password, since others can reach it too.
+        """
+        self._backstage, self._settings = backstage, settings
+        self._password = secrets.token_urlsafe() if tcp else None
+        self._port = free_port() if tcp else 5432
+        self._account: Account | None = account.unprivileged()
+        self._programs = self._found = found or programs.newest()
+        self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
+
+    @property
+    def bin(self) -> Path:
+        """Where its programs are that everybody may run."""
+        return self._found.bin
+
+    def ready(self) -> str:
+        """Its DSN, once it answers."""
+        if self._account is not None:
+            self._programs = self._programs.reachable(self._backstage.home)
+        directory = self._backstage.directory("postgres", self._account)
+        self._initdb(directory)
+        self.server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
+        host = str(directory) if self._password is None else LOOPBACK
+        dsn = make_conninfo(
+            host=host, port=self._port, user="postgres", dbname="postgres", password=self._password, sslmode="disable"
+        )
+        _until_it_answers(self.server, dsn)
+        self._dsn = dsn
+        return dsn
+
+    def as_role(self, name: str) -> str:
+        """Once it is ready: the DSN of another role, to be used over its socket, which asks for no password."""
+        return make_conninfo(self._dsn, user=name)
+
+    def _initdb(self, directory: Path) -> None:
+        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        if self._password is not None:
+            (directory / "password").write_text(self._password)
+            (directory / "password").chmod(0o644)  # the account that reads it enters a directory that is its alone
+            options += ["--auth-host=scram-sha-256", f"--pwfile={directory / 'password'}"]
+        initdb = self._start("initdb", ["initdb", "-D", directory / "data", *options], directory, signal.SIGKILL)
+        if initdb.wait() != 0:
+            raise initdb.failure("failed")
+        addresses = "" if self._password is None else LOOPBACK
+        with (directory / "data" / "postgresql.conf").open("a") as file:
+            file.write(_SETTINGS.format(directory=directory, port=self._port, addresses=addresses) + self._settings)
+
+    def _start(self, name: str, command: Sequence[str | Path], directory: Path, last: signal.Signals) -> Child:
+        program, *arguments = command
+        return self._backstage.start(
+            name,
+            [self._programs.bin / program, *arguments],
+            last_signal=last,
+            account=self._account,
+            directory=directory,
+        )
+
+
+class OwnPostgres:
+    """The user's."""
+
+    embedded = False
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self.name = f"your PostgreSQL at {address(dsn)}"
+
+    def ready(self) -> str:
+        ordinary(self._dsn).close()
+        return self._dsn
+
+    def as_role(self, name: str) -> str:
+        """The user's own role, whatever the name: no other is made there."""
+        return self._dsn
+
+
+def _until_it_answers(server: Child, dsn: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while server.running:
+        try:
+            psycopg.connect(dsn).close()
+            return
+        except psycopg.OperationalError as error:
+            if time.monotonic() > deadline:
+                raise Fatal(f"PostgreSQL did not answer within {_PATIENCE:g} s: {error}") from error
+        time.sleep(0.02)
+    raise server.failure("ended while starting")

@@ -1,0 +1,1 @@
+"""What an operator can ask for, one package or module a command; no operation imports another."""

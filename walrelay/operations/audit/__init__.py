@@ -1,0 +1,1 @@
+"""`walrelay audit`: the table compared with the topics."""

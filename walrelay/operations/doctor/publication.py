@@ -1,0 +1,151 @@
+"""The publication: there, with the table, its inserts, all its rows and every column that is needed."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from walrelay.identifiers import identifier
+from walrelay.model import Finding
+from walrelay.operations.doctor import before_publication
+from walrelay.operations.doctor.expected import Expected, ok, problem, warning
+from walrelay.operations.doctor.made_by_init import init_command
+from walrelay.operations.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
+from walrelay.postgres.catalog import READABLE, Catalog
+
+_SUBJECT = "publication"
+_ROW = (
+    "to_jsonb(t) - 'attnames' || jsonb_build_object('attnames',"
+    f" (SELECT jsonb_agg(attname) FROM unnest(t.attnames) AS attname WHERE {READABLE}))"
+)
+
+
+class Publication(NamedTuple):
+    """A row of pg_publication, with how it has the outbox: `covered` by its own name or by its partitions'.
+
+    `filter` and `columns` are known since PostgreSQL 15, and only for a table that is published by its own name.
+    """
+
+    operations: list[str]
+    via_root: bool
+    covered: bool
+    filter: str | None
+    columns: list[str] | None
+
+
+def _look(catalog: Catalog, expected: Expected, table: Table) -> Publication:
+    operations, via_root, partitions = catalog.rows(
+        """
+        SELECT array_remove(ARRAY[CASE WHEN pubinsert THEN 'insert' END, CASE WHEN pubupdate THEN 'update' END,
+                                  CASE WHEN pubdelete THEN 'delete' END], NULL), pubviaroot,
+               EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+                       JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+                       WHERE t.pubname = p.pubname AND c.oid IN (SELECT relid FROM pg_partition_tree(%s)))
+        FROM pg_publication p WHERE pubname = %s
+        """,
+        table.oid,
+        expected.publication,
+    )[0]
+    row = catalog.value(
+        f"SELECT {_ROW if catalog.server_version >= 150000 else 'to_jsonb(t)'} FROM pg_publication_tables t"
+        " WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+        expected.publication,
+        expected.schema,
+        expected.table,
+    )
+    covered = row is not None or (partitions and not via_root)
+    row = row or {}
+    return Publication(operations, via_root, covered, row.get("rowfilter"), row.get("attnames"))
+
+
+def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if expected.publication is None:
+        return
+    name = expected.publication
+    if not catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", name):
+        table = look(catalog, expected)
+        late = [each.fix for each in before_publication.changes(catalog, expected)]
+        fix = late[0] if late else init_command(catalog, expected, owner_of=table.oid if table else None)
+        yield problem(_SUBJECT, f"{name} does not exist", fix)
+
+
+def covers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table = _replicated(catalog, expected)
+    if table is None or expected.publication is None:
+        return
+    found, quoted = _look(catalog, expected, table), identifier(expected.publication)
+    if not found.covered:
+        yield problem(
+            _SUBJECT,
+            f"{expected.publication} does not have {expected.name}; rows committed meanwhile will never come",
+            f"ALTER PUBLICATION {quoted} ADD TABLE {expected.outbox};",
+        )
+    elif table.kind == "p" and not found.via_root:
+        yield problem(
+            _SUBJECT,
+            f"{expected.publication} has the partitions of {expected.name} under their own names",
+            f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true);",
+        )
+    else:
+        yield ok(_SUBJECT, f"{expected.publication} has {expected.name}")
+
+
+def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (PITFALLS A19)."""
+    if expected.publication is None or (seen := catalog.noted(expected.slot)) is None:
+        return
+    if change := catalog.published(expected.publication, expected.outbox).since(
+        seen, expected.publication, expected.name
+    ):
+        detail = f"{change}; rows committed in between may not have come: look for them before taking note of it"
+        yield problem(_SUBJECT, detail, expected.walrelay("init"))
+
+
+def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Inserts, and nothing else: to publish updates makes an UPDATE of a table without identity fail (A21)."""
+    table = _replicated(catalog, expected)
+    if table is None or expected.publication is None:
+        return
+    published = _look(catalog, expected, table).operations
+    fix = f"ALTER PUBLICATION {identifier(expected.publication)} SET (publish = 'insert');"
+    if "insert" not in published:
+        yield problem(_SUBJECT, f"{expected.publication} does not publish inserts", fix)
+    elif len(published) > 1:
+        harm = "which the relay only passes over" if table.identified else "which makes those of the writers fail"
+        yield warning(_SUBJECT, f"{expected.publication} also publishes {' and '.join(published[1:])}, {harm}", fix)
+
+
+def rows(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    table = _replicated(catalog, expected)
+    if table is None or expected.publication is None:
+        return
+    if condition := _look(catalog, expected, table).filter:
+        detail = f"only rows with {condition} are published: all others never come"
+        yield warning(_SUBJECT, detail, _published_whole(expected, expected.publication))
+
+
+def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """A column list hides the others; so does, since PostgreSQL 18, not asking for generated columns."""
+    table = _replicated(catalog, expected)
+    if table is None or expected.publication is None:
+        return
+    published = _look(catalog, expected, table).columns
+    there = look_at_columns(catalog, table)
+    for name in expected.columns.values() if published is not None else ():
+        if name in (published or ()) or name not in there:
+            continue
+        if not there[name].generated:
+            fix = _published_whole(expected, expected.publication)
+            yield problem(_SUBJECT, f"{expected.publication} hides column {name!r} by a column list", fix)
+        elif there[name].generated == "s" and catalog.server_version >= 180000:
+            fix = f"ALTER PUBLICATION {identifier(expected.publication)} SET (publish_generated_columns = stored);"
+            yield problem(_SUBJECT, f"{expected.publication} leaves out {name!r}, a generated column", fix)
+
+
+def _replicated(catalog: Catalog, expected: Expected) -> Table | None:
+    table = look(catalog, expected) if expected.publication is not None else None
+    return table if table is not None and table.kind in REPLICATED_KINDS else None
+
+
+def _published_whole(expected: Expected, publication: str) -> str:
+    """SET TABLE would do it too, and throw out the publication's other tables."""
+    alter = f"ALTER PUBLICATION {identifier(publication)}"
+    return f"BEGIN; {alter} DROP TABLE {expected.outbox}; {alter} ADD TABLE {expected.outbox}; COMMIT;"

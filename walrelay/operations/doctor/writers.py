@@ -1,0 +1,56 @@
+"""Those who write events: who may, and whose transactions stay open."""
+
+from collections.abc import Iterator
+
+from walrelay.model import Finding
+from walrelay.operations.doctor.expected import Expected, ok, warning
+from walrelay.postgres.catalog import Catalog, age
+from walrelay.postgres.message_rights import message_rights
+from walrelay.table.functions import UNPUBLISHED, present
+from walrelay.wire.commands import literal
+
+LONG = 60.0  # seconds
+
+
+def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Those that wrote something and are older than a minute, prepared ones included; all databases count. They hold
+    the slot's restart_lsn back, whatever the relay confirms (PITFALLS A4).
+
+    Of other roles' sessions a role without pg_read_all_stats sees that they write, not since when: those it leaves out.
+    """
+    found = catalog.rows(
+        f"""
+        SELECT pid, coalesce(application_name, ''), coalesce(state, ''), NULL, {age("xact_start")}::int8
+        FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+        UNION ALL SELECT NULL, '', 'prepared', gid, {age("prepared")}::int8 FROM pg_prepared_xacts
+        ORDER BY 5 DESC
+        """
+    )
+    long = [each for each in found if each[4] is not None and each[4] >= LONG]
+    for pid, name, state, gid, seconds in long:
+        who = f"prepared transaction {gid!r}" if gid is not None else f"PID {pid} ({name or 'without a name'}, {state})"
+        end = f"ROLLBACK PREPARED {literal(gid)};" if gid is not None else f"SELECT pg_terminate_backend({pid});"
+        detail = f"{who} has been writing for {seconds} s: WAL is kept since then, and a slot cannot be made meanwhile"
+        yield warning("open transactions", detail, end)
+    if not long:
+        yield ok("open transactions", f"none is older than {LONG:.0f} s")
+
+
+def messages(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Whoever may write logical messages publishes, where they are events; PostgreSQL lets every role do so."""
+    subject = "logical messages"
+    if expected.prefix is None:
+        if present(catalog, "emit_message"):
+            yield warning(
+                subject, UNPUBLISHED, "DROP FUNCTION walrelay.emit_message;  -- or set outbox.messages.prefix again"
+            )
+        return
+    rights = message_rights(catalog, expected.writers)
+    if rights.public and not rights.given:
+        yield warning(subject, "every role that can connect may write them, and so publish to any topic", rights.sql)
+    elif not rights.given:
+        yield warning(subject, f"{', '.join(rights.lacking)} may not write them", rights.sql)
+    elif rights.public:
+        yield ok(subject, "every role that can connect may write them: outbox.messages.writers says public")
+    else:
+        yield ok(subject, f"{', '.join(rights.may) or 'no role'} may write them, besides superusers")

@@ -1,0 +1,1 @@
+"""`walrelay replay`: rows of the table published again."""

@@ -1,0 +1,308 @@
+"""What `walrelay init` makes and `walrelay drop` removes: schema objects, publication, then the slot.
+
+The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
+what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (PITFALLS A18).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import psycopg
+
+from walrelay.ddl import script
+from walrelay.dead_letters.store import present
+from walrelay.errors import Fatal, Retryable
+from walrelay.identifiers import identifier
+from walrelay.postgres import connect
+from walrelay.postgres.allowed import of_record, recorded, refuse, to_drop, to_replicate
+from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
+from walrelay.postgres.failures import connection_lost, first_line, of, slot_lost
+from walrelay.postgres.locks import held, hold, lead, making
+from walrelay.postgres.message_rights import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
+from walrelay.postgres.missing_slot import made, missing
+from walrelay.postgres.slot_records import remember, schema_is_current
+from walrelay.source.unreadable_slot import unreadable
+from walrelay.table import functions
+from walrelay.table.backfill_journal import Scope, refusal, refuse_unfinished_backfill, unfinished
+from walrelay.table.days import NewDays, coming, partitions, refuse_days
+from walrelay.table.replay_journal import present as replays_present
+from walrelay.wire.commands import create_slot, literal
+
+
+class Wanted(NamedTuple):
+    """What a relay needs to be there. `columns` maps the arguments of walrelay.emit to columns of the outbox."""
+
+    table: str  # quoted where it must be
+    columns: dict[str, str]
+    slot: str
+    publication: str | None  # None for wal2json
+    plugin: str
+    failover: bool
+    prefix: str | None = None  # of logical messages that are events
+    writers: tuple[str, ...] = ()  # the roles that may write those
+    max_message_bytes: int = 1_000_000
+    days: NewDays | None = None  # the outbox is to have a partition for each day
+
+
+class Step(NamedTuple):
+    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it. `outcome`: what
+    the SQL does. `note`: why it is left as it is, though the settings want another.
+    """
+
+    what: str
+    present: bool
+    sql: str
+    optional: bool = False
+    outcome: str = "created"
+    note: str = ""
+
+
+def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """The steps in order, each with whether it is done already. Fatal where a step would hide a loss."""
+    slot = catalog.slot(wanted.slot)
+    refuse_unfinished_backfill(catalog, wanted.slot)
+    _refuse_loss(catalog, wanted, slot)
+    if slot is None:
+        _refuse_old_server(catalog, wanted)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+
+
+def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
+    slot = catalog.slot(wanted.slot)
+    if (progress := unfinished(catalog, wanted.slot)) is not None:
+        if progress.scope.command != Scope().command:
+            raise refusal(catalog, wanted.slot, progress)
+    else:
+        _refuse_loss(catalog, wanted, slot)
+        if slot is not None:
+            raise Fatal(
+                f"slot {wanted.slot!r} is there already: what it streams would be published from the table as well",
+                hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
+                " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
+                " are missing since the slot was lost or made anew: `walrelay recover`.",
+            )
+    _refuse_old_server(catalog, wanted)
+    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", False, _by_replication(wanted))]
+
+
+def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Everything but the slot."""
+    table = wanted.table
+    if wanted.days is not None:
+        refuse_days(catalog, table, wanted.plugin)
+    new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
+    steps = [
+        Step("schema walrelay", schema_is_current(catalog), script("schema")),
+        Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
+        Step("table walrelay.replays", replays_present(catalog), script("replays")),
+        Step(f"table {table}", _table_exists(catalog, wanted), new_table),
+        *_functions(catalog, wanted),
+        *_message_rights(catalog, wanted),
+    ]
+    if wanted.days is not None and _table_exists(catalog, wanted):
+        missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
+        steps.append(Step("partitions of the coming days", not missing_days, missing_days))
+    if wanted.publication is not None:
+        steps.append(_publication(catalog, wanted, wanted.publication))
+    return steps
+
+
+def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
+    """Makes what is missing, one step after the other, and tells what came of each: "present", "created",
+    "updated", or why one was left as it is, or an optional one out. `patience`: seconds to wait for open transactions
+    when the slot is made.
+    """
+    connect.limit(catalog.connection, patience)
+    catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
+    with held(catalog, making(catalog, wanted.slot)):
+        yield from _applied(catalog, wanted, steps, patience)
+
+
+def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, str]]:
+    refuse(catalog, of_record(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
+    slot = f"slot {wanted.slot}"
+    made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
+    xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
+    for step in steps:
+        if step.present:
+            yield step, f"{step.outcome}: {step.note}" if step.note else "present"
+            continue
+        if step.what == slot:
+            needed = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
+            refuse(catalog, needed, f"make slot {wanted.slot}")
+        try:
+            catalog.connection.execute(step.sql.encode())
+            yield step, step.outcome
+        except psycopg.errors.QueryCanceled as cause:
+            raise blocked(catalog, step.what, patience) from cause
+        except psycopg.Error as cause:
+            if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError has what no retry cures as well
+                raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
+            if not step.optional:
+                raise _not_made(step, cause, wanted) from cause
+            yield step, f"left out: {first_line(cause)}"
+    now = catalog.published(wanted.publication or "", wanted.table)
+    before = catalog.noted(wanted.slot) if wanted.publication is not None else None
+    mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
+    lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
+    if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
+        yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
+    elif lost:
+        yield Step("the outbox", True, ""), f"has rows of before that the clean-up will leave: {'; '.join(lost)}"
+
+
+def drop(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
+    """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
+    them or, where something is in the way, none. Tells what came of each.
+    """
+    hold(catalog, making(catalog, slot))
+    hold(catalog, lead(slot, "drop again"))
+    found = _unread(catalog, slot)
+    needed = [*of_record(catalog, "DELETE"), *(to_drop(catalog, publication) if publication else [])]
+    refuse(catalog, [*needed, *(to_replicate(catalog) if found else [])], f"drop slot {slot}")
+    there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+    with catalog.connection.transaction():
+        if there and publication is not None:
+            catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
+        if recorded(catalog):
+            catalog.run("DELETE FROM walrelay.slots WHERE slot_name = %s", slot)
+        if found is not None:
+            catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]
+    if publication is not None:
+        outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))
+    return outcomes
+
+
+def drop_slot(catalog: Catalog, slot: str) -> bool:
+    """Removes the slot; whether there was one. Fatal if somebody reads it."""
+    found = _unread(catalog, slot)
+    if found is not None:
+        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    return found is not None
+
+
+def _unread(catalog: Catalog, slot: str) -> Slot | None:
+    """The slot, if there is one; Fatal if somebody reads it."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    return found
+
+
+def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
+    """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
+    if slot is None:
+        if made(catalog, wanted.slot) is not None:
+            raise missing(catalog, wanted.slot)
+    elif slot.wal_status == "lost" or slot.invalidation_reason:
+        raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
+    elif (why := unreadable(slot, wanted.plugin, catalog.database)) is not None:
+        raise Fatal(f"slot {why.detail}", hint=why.fix)
+
+
+def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
+    return catalog.value("SELECT to_regclass(%s)", wanted.table) is not None
+
+
+def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Optional: writers may do without, and with other columns than ours some cannot be made."""
+    scripts = functions.scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
+    id_column = wanted.columns["id"]
+    unfit = functions.unfit(catalog, wanted.table, id_column)
+    steps = []
+    for each in functions.examined(catalog, wanted.table, wanted.slot, scripts):
+        done, outcome, note = each.present, "updated" if each.differs else "created", each.note
+        if note:
+            outcome = "left as it is"
+        elif unfit and not done and not each.differs and each.name in ("emit", "emit_and_delete"):
+            done, outcome = True, "left out"
+            note = f"{id_column!r} is of type {unfit} and takes no UUID; writers insert their rows themselves"
+        steps.append(Step(f"function walrelay.{each.name}", done, each.sql, optional=True, outcome=outcome, note=note))
+    return steps
+
+
+def _message_rights(catalog: Catalog, wanted: Wanted) -> list[Step]:
+    """Where messages are events, who may write them publishes: PostgreSQL lets everybody."""
+    if wanted.prefix is None:
+        return []
+    rights = message_rights(catalog, wanted.writers)
+    return [Step(MESSAGE_RIGHTS, rights.given, rights.sql)]
+
+
+def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
+    published = catalog.published(name, wanted.table)
+    what, quoted = f"publication {name}", identifier(name)
+    if not published.exists:
+        return Step(what, False, script("publication", publication=quoted, table=wanted.table))
+    mend = []
+    if not published.inserts or (published.partitioned and not published.via_root):
+        mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
+    if not published.covered and not _covered_by_its_root(catalog, name, published):
+        mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wanted.table};")
+    return Step(what, not mend, "\n".join(mend) + "\n")
+
+
+def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable) -> bool:
+    """Whether the partitioned table will be there by its own name as soon as it is published under that: now the
+    publication shows its partitions.
+    """
+    if published.via_root or not published.partitioned:
+        return False
+    everything = catalog.value("SELECT puballtables FROM pg_publication WHERE pubname = %s", name)
+    schemas = catalog.server_version >= 150000 and catalog.value(
+        "SELECT 1 FROM pg_publication_namespace s JOIN pg_publication p ON p.oid = s.pnpubid"
+        " JOIN pg_class c ON c.relnamespace = s.pnnspid WHERE p.pubname = %s AND c.oid = %s::oid",
+        name,
+        published.oid,
+    )
+    return bool(published.entry is not None or everything or schemas)
+
+
+def _slot(catalog: Catalog, wanted: Wanted) -> str:
+    arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
+    if wanted.failover:
+        arguments += ", failover => true"
+    return f"SELECT pg_create_logical_replication_slot({arguments});\n"
+
+
+def _by_replication(wanted: Wanted) -> str:
+    """For people: a snapshot is exported on a replication connection only."""
+    made = create_slot(wanted.slot, wanted.plugin, failover=wanted.failover)
+    return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
+
+
+def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
+    if wanted.failover and catalog.server_version < 170000:
+        raise Fatal(
+            "source.failover needs PostgreSQL 17 or later",
+            hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
+        )
+
+
+def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
+    """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
+    writers = catalog.rows(
+        f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
+        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5"
+    )
+    listed = "; ".join(f"PID {pid} {name!r} {state}, open for {seconds} s" for pid, name, state, seconds in writers)
+    return Fatal(
+        f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
+        hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
+        " running it again goes on where it stopped.",
+    )
+
+
+def _not_made(step: Step, cause: psycopg.Error, wanted: Wanted) -> Fatal:
+    if step.what.startswith("slot "):
+        found = of(cause, slot=wanted.slot, publication=wanted.publication or "")
+        hint = found.hint if isinstance(found, Fatal) else ""
+        return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
+    if step.what == MESSAGE_RIGHTS:
+        return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=NOT_OURS_TO_GIVE)
+    return Fatal(
+        f"{step.what} could not be made: {first_line(cause)}",
+        hint="`walrelay init --dry-run` prints the SQL; a role with more rights can run it, then init again.",
+    )

@@ -1,0 +1,142 @@
+"""What `walrelay status` tells: where the slot stands and what it costs the server."""
+
+import json
+from typing import NamedTuple
+
+from walrelay.dead_letters.store import waiting
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import Finding
+from walrelay.postgres.catalog import Catalog, Slot, age
+from walrelay.postgres.locks import lock_key
+from walrelay.postgres.missing_slot import missing
+from walrelay.postgres.standbys import held_up_by
+from walrelay.source.lag import lag_seconds
+
+_PATIENCE = 5.0  # seconds that an event may wait before somebody had better look
+
+
+class Instance(NamedTuple):
+    """A relay that leads or stands by: its walsender's PID, where it comes from and since when (ISO 8601)."""
+
+    pid: int
+    application_name: str
+    client_address: str | None
+    connected_at: str
+    role: str = ""
+    replicates: bool = True  # as a relay does; otherwise a command of walrelay's, or somebody else
+
+
+class Status(NamedTuple):
+    """Positions are LSN texts, sizes bytes. `lag_seconds` is the age of the oldest event that waits to be confirmed,
+    on the server's clock (see `source.lag`); None where nobody knows.
+    """
+
+    slot: str
+    plugin: str | None
+    database: str | None
+    active: bool
+    active_pid: int | None
+    wal_status: str | None
+    current_lsn: str
+    confirmed_lsn: str | None
+    restart_lsn: str | None
+    lag_bytes: int | None
+    lag_seconds: float | None
+    retained_wal_bytes: int | None
+    safe_wal_bytes: int | None
+    held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
+    catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (PITFALLS A48)
+    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
+    dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
+    leader: Instance | None
+    standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
+    next: str  # what to do about it, as a command to paste where there is one; empty where all is well
+    problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
+
+    def as_json(self) -> str:
+        """One object; instances are objects too."""
+        members = self._asdict() | {"leader": self.leader and self.leader._asdict()}
+        members["problems"] = [each._asdict() for each in self.problems]
+        return json.dumps(members | {"standbys": [each._asdict() for each in self.standbys]})
+
+
+def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, messages: bool = False) -> Status:
+    """The slot's state now; Fatal if it is gone. `publication`: None for wal2json. `messages`: whether logical
+    messages may be events.
+    """
+    if catalog.in_recovery():
+        raise Fatal("the server is a standby; the slot's state is told by the primary")
+    slot = catalog.slot(slot_name)
+    if slot is None:
+        raise missing(catalog, slot_name)
+    current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
+    lag_bytes = _distance(current, slot.confirmed_flush_lsn)
+    retained = _distance(current, slot.restart_lsn)
+    leaders, standbys = _instances(catalog, slot_name)
+    lag = lag_seconds(catalog, slot, publication, messages=messages) if lag_bytes else 0.0
+    letters = waiting(catalog, slot_name)
+    return Status(
+        slot=slot.name,
+        plugin=slot.plugin,
+        database=slot.database,
+        active=slot.active_pid is not None,
+        active_pid=slot.active_pid,
+        wal_status=slot.wal_status,
+        current_lsn=str(current),
+        confirmed_lsn=str(slot.confirmed_flush_lsn) if slot.confirmed_flush_lsn is not None else None,
+        restart_lsn=str(slot.restart_lsn) if slot.restart_lsn is not None else None,
+        lag_bytes=lag_bytes,
+        lag_seconds=lag,
+        retained_wal_bytes=retained,
+        safe_wal_bytes=slot.safe_wal_size,
+        held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
+        catalog_xmin_age=catalog.value(
+            "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
+        ),
+        waits_for=held_up_by(catalog, slot),
+        dead_letters=letters,
+        leader=next(iter(leaders), None),
+        standbys=standbys,
+        next=_next(slot, lag, letters),
+    )
+
+
+def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
+    if slot.wal_status == "lost":
+        return "walrelay recover --dry-run  # the slot cannot be read any more"
+    if slot.active_pid is None:
+        return "walrelay doctor  # then start the relay: nobody reads the slot, and its log has why it ended"
+    if lag is None or lag > _PATIENCE:
+        return "walrelay doctor  # something keeps the relay, which is connected, from confirming"
+    return "walrelay dlq list  # what the broker refused waits for a decision" if dead_letters else ""
+
+
+def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[Instance]]:
+    """Who holds the lead of the slot, and who waits for it; pg_locks shows an int8 key in two halves."""
+    key = lock_key(slot_name) % 2**64
+    rows = catalog.rows(
+        "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
+        " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = pg_locks.pid)"
+        " FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database d ON d.oid = database"
+        " WHERE locktype = 'advisory' AND objsubid = 1 AND classid = %s AND objid = %s"
+        " AND d.datname = current_database() ORDER BY waitstart",
+        *divmod(key, 2**32),
+    )
+    instances = [(granted, Instance(*rest)) for granted, *rest in rows]
+    return [each for granted, each in instances if granted], [each for granted, each in instances if not granted]
+
+
+def _distance(end: LSN, start: LSN | None) -> int | None:
+    return None if start is None else max(0, end - start)
+
+
+def _oldest_writer(catalog: Catalog) -> str:
+    rows = catalog.rows(
+        f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
+        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1"
+    )
+    if not rows:
+        return ""
+    pid, name, state, seconds = rows[0]
+    return f"a running transaction: PID {pid} {name!r} {state}, open for {seconds} s"

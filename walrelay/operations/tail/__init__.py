@@ -1,0 +1,1 @@
+"""`walrelay tail`: what is committed, shown."""

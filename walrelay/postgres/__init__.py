@@ -1,0 +1,1 @@
+"""PostgreSQL as mechanism: connections, its errors, its catalog, locks and snapshots. Not what an outbox means."""

@@ -1,0 +1,350 @@
+"""What the catalog says about slot, publication and table; asked on an ordinary connection."""
+
+from time import monotonic, sleep
+from typing import Any, NamedTuple, Self
+
+import psycopg
+
+from walrelay.errors import Disconnected, Fatal
+from walrelay.lsn import LSN
+from walrelay.model import System
+from walrelay.postgres import connect, grants
+from walrelay.postgres.failures import first_line, is_a_standby
+
+
+def age(time: str) -> str:
+    """SQL: how many seconds ago `time` was, by the server's clock; not less than 0, also where that was set back."""
+    return f"greatest(0, extract(epoch FROM clock_timestamp() - ({time})))"
+
+
+_SURVIVING = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+
+
+class Denied(Fatal):
+    """The role lacks a right. `grants` give it, as far as that is known."""
+
+    def __init__(self, message: str, grants: str = "") -> None:
+        hint = f"{grants}  -- `walrelay doctor` has all that the relay needs" if grants else "Run `walrelay doctor`."
+        super().__init__(message, hint=hint)
+
+
+class Slot(NamedTuple):
+    """A row of pg_replication_slots; None where the server does not say, or is too old to."""
+
+    name: str
+    plugin: str | None
+    database: str | None
+    active_pid: int | None
+    restart_lsn: LSN | None
+    confirmed_flush_lsn: LSN | None
+    wal_status: str | None
+    safe_wal_size: int | None
+    invalidation_reason: str | None
+    failover: bool
+    temporary: bool
+    two_phase: bool = False
+
+
+class Seen(NamedTuple):
+    """Which table the outbox was, by which entry the publication had it (None: as one of all tables), and the
+    publication's own stamp.
+    """
+
+    table: int | None
+    entry: int | None
+    stamp: str
+
+    def same(self, now: "Seen") -> bool:
+        """Whether nothing was altered until `now`. An earlier version of walrelay noted no stamp."""
+        return (self.table, self.entry) == (now.table, now.entry) and self.stamp in ("", now.stamp)
+
+
+KINDS = {
+    "r": "a table",
+    "p": "a partitioned table",
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "i": "an index",
+    "I": "a partitioned index",
+    "c": "a composite type",
+}
+REPLICATED_KINDS = (KINDS["r"], KINDS["p"])
+
+
+READABLE = "(getdatabaseencoding() <> 'SQL_ASCII' OR attname ~ '^[ -~]+$')"
+"""Of columns: the name can be told. A database without an encoding may have names that are not UTF-8, which an ordinary
+session is refused; no setting can name such a column.
+"""
+
+
+class PublishedTable(NamedTuple):
+    """How the publication has the outbox table. `oid` None: there is no such table.
+
+    `entry`: the OID of the publication's entry for it, and `stamp` one of the publication; either is another after a
+    change, also after one that was taken back.
+    """
+
+    exists: bool  # the publication
+    oid: int | None
+    partitioned: bool
+    covered: bool
+    inserts: bool
+    via_root: bool
+    entry: int | None = None
+    stamp: str = ""
+    kind: str = "a table"  # for people; only this one and "a partitioned table" are replicated
+    not_logged: str = ""  # the table, or the first of its partitions, whose rows are not in the WAL
+
+    @property
+    def unwritten(self) -> str:
+        """Why the WAL has not all rows; empty when it has."""
+        if self.oid is not None and self.kind not in REPLICATED_KINDS:
+            return f"it is {self.kind}, which is not replicated"
+        if self.not_logged:
+            return f"the rows of {self.not_logged} are not in the WAL: it is unlogged, temporary or a foreign table"
+        return ""
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(self.oid, self.entry, self.stamp)
+
+    def since(self, seen: Seen, publication: str, table: str) -> str:
+        """Why rows may have passed by since `seen` although they come through now; empty when none did."""
+        if self.oid != seen.table:
+            return f"table {table} was dropped and made anew (OID {seen.table}, now {self.oid})"
+        if self.entry != seen.entry:
+            way = "or is published in another way now (row filter, column list, all tables)"
+            return f"table {table} left publication {publication!r} and came back, {way}"
+        return ""
+
+    def fault(self, publication: str, table: str) -> str:
+        """Why rows of the table may not come through the publication; empty when they do."""
+        if not self.exists:
+            return f"publication {publication!r} does not exist"
+        if self.oid is None:
+            return f"table {table} does not exist"
+        if self.partitioned and not self.via_root:
+            return f"publication {publication!r} has the partitions of {table} under their own names"
+        if not self.covered:
+            return f"table {table} is not in publication {publication!r}"
+        if not self.inserts:
+            return f"publication {publication!r} does not publish inserts"
+        return ""
+
+
+class Catalog:
+    """Questions on one ordinary connection. A lost connection is Disconnected; whoever asks ends its run.
+
+    So is one on which no answer comes within `patience` seconds.
+    """
+
+    def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
+        self.connection = connect.ordinary(dsn)
+        self.connection.patience = patience
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """All rows of a query; `%s` stands for a parameter."""
+        return self._execute(query, parameters).fetchall()
+
+    def run(self, statement: str, *parameters: Any) -> int:
+        """How many rows the statement changed."""
+        return self._execute(statement, parameters).rowcount
+
+    def _execute(self, query: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[tuple[Any, ...]]:
+        try:
+            return self.connection.execute(query.encode(), parameters or None)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+            raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
+        except psycopg.errors.ReadOnlySqlTransaction as cause:  # so hosts have it while a disk is nearly full
+            raise Disconnected(f"PostgreSQL takes no writes now: {first_line(cause)}") from cause
+        except psycopg.errors.InsufficientPrivilege as cause:
+            text = f"the role {self.connection.info.user!r} lacks a right: {first_line(cause)}"
+            raise Denied(text, grants.refused(self.connection, query)) from cause
+        except psycopg.Error as cause:
+            raise Fatal(f"PostgreSQL does not answer: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause
+
+    def value(self, query: str, *parameters: Any) -> Any:
+        """The first column of the first row; None without a row."""
+        rows = self.rows(query, *parameters)
+        return rows[0][0] if rows else None
+
+    def commits_survive(self) -> None:
+        """From now on what is committed here survives a crash of the server, also where the database does not ask for
+        that.
+        """
+        self.rows(_SURVIVING)
+
+    @property
+    def server_version(self) -> int:
+        """As libpq counts: 150020 is 15.20."""
+        return self.connection.info.server_version
+
+    @property
+    def database(self) -> str:
+        """The name of the connected database."""
+        return self.connection.info.dbname
+
+    def server_encoding(self) -> str:
+        """The encoding of the connected database."""
+        return str(self.value("SHOW server_encoding"))
+
+    def in_recovery(self) -> bool:
+        return bool(self.value("SELECT pg_is_in_recovery()"))
+
+    def current_lsn(self) -> LSN:
+        """Where the WAL ends now, as a lower bound for what is written after this call."""
+        return LSN.parse(self.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+    def system(self) -> System:
+        """Which history of WAL the server writes now; pg_control_checkpoint would know of a promotion only later."""
+        ((identifier, segment),) = self.rows(
+            "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_lsn()) FROM pg_control_system()"
+        )
+        return System(identifier, int(segment[:8], 16))
+
+    def horizon(self) -> tuple[int, LSN]:
+        """An xid8 and an LSN: every transaction below the one had ended before the server got to the other.
+
+        The snapshot is taken before the functions are called, so the LSN is not earlier.
+        """
+        ((xmin, lsn),) = self.rows(
+            "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8, pg_current_wal_insert_lsn()::text"
+        )
+        return xmin, LSN.parse(lsn)
+
+    def slot(self, name: str) -> Slot | None:
+        row = self.value("SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", name)
+        return _slot(row) if row else None
+
+    def published(self, publication: str, table: str) -> PublishedTable:
+        """How `publication` has `table`, an identifier quoted where it must be."""
+        schema_entry = (
+            "(SELECT ':' || s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid"
+            " AND s.pnnspid = c.relnamespace)"
+            if self.server_version >= 150000
+            else "NULL"
+        )
+        exists, inserts, via_root, oid, kind, covered, entry, stamp, not_logged = self.rows(
+            f"""
+            SELECT p.oid IS NOT NULL, coalesce(p.pubinsert, false), coalesce(p.pubviaroot, false), c.oid,
+                   c.relkind::text,
+                   EXISTS (SELECT FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
+                           WHERE t.pubname = p.pubname AND t.tablename = c.relname AND n.oid = c.relnamespace),
+                   (SELECT r.oid::int8 FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid),
+                   p.oid || ':' || p.xmin::text || coalesce({schema_entry}, ''),
+                   (SELECT l.oid::regclass::text FROM pg_class l
+                    WHERE (l.oid = c.oid OR l.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+                      AND (l.relpersistence <> 'p' OR l.relkind = 'f') ORDER BY l.oid LIMIT 1)
+            FROM (VALUES (1)) AS one
+            LEFT JOIN pg_publication p ON p.pubname = %s
+            LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
+            """,
+            publication,
+            table,
+        )[0]
+        named = KINDS.get(kind, "no table") if oid is not None else KINDS["r"]
+        return PublishedTable(
+            exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "", named, not_logged or ""
+        )
+
+    def noted(self, slot: str) -> Seen | None:
+        """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role
+        may not know.
+        """
+        try:
+            if self.value("SELECT 1 FROM pg_tables WHERE schemaname = 'walrelay' AND tablename = 'slots'") is None:
+                return None
+            note = self.value(
+                "SELECT to_jsonb(s) FROM walrelay.slots s, pg_control_system() c"
+                " WHERE slot_name = %s AND s.system_identifier = c.system_identifier::text",
+                slot,
+            )
+        except Denied:
+            return None
+        if not note or not note.get("table_oid"):
+            return None
+        return Seen(note["table_oid"], note["entry_oid"], note.get("publication_stamp") or "")
+
+    def column_types(self, table: str) -> dict[str, int]:
+        """Column name -> type OID, in the table's order; empty when there is no such table."""
+        return dict(
+            self.rows(
+                "SELECT attname::text, atttypid::int8 FROM pg_attribute"
+                f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
+                table,
+            )
+        )
+
+    def refuse_standby(self) -> None:
+        """Retryable on a standby: it may be promoted, or the DSN's next host be the primary."""
+        if self.in_recovery():
+            raise is_a_standby()
+
+    def refuse_another_server(self, other: connect.Backend) -> None:
+        """Disconnected unless `other`, which serves another connection, is a process of this server.
+
+        One DSN may lead to two servers: several hosts, a name with several addresses, a load balancer whose check
+        flaps. Answers of the one say nothing about the other, not even if both are the same system and timeline.
+        """
+        found = self.rows(
+            "SELECT 1 FROM pg_stat_activity"  # the time is hidden from a role that is another one there
+            " WHERE pid = %s AND coalesce((extract(epoch FROM backend_start) * 1000000)::int8 = %s, true)",
+            other.pid,
+            other.started,
+        )
+        if not found:
+            here = connect.backend(self.connection).address
+            raise Disconnected(
+                f"the DSN leads to two servers: one connection ended on {other.address} (PID {other.pid}), the next on"
+                f" {here}, which has no such process; nothing is read until both end on the primary"
+            )
+
+    def refuse_synchronous(self, walsender_pid: int) -> None:
+        """Fatal when commits would wait for this relay, now or once it has caught up (PITFALLS A38); Disconnected where
+        this server has no such walsender.
+        """
+        state, deadline = "async", monotonic() + 2.0
+        while state == "async" and monotonic() < deadline:
+            query = "SELECT sync_state, reply_time IS NULL FROM pg_stat_replication WHERE pid = %s"
+            found = self.rows(query, walsender_pid)
+            if not found:
+                raise Disconnected(f"the server has no walsender with PID {walsender_pid}: the stream is gone")
+            state, too_early = found[0]  # both are hidden from a role without pg_read_all_stats: NULL, and true
+            if not too_early:  # a walsender finds out what it is before it takes the first status update
+                break
+            sleep(0.005)
+        if state in ("sync", "quorum", "potential"):
+            raise Fatal(
+                f"PostgreSQL treats walrelay as a synchronous standby (sync_state is {state}): while the broker is"
+                " away every COMMIT of the cluster would hang",
+                hint="Name the real standbys in synchronous_standby_names instead of '*', or give walrelay another"
+                " application_name in the DSN.",
+            )
+
+
+def _slot(row: dict[str, Any]) -> Slot:
+    return Slot(
+        name=row["slot_name"],
+        plugin=row["plugin"],
+        database=row["database"],
+        active_pid=row["active_pid"],
+        restart_lsn=LSN.parse(row["restart_lsn"]) if row["restart_lsn"] else None,
+        confirmed_flush_lsn=LSN.parse(row["confirmed_flush_lsn"]) if row["confirmed_flush_lsn"] else None,
+        wal_status=row.get("wal_status"),
+        safe_wal_size=row.get("safe_wal_size"),
+        invalidation_reason=row.get("invalidation_reason"),
+        failover=bool(row.get("failover")),
+        temporary=row["temporary"],
+        two_phase=bool(row.get("two_phase")),
+    )

@@ -1,0 +1,302 @@
+"""Connections to PostgreSQL: one that replicates, and ordinary ones for everything that has parameters."""
+
+import os
+import re
+import select
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
+from difflib import get_close_matches
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
+from walrelay.postgres import pooler
+from walrelay.postgres.failures import first_line, said
+from walrelay.postgres.not_connected import cure
+
+# A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+# What a value looks like depends on the session (PITFALLS A33). SET rather than startup options, because PGTZ and
+# PGDATESTYLE in the environment would win over those.
+#
+# And what the server says besides the stream must be heard: since PostgreSQL 18 a warning is the only sign that a
+# publication is passed over (PITFALLS A18).
+
+# Names mean PostgreSQL's own functions and operators, whoever may create others in a schema of the role's search_path:
+# they would run with the rights of the relay (CVE-2018-1058). pg_temp comes last, or it would come first.
+PINNED = "SET search_path = pg_catalog, pg_temp"
+
+SESSION = (
+    f"{PINNED};"
+    " SELECT set_config('client_min_messages', 'warning', false)"
+    " WHERE current_setting('client_min_messages') = 'error';"
+    " SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
+    " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
+)
+
+NO_FILE = b"58P01"  # undefined_file: of a timeline's history that somebody removed, or restored the server without
+
+_SLICE = 0.1  # seconds between two looks at whether to stop
+_SLACK = 5.0  # seconds that an answer may take longer than the server works on it
+
+T = TypeVar("T")
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """Waits `patience` seconds for an answer and no longer.
+
+    Where a proxy or a load balancer stands between, TCP acknowledges what nobody reads, and waits for ever.
+    `meanwhile` is called ten times a second while nothing comes, with the seconds that the answer has taken so far;
+    what it raises ends the wait.
+    """
+
+    patience = 10.0
+    meanwhile: Callable[[float], object] = staticmethod(lambda waited: None)
+
+    def wait(self, gen: Generator[Any, Any, T], *arguments: Any, **options: Any) -> T:
+        return super().wait(_within(self.patience, self.meanwhile, gen), *arguments, **options)
+
+
+def replication(dsn: str) -> Connection:
+    """A replication connection to the database; Disconnected where none can be had."""
+    connection = _connect(dsn, replication="database", application_name="walrelay")
+    _set(connection, SESSION)
+    if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
+        _set(connection, "SET client_encoding = 'SQL_ASCII'")  # UTF8 would stop at bytes that are not
+    return connection
+
+
+def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
+    """An ordinary connection in autocommit mode, with a session of its own; `statement_timeout` in seconds."""
+    connection = _connect(dsn, application_name="walrelay control")
+    try:
+        if pooler.between(connection):
+            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(pooler.KeepsItsOwn):
+                another.meanwhile = pooler.Queued(connection).look
+                pooler.refuse_shared(connection, another, dsn)
+        connection.execute(PINNED.encode())
+        connection.execute("SET client_encoding = 'UTF8'")
+        if connection.info.server_version >= 140000:
+            connection.execute("SET idle_session_timeout = 0")
+        limit(connection, statement_timeout)
+    except psycopg.OperationalError as cause:
+        connection.close()
+        raise Disconnected(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
+    except WalrelayError:
+        connection.close()
+        raise
+    return connection
+
+
+def _set(connection: Connection, command: str) -> None:
+    """A session without these settings would read values that are not what they seem."""
+    result = answer(connection, command)
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        connection.close()
+        raise Disconnected(f"PostgreSQL did not accept {command!r}: {said(result)}")
+
+
+def limit(connection: Connection, seconds: float) -> None:
+    """From now on a statement may take so long."""
+    connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
+    connection.patience = seconds + _SLACK
+
+
+class Backend(NamedTuple):
+    """A server process that serves a connection. No two servers have one of the same PID that began in the same
+    microsecond, not even if one was copied from the other, so whoever has it is the server that is meant.
+    """
+
+    pid: int
+    started: int  # microseconds since 1970-01-01 UTC
+    address: str  # of its server, as that knows it
+
+
+_BACKEND = (
+    "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::int8,"
+    " coalesce(host(inet_server_addr()) || ':' || inet_server_port(), 'a local socket')"
+    " FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+)
+
+
+def backend(connection: Connection) -> Backend:
+    """Who serves the connection, by the server's own word: a pooler in between tells libpq another PID."""
+    result = answer(connection, _BACKEND)
+    if result.status != pq.ExecStatus.TUPLES_OK or result.ntuples != 1:
+        raise Disconnected(f"PostgreSQL does not say who serves the connection: {said(result)}")
+    pid, started, address = ((result.get_value(0, column) or b"").decode() for column in range(3))
+    return Backend(int(pid), int(started), address)
+
+
+def answer(connection: Connection, command: str) -> pq.abc.PGresult:
+    """The result of replication commands, or the last one's: an error too, as libpq's PQexec gives it."""
+    result = answer_unless(lambda: False, connection, command, connection.patience)
+    if result is None:
+        raise Disconnected("PostgreSQL gave no answer")
+    return result
+
+
+def answer_unless(
+    stop: Callable[[], bool], connection: Connection, command: str, patience: float
+) -> pq.abc.PGresult | None:
+    """As `answer`, within `patience` seconds; None as soon as `stop` says so; then the connection is of no use."""
+    pgconn, result = connection.pgconn, None
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    deadline = monotonic() + patience
+    try:
+        pgconn.send_query(command.encode())
+        while result is None or result.status != pq.ExecStatus.COPY_BOTH:
+            while pgconn.is_busy():
+                if poll.poll(_SLICE * 1000):
+                    pgconn.consume_input()
+                elif stop():
+                    return None
+                elif monotonic() > deadline:
+                    raise Disconnected(f"PostgreSQL did not answer within {patience:g} s")
+            if (latest := pgconn.get_result()) is None:
+                break
+            result = latest
+    except psycopg.OperationalError as cause:
+        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+    return result
+
+
+def end_of_copy(
+    connection: Connection, stop: Callable[[], bool], patience: float, *, ask: bool = True
+) -> pq.abc.PGresult | None:
+    """What came of a COPY in both directions, whose rest is thrown away; `ask`: the server goes on until it is asked to
+    end. Disconnected where nothing comes for `patience` seconds, or `stop` says so; then the connection is of no use.
+    """
+    pgconn, last = connection.pgconn, None
+    poll = select.poll()
+    poll.register(pgconn.socket, select.POLLIN)
+    deadline = monotonic() + patience
+
+    def wait() -> None:
+        if poll.poll(_SLICE * 1000):
+            pgconn.consume_input()
+        elif stop() or monotonic() > deadline:
+            raise Disconnected("PostgreSQL did not end the stream in time")
+
+    try:
+        pgconn.nonblocking = 0
+        if ask:
+            pgconn.put_copy_end()
+            pgconn.flush()
+        while (size := pgconn.get_copy_data(1)[0]) >= 0:
+            if size == 0:
+                wait()
+            else:
+                deadline = monotonic() + patience
+        while True:
+            while pgconn.is_busy():
+                wait()
+            if (result := pgconn.get_result()) is None:
+                return last
+            last = result
+    except psycopg.OperationalError as cause:
+        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+
+
+def address(dsn: str) -> str:
+    """Where the DSN points, for messages: never with the password."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return "the DSN"
+    host, port = parts.get("host") or parts.get("hostaddr") or "the default host", parts.get("port") or 5432
+    return f"{host}:{port}/{parts.get('dbname') or ''}"
+
+
+def conninfo_fault(dsn: str) -> str:
+    """What keeps libpq from reading the connection string, in words that show nothing of it; empty if nothing does."""
+    try:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:  # whose text quotes the DSN, and so perhaps the password
+        unknown = re.match(r'invalid (?:connection option|URI query parameter):? "(\w+)"', first_line(error))
+        close = get_close_matches(unknown[1], _KEYWORDS, n=1, cutoff=0.5) if unknown else []
+        if close:
+            return f"is a keyword misspelled ({close[0]})?"
+        return "special characters of a URL are written as %40 and the like, and keywords as host=... dbname=..."
+    ports = str(parts.get("port") or "5432").split(",")
+    if not all(port.isascii() and port.isdigit() and 0 < int(port[:9]) < 65536 for port in ports if port):
+        return "a port is a number from 1 to 65535"
+    return ""
+
+
+_KEYWORDS = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+
+
+def _connect(dsn: str, **forced: Any) -> Connection:
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:  # whose text quotes the DSN, and so perhaps the password
+        raise Fatal(
+            "source.dsn is not a connection string that libpq understands",
+            hint="Write postgresql://user:password@host:5432/database, with %40 and the like for special characters,"
+            " or keywords: host=... dbname=...",
+        ) from None
+    parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
+    parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING
+    parts = {**_place(given), **parts}
+    try:
+        return Connection.connect(make_conninfo(**parts), autocommit=True)
+    except psycopg.OperationalError as cause:
+        text = re.sub(r"^connection failed: ", "", first_line(cause))
+        fix, final = cure(text, dsn)
+        text = f"no connection to PostgreSQL at {address(dsn)}: {text}{_environment(parts)}"
+        raise NotConnected(text, hint=fix, final=final) from cause
+
+
+def _place(given: dict[str, Any]) -> dict[str, str]:
+    """What the DSN leaves open about where it leads, and PGHOSTADDR or PGTARGETSESSIONATTRS would answer otherwise.
+
+    Of several hosts the primary is meant, or the first standby would be taken.
+    """
+    several = "," in str(given.get("host", os.environ.get("PGHOST", "")))
+    if "host" not in given:
+        return {"target_session_attrs": "primary"} if several else {}
+    return {"hostaddr": "", "target_session_attrs": "primary" if several else "any"}
+
+
+def _environment(parts: dict[str, Any]) -> str:
+    """Which variables had a say in a connection that failed; never their values."""
+    options = {
+        option.envvar.decode(): option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.envvar
+    }
+    sessions = ("PGTZ", "PGDATESTYLE", "PGGEQO", "PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR")
+    names = {name for name, keyword in options.items() if keyword not in parts} | {*sessions}
+    told = ", ".join(sorted(name for name in names if os.environ.get(name)))
+    return f" (the environment sets {told})" if told else ""
+
+
+def _within(
+    patience: float, meanwhile: Callable[[float], object], gen: Generator[Any, Any, T]
+) -> Generator[Any, Any, T]:
+    """What psycopg waits with, ended when the server says nothing for too long."""
+    begun = monotonic()
+    try:
+        state = next(gen)
+        while True:
+            ready = yield state
+            if not ready:
+                if monotonic() - begun > patience:
+                    raise psycopg.OperationalError(f"no answer within {patience:g} s")
+                meanwhile(monotonic() - begun)
+            state = gen.send(ready)
+    except StopIteration as end:
+        result: T = end.value
+        return result

@@ -1,0 +1,69 @@
+"""Which history of WAL a server has, and whether a position lies in it: a promoted standby may lack the end of one."""
+
+from typing import NamedTuple
+
+from psycopg import pq
+
+from walrelay.errors import Retryable
+from walrelay.lsn import LSN
+from walrelay.model import Position, System
+from walrelay.postgres import connect
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import said
+from walrelay.postgres.timelines import began, branches, has, told
+
+
+class History(NamedTuple):
+    """The server's system and timeline, where its WAL ends, and where it left each earlier timeline, as far as it still
+    knows.
+    """
+
+    system: System
+    end: LSN
+    left_at: dict[int, LSN]
+
+    @property
+    def branch(self) -> LSN | None:
+        """Where the last promotion was; None for a server that never was a standby."""
+        return max(self.left_at.values(), default=None)
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the server does not know any more where it was promoted."""
+        return self.system.timeline > 1 and not self.left_at
+
+    def fault(self, position: Position) -> str:
+        """Why the position says nothing about this server's transactions; empty if it does."""
+        system, timeline, _ = position.system
+        if system != self.system.identifier:
+            return f"it is of another system ({system}, this is {self.system.identifier})"
+        if not has(position.system, self.system, self.left_at):
+            return f"it is of {told(position.system)}, which is not in the history of this server"
+        end = self.left_at.get(timeline, self.end)
+        if position.lsn > end:
+            return f"it is ahead of this server, which left timeline {timeline} at {end}"
+        return ""
+
+
+def history(dsn: str, beside: Catalog) -> History:
+    """As the server of the catalog, a primary, tells it on a replication connection."""
+    connection = connect.replication(dsn)
+    try:
+        beside.refuse_another_server(connect.backend(connection))
+        identifier, number, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
+        timeline, left_at = int(number), dict[int, LSN]()
+        if timeline > 1 and (content := _row(connection, f"TIMELINE_HISTORY {timeline}", unless=connect.NO_FILE)):
+            left_at = branches(content[1])
+        return History(System(identifier, timeline, began(timeline, left_at)), LSN.parse(end), left_at)
+    finally:
+        connection.close()
+
+
+def _row(connection: connect.Connection, command: str, *, unless: bytes = b"") -> list[str]:
+    """Empty where the server's error is that one."""
+    result = connect.answer(connection, command)
+    if unless and result.error_field(pq.DiagnosticField.SQLSTATE) == unless:
+        return []
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        raise Retryable(f"PostgreSQL does not answer {command}: {said(result)}")
+    return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

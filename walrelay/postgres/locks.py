@@ -1,0 +1,131 @@
+"""What excludes what: advisory locks of a database, held for as long as a connection lives.
+
+The lead of a slot is for whoever reads it or puts another in its place: a relay, a backfill, a recovery, a drop. The
+others keep two of a kind apart. docs/locks.md has the table.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from time import monotonic, sleep
+from typing import NamedTuple
+
+from walrelay.errors import Fatal, WalrelayError
+from walrelay.postgres.catalog import Catalog
+
+WHO = (
+    "format('PID %%s', pid) || coalesce(' (' || nullif(concat_ws(', ', nullif(application_name, ''),"
+    " 'from ' || host(client_addr), to_char(backend_start, '\"since\" YYYY-MM-DD HH24:MI:SS')), '') || ')', '')"
+)
+"""SQL: the process of a row of pg_stat_activity, for people; `%%` for the driver."""
+
+_PATIENCE = 2.0  # seconds, for a connection of a process that just ended
+
+
+class Lock(NamedTuple):
+    """`key`: an int8. `taken`: what it means that somebody else has it. `hint`: what to do then."""
+
+    key: int
+    taken: str
+    hint: str
+
+
+def lock_key(slot: str) -> int:
+    """The advisory lock of the slot's leader: an int8, the same for every instance."""
+    return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
+
+
+def stranger(slot: str) -> str:
+    """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
+    high, low = divmod(lock_key(slot) % 2**64, 2**32)
+    return (
+        "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
+        " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
+        f" WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid = {high} AND l.objid = {low}"
+        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+        " AND NOT EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
+    )
+
+
+def named(slot: str, pid: object, role: object, application: object) -> str:
+    """Who holds the lead, for people."""
+    return (
+        f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
+        " relay: a command of walrelay's that is at work, or somebody who keeps every relay waiting"
+    )
+
+
+def end(pid: object) -> str:
+    """The SQL that ends that session."""
+    return f"SELECT pg_terminate_backend({pid});"
+
+
+def lead(slot: str, then: str) -> Lock:
+    """Of whoever reads the slot, or puts another in its place; `then`: what may be done when it is free."""
+    return Lock(
+        lock_key(slot),
+        f"slot {slot!r} is read by a relay, or made anew",
+        f"Stop every relay of the slot, then {then}. `walrelay status` shows who leads and who stands by.",
+    )
+
+
+def making(catalog: Catalog, slot: str) -> Lock:
+    """Of whoever makes the slot, or its record: init, a backfill, a recovery, a drop."""
+    return Lock(
+        _key(catalog, f"walrelay backfill of {slot}"),  # as in earlier versions
+        f"another process makes or drops slot {slot!r}, or publishes its rows from the table",
+        "Wait for it, or end it; then run the command again: a backfill or recovery goes on where that one stopped.",
+    )
+
+
+def replaying(catalog: Catalog, slot: str, name: str) -> Lock:
+    """Of one replay: two at once would publish everything twice."""
+    return Lock(
+        _key(catalog, f"walrelay replay {name} of {slot}"),
+        f"another process is at work on replay {name}",
+        "Wait for it, or end it; then run the command again: it goes on where that one stopped.",
+    )
+
+
+def cleaning(catalog: Catalog, table: str) -> Lock:
+    """Of one clean-up of the table."""
+    return Lock(
+        _key(catalog, f"walrelay cleanup of {table}"),
+        f"another clean-up of {table} is under way",
+        "A relay with `retention` in its settings cleans up by itself. Wait for it, or end it.",
+    )
+
+
+def hold(catalog: Catalog, lock: Lock, *, patience: float = _PATIENCE) -> None:
+    """From now on, for as long as the connection lives; Fatal if somebody else has it for `patience` seconds."""
+    deadline = monotonic() + patience
+    while not catalog.value("SELECT pg_try_advisory_lock(%s::int8)", lock.key):
+        if monotonic() > deadline:
+            raise Fatal(f"{lock.taken}: {holder(catalog, lock) or 'it ended just now'}", hint=lock.hint)
+        sleep(0.05)
+
+
+@contextmanager
+def held(catalog: Catalog, lock: Lock) -> Iterator[None]:
+    """As `hold`, while this is entered: the connection may serve for something else afterwards."""
+    hold(catalog, lock)
+    try:
+        yield
+    finally:
+        with suppress(WalrelayError):  # a connection that is gone has let go
+            catalog.rows("SELECT pg_advisory_unlock(%s::int8)", lock.key)
+
+
+def holder(catalog: Catalog, lock: Lock) -> str:
+    """Who has it, for people; empty if nobody has. pg_locks shows an int8 key in two halves."""
+    rows = catalog.rows(
+        f"SELECT {WHO} FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)"
+        " WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND classid = %s AND objid = %s"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1",
+        *divmod(lock.key % 2**64, 2**32),
+    )
+    return str(rows[0][0]) if rows else ""
+
+
+def _key(catalog: Catalog, name: str) -> int:
+    return int(catalog.value("SELECT pg_catalog.hashtextextended(%s::text, 0::int8)", name))

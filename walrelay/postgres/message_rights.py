@@ -1,0 +1,73 @@
+"""The rights that walrelay asks for, and the GRANTs that give them."""
+
+from typing import NamedTuple
+
+from walrelay.identifiers import identifier
+from walrelay.postgres.catalog import Catalog
+
+MESSAGE_RIGHTS = "rights to write logical messages"
+
+NOT_OURS_TO_GIVE = (
+    "Only a superuser may take the right to pg_logical_emit_message from PUBLIC: `walrelay init --dry-run` prints the"
+    " SQL to run as one, then init again. Where there is none (managed servers), write rows instead"
+    " (outbox.messages.prefix: null), or accept that every role that can connect may publish to any topic"
+    " (outbox.messages.writers: [public])."
+)
+
+_FUNCTIONS = """
+    FROM pg_proc p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = 'pg_logical_emit_message'
+"""
+_NOT_TAKEN = """DO $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace
+        AND p.proname = 'pg_logical_emit_message' AND pg_catalog.has_function_privilege('public', p.oid, 'EXECUTE')
+    ) THEN
+        RAISE EXCEPTION 'PUBLIC still may call pg_logical_emit_message' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END $$;
+"""  # because REVOKE by a role that did not grant only warns
+
+
+class MessageRights(NamedTuple):
+    """Who may call pg_logical_emit_message, in all of its forms. `may` are roles by name; `sql` makes it as it should
+    be; `given`: it is.
+    """
+
+    public: bool
+    may: tuple[str, ...]
+    lacking: tuple[str, ...]  # of those who should
+    given: bool
+    sql: str
+
+
+def message_rights(catalog: Catalog, writers: tuple[str, ...]) -> MessageRights:
+    """Compared with `writers`: the roles that should; "public" stands for all."""
+    everybody = "public" in writers
+    signatures = [
+        signature
+        for (signature,) in catalog.rows(
+            "SELECT 'pg_catalog.pg_logical_emit_message(' || pg_get_function_identity_arguments(p.oid) || ')'"
+            f" {_FUNCTIONS} ORDER BY 1"
+        )
+    ]
+    public = catalog.value(f"SELECT bool_or(has_function_privilege('public', p.oid, 'EXECUTE')) {_FUNCTIONS}")
+    may = catalog.rows(
+        "SELECT r.rolname::text FROM pg_roles r WHERE r.oid IN (SELECT (aclexplode(p.proacl)).grantee"
+        f" {_FUNCTIONS}) AND NOT r.rolsuper ORDER BY 1"
+    )
+    able = catalog.rows(
+        "SELECT r.rolname::text FROM pg_roles r WHERE r.rolname = ANY (%s::name[])"
+        f" AND (SELECT bool_and(has_function_privilege(r.oid, p.oid, 'EXECUTE')) {_FUNCTIONS})",
+        list(writers),
+    )
+    lacking = tuple(name for name in writers if name != "public" and (name,) not in able)
+    given = not lacking if everybody else not public and not lacking
+    return MessageRights(public, tuple(name for (name,) in may), lacking, given, _sql(signatures, writers, everybody))
+
+
+def _sql(signatures: list[str], writers: tuple[str, ...], everybody: bool) -> str:
+    functions = ", ".join(signatures)
+    roles = ", ".join("PUBLIC" if name == "public" else identifier(name) for name in writers)
+    grant = f"GRANT EXECUTE ON FUNCTION {functions} TO {roles};\n" if roles else ""
+    return grant if everybody else f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC;\n{grant}{_NOT_TAKEN}"

@@ -1,0 +1,158 @@
+"""The parts of the outbox: the table itself, or its partitions; and from when on the rows of each are published.
+
+The number of the transaction that wrote a row (xmin) says whether the row is published, as long as two things hold:
+the row was written into the outbox while it was published, and xmin is that of the transaction that inserted it. A
+partition that is filled first and attached then breaks the one; whatever rewrites a table (ALTER TABLE, pg_repack)
+breaks the other, because it gives old rows its own number. So `walrelay init` notes of each part how it was attached
+and in which file it lies.
+
+Neither matters for what has never had other rows: a part whose rows were all published before may be rewritten. A
+partition that was made after the note has never had other rows if it was made as a partition: the catalog's rows of
+the table and of its place in the tree are of one transaction, and either its columns are of the same command as the
+table (CREATE TABLE ... PARTITION OF; ATTACH writes them anew), or walrelay made it, as its comment says.
+
+PostgreSQL 14 decides once in a stream whether rows of a table are published, at the first row that it meets there. So
+events in a partition that had rows before it was attached are passed over for as long as that stream goes on (and rows
+of a partition that was detached still come). Nobody can tell afterwards which: of such a part nothing is known.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from walrelay.postgres.catalog import Catalog
+
+
+class Part(NamedTuple):
+    """A table that holds rows: its quoted name, the file it lies in, and how it is attached: a stamp of its place in
+    the tree and of each above it; empty where it is no partition.
+
+    `born`: it was made as a partition. `original`: it lies in the file it was made with. `logged`: its rows are in the
+    WAL. `passed_over`: the server may not publish them.
+    """
+
+    oid: int
+    name: str
+    file: int
+    attached: str
+    born: bool
+    original: bool
+    logged: bool
+    passed_over: bool = False
+
+    @property
+    def is_this(self) -> str:
+        """A condition over a row `o` of a statement that has locked the table: it is still this table and this file."""
+        return f"o.tableoid = {self.oid} AND (SELECT pg_catalog.pg_relation_filenode({self.oid})) = {self.file}"
+
+
+class Since(NamedTuple):
+    """Rows of transactions from `number` on are published, if they were written at `time` or later (empty: whenever).
+    0: all rows are.
+    """
+
+    number: int
+    time: str = ""
+
+
+class Noted(NamedTuple):
+    """What was noted of a part."""
+
+    file: int
+    attached: str
+    since: Since
+
+
+class Unknown(NamedTuple):
+    """Of no row of a part it is known: why, for people."""
+
+    why: str
+
+
+ALL = Since(0)
+
+_SHOWN = 3  # names
+
+_PARTS = """
+    WITH outbox AS (SELECT to_regclass(%s)::oid AS root),
+    held AS (
+        SELECT root AS oid FROM outbox UNION SELECT relid FROM outbox, pg_partition_tree(root)
+    )
+    SELECT c.oid::int8, format('%%I.%%I', n.nspname, c.relname), pg_relation_filenode(c.oid)::int8, up.attached,
+           up.born, pg_relation_filenode(c.oid) = c.oid, c.relpersistence = 'p'
+    FROM held JOIN pg_class c ON c.oid = held.oid JOIN pg_namespace n ON n.oid = c.relnamespace,
+    LATERAL (
+        SELECT coalesce(string_agg(i.xmin::text, ',' ORDER BY a.level), '') AS attached,
+               coalesce(bool_and(s.xmin = i.xmin AND (
+                   coalesce(obj_description(a.relid, 'pg_class'), '') LIKE 'walrelay: events of %%'
+                   OR EXISTS (SELECT FROM pg_attribute u WHERE u.attrelid = a.relid AND u.attnum > 0
+                              AND u.xmin = s.xmin AND u.cmin = s.cmin))), false) AS born
+        FROM pg_partition_ancestors(c.oid) WITH ORDINALITY AS a(relid, level)
+        JOIN pg_inherits i ON i.inhrelid = a.relid
+        JOIN pg_attribute s ON s.attrelid = a.relid AND s.attname = 'tableoid'
+    ) AS up
+    WHERE c.relkind = 'r' ORDER BY 2
+"""
+
+
+def parts(catalog: Catalog, table: str) -> list[Part]:
+    """Those of the outbox as they are now; none where there is no such table."""
+    found = [Part(*row) for row in catalog.rows(_PARTS, table)]
+    decides_once = catalog.server_version < 150000
+    return [each._replace(passed_over=decides_once and bool(each.attached) and not each.born) for each in found]
+
+
+def passed_over(catalog: Catalog, table: str) -> str:
+    """Of which parts the server may not publish every event, and why, for people; empty where there is none."""
+    if catalog.server_version >= 150000:
+        return ""
+    return _passed_over([each.name for each in parts(catalog, table) if each.passed_over])
+
+
+def _passed_over(names: list[str]) -> str:
+    why = "PostgreSQL 14 may pass over events in"
+    match len(names):
+        case 0:
+            return ""
+        case 1:
+            return f"{names[0]} was attached as a partition: {why} it, if it had rows before"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more} were attached as partitions: {why} those that had rows before"
+
+
+def part(catalog: Catalog, table: str) -> Part | None:
+    """One table by its quoted name, whatever it is a part of."""
+    return next((each for each in parts(catalog, table) if not each.attached), None)
+
+
+def known(part: Part, published_from: int, noted: Mapping[int, Noted] | None) -> Since | Unknown:
+    """From when on all rows of the part are published. `noted` None: walrelay.slots is of an earlier version."""
+    if not part.logged:
+        return Unknown(f"{part.name} is unlogged: its rows are not in the WAL")
+    if part.passed_over:
+        return Unknown(_passed_over([part.name]))
+    rewritten = Unknown(f"{part.name} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL, CLUSTER or pg_repack)")
+    earlier = (noted or {}).get(part.oid)
+    if earlier is not None and earlier.attached == part.attached:
+        since = earlier.since if published_from else ALL
+        return rewritten if since.number and earlier.file != part.file else since
+    if earlier is None and (part.born or not part.attached):
+        return ALL if not published_from else Since(published_from) if part.original else rewritten
+    return Unknown(f"{part.name} was attached as a partition: it may hold rows that were never in the outbox")
+
+
+def read(document: dict[str, Any] | None) -> dict[int, Noted] | None:
+    """What walrelay.slots has, as values."""
+    if document is None:
+        return None
+    return {
+        int(oid): Noted(each["file"], each["attached"], Since(each["from"], each["since"]))
+        for oid, each in document.items()
+    }
+
+
+def written(noted: Mapping[int, Noted]) -> dict[str, Any]:
+    """For walrelay.slots."""
+    return {
+        str(oid): {"file": each.file, "attached": each.attached, "from": each.since.number, "since": each.since.time}
+        for oid, each in noted.items()
+    }

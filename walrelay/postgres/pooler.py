@@ -1,0 +1,81 @@
+"""Whether a pooler stands between, and gives each transaction whichever session is free.
+
+Then a lock belongs to a session that others use, and may stay there for ever; and settings such as synchronous_commit
+and search_path are met by the application's transactions. Nobody can be asked for it: PgBouncer answers such questions
+on a connection of its own kind only. But where sessions are shared, two connections that take turns come to the same
+one, or one of them comes to several.
+"""
+
+from typing import Any
+
+import psycopg
+
+from walrelay.errors import Fatal
+from walrelay.postgres.not_connected import without_password
+
+_ROUNDS = 5
+_QUEUED = 1.0  # seconds
+
+# The session has nothing of ours yet: the search_path is the role's, and so is how it prints a time.
+_SESSION = b"SELECT pg_catalog.pg_backend_pid(), pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())"
+_PLACE = b"SELECT pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.current_setting('port')"
+
+
+class SharedSession(Fatal):
+    """A connection whose sessions are given to others between its transactions."""
+
+
+class KeepsItsOwn(Exception):
+    """A connection whose session is given to nobody, although there is none for another connection."""
+
+
+class Queued:
+    """What `one` proves while `another` waits for a session, because there are no more: the pooler has a place left
+    for one of the two only. Whoever waits is given what is free before `one` is; so where `one` is answered all the
+    same, and again, its session is its own.
+    """
+
+    def __init__(self, one: psycopg.Connection[Any]) -> None:
+        self._one, self._answers = one, 0
+
+    def look(self, waited: float) -> None:
+        """To be called while `another` has waited so many seconds for an answer; KeepsItsOwn once that is proven."""
+        if waited < _QUEUED:
+            self._answers = 0
+        elif self._answers == _ROUNDS:  # and still nothing has come for `another`, after the last of them
+            raise KeepsItsOwn
+        else:
+            _session(self._one)
+            self._answers += 1
+
+
+def between(connection: psycopg.Connection[Any]) -> bool:
+    """A pooler answers with a process id of its own, by which it knows what to cancel (seen with PgBouncer)."""
+    return bool(connection.info.backend_pid != _session(connection)[0])
+
+
+def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any], dsn: str) -> None:
+    """SharedSession unless each of the two, made with this DSN, keeps a session of its own."""
+    seen: dict[psycopg.Connection[Any], set[tuple[Any, ...]]] = {one: set(), another: set()}
+    # Twice the same one: a pooler that gives two sessions in turn would give each connection always the same.
+    for connection in (one, another, another) * _ROUNDS:
+        seen[connection].add(_session(connection))
+    if len(seen[one]) + len(seen[another]) > 2 or seen[one] == seen[another]:
+        raise SharedSession(
+            "the DSN leads to a connection pooler that gives each transaction another session (transaction or statement"
+            " pooling): a lock taken there is held by nobody, and settings of walrelay's would be the application's",
+            hint=direct(one, dsn),
+        )
+
+
+def direct(connection: psycopg.Connection[Any], dsn: str) -> str:
+    """The DSN of the server itself, as it knows its own address; a socket's peer is on the pooler's host."""
+    ((host, port),) = connection.execute(_PLACE, prepare=False).fetchall()
+    there = without_password(dsn, port=port, **({"host": host} if host else {}))
+    return f"source.dsn: {there}   # PostgreSQL itself, past the pooler (PgBouncer can only since 1.23)"
+
+
+def _session(connection: psycopg.Connection[Any]) -> tuple[Any, ...]:
+    # Not prepared, because the next session would not know it.
+    ((pid, server),) = connection.execute(_SESSION, prepare=False).fetchall()
+    return pid, server

@@ -1,0 +1,148 @@
+"""The rows of the outbox as they were at one moment: of a new slot's beginning, or of now.
+
+A slot that is made by CREATE_REPLICATION_SLOT exports the snapshot of its consistent point: what was committed before
+that is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The
+snapshot can be taken over until the next command on the connection that made it (PITFALLS A27).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Loader
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.identifiers import identifier
+from walrelay.lsn import LSN
+from walrelay.postgres import connect, grants
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import first_line, of_result, said
+from walrelay.wire.commands import create_slot, literal
+
+_AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
+_LOCK_NOT_AVAILABLE = "55P03"
+
+
+class Blocked(Exception):
+    """Transactions that were writing when the slot was asked for did not end in time (PITFALLS A28)."""
+
+
+class NewSlot(NamedTuple):
+    """Where the slot's stream begins, and the snapshot of that point, to be taken over while the connection is idle."""
+
+    consistent_point: LSN
+    snapshot: str
+
+
+@contextmanager
+def new_slot(
+    dsn: str, beside: Catalog, slot: str, plugin: str, *, failover: bool, patience: float
+) -> Iterator[NewSlot]:
+    """Makes the slot, on the server of the catalog; Blocked after `patience` seconds. The snapshot is there until the
+    context is left.
+    """
+    connection = connect.replication(dsn)
+    try:
+        beside.refuse_another_server(connect.backend(connection))
+        connection.patience = patience + 10.0  # beyond the wait for open transactions, which the server ends
+        connect.answer(connection, f"SET lock_timeout = '{int(patience * 1000)}ms'")
+        result = connect.answer(connection, create_slot(slot, plugin, failover=failover))
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise _not_made(result, slot)
+        _, point, snapshot, *_ = [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
+        yield NewSlot(LSN.parse(point), snapshot)
+    finally:
+        connection.close()
+
+
+class View:
+    """An ordinary connection in one read-only transaction: all its queries see the rows of the same moment.
+
+    It is shown to be of the same server as the catalog `beside` it, whose answers are used with what is read here.
+
+    Values of `stream` are the bytes that PostgreSQL prints, under the settings that a replication connection has, so
+    that a row read here and the same row in the stream have the same bytes.
+    """
+
+    def __init__(self, dsn: str, beside: Catalog, snapshot: str | None = None) -> None:
+        self._connection = connect.ordinary(dsn, statement_timeout=0)
+        self._connection.patience = inf  # sorting a large table takes its time; keepalives find a dead host
+        try:
+            beside.refuse_another_server(connect.backend(self._connection))
+            self._begin(snapshot)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, snapshot: str | None) -> None:
+        with _explained(self._connection, ""):
+            self._connection.execute(connect.SESSION.encode())
+            if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                self._connection.execute("SET client_encoding = 'SQL_ASCII'")
+            # A policy would hide rows without a word; with this it is an error.
+            self._connection.execute("SET idle_in_transaction_session_timeout = 0; SET row_security = off")
+            if self._connection.info.server_version >= 170000:
+                self._connection.execute("SET transaction_timeout = 0")
+            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if snapshot is not None:
+                self._connection.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+        ((self.xmin, self.xmax, self.microseconds),) = self.rows(
+            "SELECT pg_snapshot_xmin(s)::text::int8, pg_snapshot_xmax(s)::text::int8,"
+            " (extract(epoch FROM now()) * 1000000)::int8 FROM pg_current_snapshot() AS s"
+        )
+
+    def __enter__(self) -> "View":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query; `%s` stands for a parameter, and `%%` for a per cent sign."""
+        with _explained(self._connection, query):
+            return self._connection.execute(query.encode(), list(parameters)).fetchall()
+
+    def stream(self, query: str, parameters: Sequence[Any], types: Sequence[int]) -> Iterator[tuple[bytes | None, ...]]:
+        """The rows one after the other, a few in memory; `types` are the OIDs of what is selected."""
+        with _explained(self._connection, query), self._connection.cursor() as cursor:
+            for oid in (0, *types):
+                cursor.adapters.register_loader(oid, _Bytes)
+            yield from cursor.stream(query.encode(), list(parameters), size=_AT_ONCE)
+
+
+class _Bytes(Loader):
+    """A value as it came."""
+
+    def load(self, data: pq.abc.Buffer) -> bytes:
+        return bytes(data)
+
+
+@contextmanager
+def _explained(connection: connect.Connection, query: str) -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
+        raise Retryable(f"the connection that reads the outbox broke: {first_line(cause)}") from cause
+    except psycopg.errors.InsufficientPrivilege as cause:
+        raise Fatal(
+            f"the rows of the outbox cannot all be read: {first_line(cause)}",
+            hint=grants.refused(connection, query)
+            or f"Row-level security hides some: ALTER ROLE {identifier(connection.info.user)} BYPASSRLS;",
+        ) from cause
+    except psycopg.Error as cause:
+        raise Fatal(
+            f"the rows of the outbox cannot be read: {first_line(cause)}", hint="Run `walrelay doctor`."
+        ) from cause
+
+
+def _not_made(result: pq.abc.PGresult, slot: str) -> Exception:
+    sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    if sqlstate == _LOCK_NOT_AVAILABLE:
+        return Blocked(said(result))
+    return of_result(result, slot=slot, publication="")

@@ -1,0 +1,1 @@
+"""The relay: the loop, and what becomes of the receipts."""

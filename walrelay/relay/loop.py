@@ -1,0 +1,118 @@
+"""The loop: tail, decode, route, publish, confirm."""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from walrelay.confirm import Ledger
+from walrelay.decode.contract import Decoder
+from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
+from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
+from walrelay.observe import Observer
+from walrelay.publish import Push, Sink
+from walrelay.relay.settling import Settling
+from walrelay.route import Resumed, Routing
+from walrelay.source.contract import Source
+
+_IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
+_BUSY_WAIT = 0.01  # how soon receipts are fetched while no frame comes
+_ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
+
+
+class Limits(NamedTuple):
+    """Seconds: how long reading may pause for want of room, and how long leaving may take."""
+
+    pause: float = 30.0
+    shutdown: float = 25.0
+
+
+class Relay:
+    """One run: any error ends it, and what was not confirmed is read again. Only after Disconnected it may `resume`."""
+
+    def __init__(
+        self, source: Source, decoder: Decoder, routing: Routing, sink: Sink, observer: Observer, limits: Limits
+    ) -> None:
+        self._sink, self._observer, self._limits = sink, observer, limits
+        self._decode, self._routing, self._route = decoder.decode, routing, routing.route
+        self.ledger, self._push = Ledger(source.start), Push(sink)
+        self.settling = Settling(source, sink, self.ledger, observer)
+        self._last: AnyRecord | None = None
+        self._end: Fatal | None = None  # what stands behind all that is published
+
+    def resume(self, source: Source, decoder: Decoder) -> None:
+        """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
+        self.settling.over(source)
+        self._decode, self._route = decoder.decode, self._routing.route
+        if self.ledger.in_transaction and self._last is not None:
+            self._route = Resumed(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Relays until `stop` says so, or up to what cannot be published; settles, confirms and leaves."""
+        self._stop = stop
+        try:
+            try:
+                self.settling.settle(0)  # nothing may overtake what was refused before a resumption
+                while self._end is None and not stop():
+                    self._turn()
+                self._leave(to_commit=self._end is None)
+            except (ProtocolError, Refused, Undecodable, Unroutable) as end:
+                self._end = end
+                self._leave(to_commit=False)  # what came before must not come again: it may need the settings of then
+        except StartAnew:
+            self.settling.leave()
+            raise
+        if self._end:
+            raise self.settling.ends_in(self._end, stopping=stop())
+
+    def _turn(self, *, to_commit: bool = False) -> None:
+        decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
+        publish, records, messages = sink.publish, 0, 0
+        for frame in settling.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
+            for event in decode(frame):
+                if isinstance(event, (OutboxRecord, Undecoded)):
+                    records += 1
+                    for message in route(event):
+                        if not publish(message, ledger.ticket):
+                            self._publish_when_there_is_room(message, event)
+                        ledger.enter()
+                        messages += 1
+                        self._last = event  # not one that was passed over: another resumption would begin behind it
+                elif isinstance(event, Committed):
+                    ledger.commit(event.end_lsn)
+                    sink.mark(event.end_lsn)
+                elif isinstance(event, Idle):
+                    settling.idle = event.lsn
+                else:
+                    self._observer.skipped(event.lsn, event.why)
+            if to_commit and not ledger.in_transaction:
+                break  # the rest was not confirmed, so it comes again
+        if records:
+            self._push.handed_over(messages)
+            self._observer.read(records, messages)
+        else:
+            self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
+        settling.mark(self._last)
+        settling.settle(0)
+
+    def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
+        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (PITFALLS A8)."""
+        paused = monotonic()
+        while not self._sink.publish(message, self.ledger.ticket):
+            self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
+            if self._stop():
+                self.settling.begin_to_leave(self._limits.shutdown)
+            if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
+                raise self.settling.no_room(monotonic() - paused)
+            self.settling.settle(_ROOM_WAIT)
+
+    def _leave(self, *, to_commit: bool = True) -> None:
+        ledger, settling = self.ledger, self.settling
+        settling.begin_to_leave(self._limits.shutdown)
+        if not to_commit:
+            settling.mark(self._last, over=True)
+        while to_commit and ledger.in_transaction and monotonic() < settling.deadline:
+            self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
+        while settling.owed and settling.goes_on and monotonic() < settling.deadline:
+            self._sink.flush(_ROOM_WAIT)
+            settling.settle(_ROOM_WAIT)
+        self._observer.stopped(settling.leave(), ledger.unsettled)

@@ -1,0 +1,1 @@
+"""The outbox as a table: which rows, in which order, and what is known of them."""

@@ -1,0 +1,196 @@
+"""What walrelay.slots knows of a backfill: that it is unfinished, what it publishes, and how far it got."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.locks import hold, holder, lead, making
+from walrelay.postgres.slot_records import Note
+from walrelay.table.selection import Reached
+
+
+class Scope(NamedTuple):
+    """What a backfill publishes: the rows of transactions from `floor` on, `since` a time; and who asked for it."""
+
+    command: str = "init --backfill"
+    floor: int = 0
+    since: str | None = None
+
+
+class Progress(NamedTuple):
+    """A backfill that is not at its end. `order`: the names of the terms that `reached` speaks of."""
+
+    scope: Scope
+    published: int = 0
+    order: tuple[str, ...] = ()
+    reached: tuple[Reached, ...] = ()
+
+
+class Journal:
+    """The row of walrelay.slots, while a backfill is under way: each call is durable when it returns."""
+
+    def __init__(self, catalog: Catalog, slot: str) -> None:
+        self._catalog, self._slot = catalog, slot
+        self._point = LSN(0)
+        self._xmin = 0
+        self._earlier: tuple[Reached, ...] = ()
+        self._progress = Progress(Scope())
+
+    def lock(self) -> None:
+        """For as long as this connection lives: of two at once the second would drop the slot of the first, and a relay
+        that begins meanwhile would stream ahead of the rows.
+        """
+        hold(self._catalog, making(self._catalog, self._slot))
+        hold(self._catalog, lead(self._slot, "run the command again"))
+
+    def begin(self, scope: Scope, plugin: str) -> Progress:
+        """Notes that a backfill is unfinished, before the slot is touched; returns how far an earlier one got."""
+        progress = self._progress = unfinished(self._catalog, self._slot) or Progress(scope)
+        self._catalog.run(
+            "INSERT INTO walrelay.slots AS s (slot_name, plugin, system_identifier, created_lsn, backfill)"
+            " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
+            " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill,"
+            " created_xmin = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.created_xmin END,"
+            " published_from = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.published_from END,"
+            " system_identifier = excluded.system_identifier",
+            self._slot,
+            plugin,
+            _written(progress),
+        )
+        return progress
+
+    def made(self, consistent_point: LSN, xmin: int, note: Note, order: Sequence[str]) -> tuple[Reached, ...]:
+        """The slot is there, with a snapshot; returns what earlier readings in the same order reached. `note`: of the
+        outbox before the slot was made.
+        """
+        self._point, self._xmin = consistent_point, xmin
+        if self._progress.order != tuple(order):  # its places mean nothing in another order
+            self._progress = self._progress._replace(order=tuple(order), reached=())
+        self._earlier = self._progress.reached
+        self._catalog.run(
+            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"
+            " publication_stamp = %s, published_from = %s, parts = %s::jsonb WHERE slot_name = %s",
+            *(str(consistent_point), *note.seen, note.published_from, note.document, self._slot),
+        )
+        return self._earlier
+
+    def reached(self, key: Sequence[bytes | None], published: int, *, passed: bool) -> None:
+        """All rows before `key` are durable, `published` of them since the last call; `passed`: see `Row.passed`."""
+        self._progress = self._progress._replace(published=self._progress.published + published)
+        try:
+            before = tuple(None if value is None else value.decode() for value in key)
+        except UnicodeDecodeError:  # in a SQL_ASCII database; JSON cannot hold it, so a later place has to do
+            return
+        earlier = () if passed else self._earlier
+        self._progress = self._progress._replace(reached=(*earlier, Reached(self._xmin, before)))
+        changed = self._catalog.run(
+            "UPDATE walrelay.slots SET backfill = %s::jsonb WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
+            _written(self._progress),
+            self._slot,
+            str(self._point),
+        )
+        self._insist(changed)
+
+    def finish(self) -> None:
+        """Everything is durable: from now on the slot may be read. Fatal if it was lost meanwhile."""
+        slot = self._catalog.slot(self._slot)
+        if slot is None or slot.wal_status == "lost" or slot.confirmed_flush_lsn != self._point:
+            raise Fatal(
+                f"slot {self._slot!r} was dropped, moved or lost while rows were published from the table",
+                hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and of"
+                " the rest the last batch again at most. If max_slot_wal_keep_size or idle_replication_slot_timeout"
+                " took the slot, raise it before.",
+            )
+        scope = self._progress.scope
+        changed = self._catalog.run(
+            "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
+            " published_from = CASE WHEN %s THEN 0 ELSE published_from END"
+            " WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
+            self._xmin,
+            not scope.floor and scope.since is None,  # then all that the table holds
+            self._slot,
+            str(self._point),
+        )
+        self._insist(changed)
+
+    def _insist(self, changed: int) -> None:
+        if changed != 1:
+            raise Fatal(
+                f"the entry of slot {self._slot!r} in walrelay.slots was changed while rows were published",
+                hint="Somebody ran `walrelay drop`, or wrote there. What the table holds has not all been published.",
+            )
+
+
+def unfinished(catalog: Catalog, slot: str) -> Progress | None:
+    """How far the backfill of the slot got, if there is one that did not get to its end; None otherwise.
+
+    In a dump that was restored elsewhere the numbers of transactions mean nothing, and all is to be published anew.
+    """
+    known = catalog.value(
+        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'backfill'"
+    )
+    query = (
+        "SELECT backfill, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
+        " FROM walrelay.slots WHERE slot_name = %s AND backfill IS NOT NULL"
+    )
+    for found, written_here in catalog.rows(query, slot) if known else []:
+        progress = _read(found)
+        return progress if written_here else Progress(progress.scope._replace(floor=0))
+    return None
+
+
+def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
+    """Fatal while rows of the table are still to be published before those of the stream.
+
+    A role that may not read walrelay.slots is not told of any.
+    """
+    if (progress := _unfinished_if_visible(catalog, slot)) is not None:
+        raise refusal(catalog, slot, progress)
+
+
+def refusal(catalog: Catalog, slot: str, progress: Progress) -> Fatal:
+    """Why nothing else may be done with the slot."""
+    command = f"walrelay {progress.scope.command}"
+    if who := holder(catalog, making(catalog, slot)):
+        return Fatal(
+            f"`{command}` is under way: {who}; {progress.published} rows were published, others not yet",
+            hint="Wait for it. If it is ended, run it again: it goes on where it stopped.",
+        )
+    return Fatal(
+        f"`{command}` did not get to its end: {progress.published} rows were published, others not, and those of the"
+        " stream come behind them",
+        hint=f"Run `{command}` again: it goes on where it stopped.",
+    )
+
+
+def _unfinished_if_visible(catalog: Catalog, slot: str) -> Progress | None:
+    """As `unfinished`, for a role that may not be allowed to look."""
+    may = catalog.value(
+        "SELECT coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
+        " FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'walrelay' AND relname = 'slots'"
+    )
+    return unfinished(catalog, slot) if may else None
+
+
+def _written(progress: Progress) -> str:
+    return json.dumps(
+        {
+            **progress.scope._asdict(),
+            "published": progress.published,
+            "order": progress.order,
+            "reached": [reached._asdict() for reached in progress.reached],
+        },
+        ensure_ascii=False,  # an escape would have to be in the database's encoding, which SQL_ASCII never is
+    )
+
+
+def _read(found: dict[str, Any]) -> Progress:
+    return Progress(
+        Scope(found["command"], found["floor"], found["since"]),
+        found["published"],
+        tuple(found["order"]),
+        tuple(Reached(each["xmin"], tuple(each["before"])) for each in found["reached"]),
+    )

@@ -1,0 +1,78 @@
+"""Which rows the relay is known to have confirmed: what they tell is durable at the broker.
+
+Whatever a snapshot shows was committed before the WAL position that the server has afterwards. So once the slot's
+confirmed position is there, everything in the snapshot is confirmed. Where the relay is away or behind, the slot still
+says which transactions it needs no more.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.missing_slot import missing
+from walrelay.postgres.snapshot import View
+from walrelay.source.start import refuse_future
+
+_LOOK = 0.05  # seconds between two looks
+
+
+# Each number that a transaction takes leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its
+# assignment, 4 in that of the commit), so within so much the 32 bits of a number cannot have come round.
+_WAL_OF_A_ROUND = 2**32 * 8
+
+
+class Confirmed(NamedTuple):
+    """`everything` in the snapshot, or what transactions before `xmin` wrote. `why`: what else is known, for people."""
+
+    everything: bool
+    xmin: int
+    why: str
+
+
+def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]) -> Confirmed:
+    """Waits up to `patience` seconds for the relay to get there. Fatal without a slot that can tell."""
+    end = catalog.current_lsn()
+    found, waited = _slot(catalog, slot), 0.0
+    while not _is_at(found, end) and found.active_pid is not None and waited < patience:
+        wait(_LOOK)
+        waited += _LOOK
+        found = _slot(catalog, slot)
+    refuse_future(found, catalog.current_lsn())
+    if _is_at(found, end):
+        return Confirmed(True, view.xmin, "")
+    xmin = ended_before(catalog, found, end)
+    if xmin is None:
+        raise Fatal(
+            f"slot {slot!r} does not say what the relay has confirmed (its position is {found.confirmed_flush_lsn})",
+            hint="`walrelay status` shows the slot; `walrelay recover --dry-run` what may not have been published.",
+        )
+    state = "no relay reads the slot" if found.active_pid is None else "the relay is behind"
+    why = f"{state}: it has confirmed up to {found.confirmed_flush_lsn}, and the server is at {end}"
+    return Confirmed(False, min(xmin, view.xmin), why)
+
+
+def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
+    """The xid8 below which all transactions had ended before the slot's position: it does not need them. None where it
+    does not say, or stands so far before the WAL's `end` that the 32 bits of a number may have come round.
+    """
+    if slot.confirmed_flush_lsn is None or end - slot.confirmed_flush_lsn > _WAL_OF_A_ROUND:
+        return None
+    xmin = catalog.value(
+        "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
+        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next WHERE slot_name = %s",
+        slot.name,
+    )
+    return int(xmin) if xmin else None
+
+
+def _slot(catalog: Catalog, name: str) -> Slot:
+    found = catalog.slot(name)
+    if found is None:
+        raise missing(catalog, name)
+    return found
+
+
+def _is_at(slot: Slot, end: LSN) -> bool:
+    return slot.confirmed_flush_lsn is not None and slot.confirmed_flush_lsn >= end

@@ -1,0 +1,211 @@
+"""Which rows may be deleted: those that are published, as far as every slot of the outbox has confirmed it.
+
+A row has no LSN; its transaction is known by its number. At the beginning of a pass a snapshot is taken, and then the
+end of the WAL is looked up: every transaction below the snapshot's xmin had ended before that, so what such a one
+committed is published once the slots have confirmed up to there. What a later one wrote is left to the next pass.
+
+Whether the outbox is published, and what its tables are, is asked after that snapshot. So what is altered later cannot
+have kept a row of an earlier transaction from being published; it can only put other rows in a table's place, and each
+statement that deletes looks, when it has locked the table, whether it is still the one that was looked at.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
+from walrelay.lsn import LSN, ZERO
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, part, parts
+from walrelay.postgres.slot_records import Record, records
+from walrelay.source.start import refuse_future
+from walrelay.table.backfill_journal import refusal, unfinished
+from walrelay.table.description import OutboxTable
+
+_ROUND = 2**32
+_TIMES = {1114, 1184}  # timestamp, timestamptz
+
+_COMMIT_TIME = "pg_xact_commit_timestamp(o.xmin)"
+
+# As outbox_selection.xid8, but in each statement with its own snapshot: a row that was written after the pass began has
+# a number above that of the pass, and would seem to be one from 2^32 transactions ago.
+_NEWEST = "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)"
+_XID8 = f"({_NEWEST} - (({_NEWEST} - o.xmin::text::int8) & 4294967295))"
+
+
+class Horizon(NamedTuple):
+    """Rows of transactions below `xmin` are published once `slots` have confirmed up to `lsn`; from when on, the
+    slot's `own` record says. `came_round`: numbers have, so that they do not tell what is from before.
+    """
+
+    slots: Mapping[str, Record]
+    xmin: int
+    lsn: LSN
+    own: Record
+    came_round: bool
+
+
+def horizon(catalog: Catalog, slot: str, table: str, publication: str | None) -> Horizon:
+    """As it is now, for the outbox `table` that `slot` is for; Fatal where nothing may be deleted."""
+    catalog.refuse_standby()
+    xmin, lsn = catalog.horizon()
+    noted = records(catalog, slot, table)
+    own = noted.get(slot)
+    if own is None or not own.of_this_system or own.published_from is None or own.seen is None:
+        raise Fatal(
+            f"walrelay.slots does not say from when on slot {slot!r} publishes the rows of {table}",
+            hint="`walrelay init` takes note of it. Rows from before that are left alone.",
+        )
+    now = catalog.published(publication or "", table)
+    if not own.seen.same(now.seen):
+        why = now.since(own.seen, publication or "", table) or f"publication {publication!r} was altered"
+        raise Fatal(
+            f"rows of {table} may not have been published since `walrelay init` looked last: {why}",
+            hint="`walrelay init` takes note of it. Rows from before that are then left alone, until you say that all"
+            f" of them were published: UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';",
+        )
+    _refuse_unfinished(catalog, noted)
+    newest = int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
+    return Horizon(noted, xmin, lsn, own, 0 < own.published_from <= newest - _ROUND)
+
+
+def refuse_changes(catalog: Catalog, horizon: Horizon, table: str) -> None:
+    """Fatal if a slot was made anew, or its outbox noted anew, since: then what it has confirmed says nothing of rows
+    of before.
+    """
+    now = records(catalog, horizon.own.slot, table)
+    _refuse_unfinished(catalog, now)
+    if now != horizon.slots:
+        raise Fatal(
+            f"walrelay.slots changed while the clean-up waited for the slots of {table}",
+            hint="Somebody ran `walrelay init`, `walrelay recover` or `walrelay drop`. Run the clean-up again.",
+        )
+
+
+def _refuse_unfinished(catalog: Catalog, noted: Mapping[str, Record]) -> None:
+    for name in noted:
+        if (progress := unfinished(catalog, name)) is not None:
+            raise refusal(catalog, name, progress)
+
+
+def behind(catalog: Catalog, horizon: Horizon) -> list[Slot]:
+    """The slots that have not confirmed up to the horizon yet; Fatal for one that never will."""
+    slots = [_readable(catalog.slot(name), name) for name in horizon.slots]
+    end = catalog.current_lsn()
+    for slot in slots:
+        refuse_future(slot, end)
+    return [slot for slot in slots if (slot.confirmed_flush_lsn or ZERO) < horizon.lsn]
+
+
+def held_by(slot: Slot, horizon: Horizon, patience: float) -> Fatal:
+    """Why the horizon was not confirmed in time."""
+    where = f"slot {slot.name!r} stands at {slot.confirmed_flush_lsn}, and not at {horizon.lsn} after {patience:g} s"
+    if slot.active_pid is None:
+        return Fatal(
+            f"it is not known to be published what may be deleted: {where}, because no relay reads it",
+            hint="Start it: `walrelay run`. A slot that nobody needs any more holds up every clean-up of its outbox:"
+            " `walrelay drop` with its settings.",
+        )
+    return Fatal(
+        f"it is not known to be published what may be deleted: {where}; the relay (PID {slot.active_pid}) reads it",
+        hint="Its broker may be away, or it has much to catch up with: `walrelay status` and its log. Or give"
+        " `walrelay cleanup --timeout` more time.",
+    )
+
+
+def _readable(slot: Slot | None, name: str) -> Slot:
+    if slot is not None and slot.wal_status != "lost" and not slot.invalidation_reason:
+        return slot
+    raise Fatal(
+        f"slot {name!r} is {'gone' if slot is None else 'lost'}: what it had not published is in the table only",
+        hint="`walrelay recover` with its settings publishes that and makes the slot anew. If nobody needs it any"
+        " more: `walrelay drop`.",
+    )
+
+
+class Rows:
+    """Conditions over a row `o` of one part of the outbox, each with its parameters. `since`: from when on its rows are
+    published.
+    """
+
+    def __init__(
+        self, horizon: Horizon, part: Part, since: Since, table: OutboxTable, written: str, cutoff: str
+    ) -> None:
+        ours = f"({table.condition.replace('%', '%%')})" if table.condition else "true"
+        self._ours, self._old = ours, f"{written} < %s::timestamptz"
+        self._is_this, self._cutoff = part.is_this, cutoff
+        self._known, self._times_known = "true", list[Any]()
+        if since != ALL:
+            self._known = f"{_XID8} >= {since.number}"
+            # A row's own time is a second witness: an UPDATE gives it a later number, but not another time. That of the
+            # commit is one only where numbers came round.
+            if horizon.came_round or (since.time and written != _COMMIT_TIME):
+                self._known = f"({self._known} AND coalesce({written} >= %s::timestamptz, false))"
+                self._times_known = [since.time or horizon.own.made_at]
+        self._ended = f"{_XID8} < {horizon.xmin}"
+
+    def published(self) -> tuple[str, list[Any]]:
+        """Published and confirmed, of whatever age."""
+        return f"{self._is_this} AND {self._ours} AND {self._ended} AND {self._known}", self._times_known
+
+    def going(self) -> tuple[str, list[Any]]:
+        """Old enough as well."""
+        published, parameters = self.published()
+        return f"{self._old} AND {published}", [self._cutoff, *parameters]
+
+    def unknown(self) -> tuple[str, list[Any]]:
+        """Old enough, but from before anything is known to be published."""
+        return f"{self._old} AND {self._ours} AND NOT {self._known}", [self._cutoff, *self._times_known]
+
+    @property
+    def all_known(self) -> bool:
+        """Whether there is no row of which it is not known."""
+        return self._known == "true"
+
+
+class Parts:
+    """The outbox's parts as they were when this was made, which is after the horizon was."""
+
+    def __init__(self, catalog: Catalog, horizon: Horizon, table: OutboxTable, name: str, written: str, cutoff: str):
+        self._catalog, self._horizon = catalog, horizon
+        self._table, self._written, self._cutoff = table, written, cutoff
+        found = parts(catalog, name)
+        self._parts = dict(zip([each.name if table.partitioned else name for each in found], found, strict=True))
+        self._published_from = horizon.own.published_from or 0
+
+    def rows(self, name: str) -> Rows | Unknown:
+        """What may go of a part."""
+        found = self._parts.get(name)
+        if found is None:
+            return Unknown(f"{name} came after the pass had begun")
+        return self._rows(found, known(found, self._published_from, self._horizon.own.parts))
+
+    def rows_of_detached(self, name: str) -> Rows | Unknown:
+        """As `rows`, of a day that a clean-up detached, now or before: all in it was published, or is to be looked at
+        once more.
+        """
+        found = self._parts.get(name) or part(self._catalog, name)
+        if found is None:
+            return Unknown(f"{name} is gone")
+        original = Noted(found.oid if found.original else 0, "", Since(self._published_from))
+        noted = (self._horizon.own.parts or {}).get(found.oid, original)._replace(attached=found.attached)
+        return self._rows(found, known(found, self._published_from, {found.oid: noted}))
+
+    def _rows(self, found: Part, since: Since | Unknown) -> Rows | Unknown:
+        if isinstance(since, Unknown):
+            return since
+        return Rows(self._horizon, found, since, self._table, self._written, self._cutoff)
+
+
+def written_at(table: OutboxTable, created_at: str | None) -> str:
+    """The expression for a row's age: the column for it, or the commit's time where the server keeps that."""
+    if created_at is not None and table.types.get(created_at) in _TIMES:
+        return f"o.{identifier(created_at)}::timestamptz".replace("%", "%%")
+    if table.commits:
+        return _COMMIT_TIME
+    raise Fatal(
+        f"nothing says how old the rows of {table.name.replace('%%', '%')} are: it has no column of type timestamptz"
+        " that outbox.columns.created_at names",
+        hint="Name one; or let the server keep the times of commits: ALTER SYSTEM SET track_commit_timestamp = on;"
+        " and restart it.",
+    )
