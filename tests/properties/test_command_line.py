@@ -46,7 +46,9 @@ UNREACHABLE = "source: {dsn: 'postgresql://nobody@127.0.0.1:1/nothing'}\nsink: {
 
 def leaves(command: click.Command, *path: str) -> list[tuple[tuple[str, ...], click.Command]]:
     if isinstance(command, click.Group):
-        return [leaf for name, each in command.commands.items() for leaf in leaves(each, *path, name)]
+        context = click.Context(command)
+        below = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+        return [leaf for name, each in below if each is not None for leaf in leaves(each, *path, name)]
     return [(path, command)]
 
 

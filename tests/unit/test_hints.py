@@ -100,7 +100,7 @@ def refuse_unknown(command: str) -> None:
     rest = words(command)
     while isinstance(group, click.Group) and rest and not rest[0].startswith("-") and "FILLED" not in rest[0]:
         name, *rest = rest
-        found = group.commands.get(name)
+        found = group.get_command(click.Context(group), name)
         assert found is not None, f"there is no command {name!r}"
         group = found
     known = {name for parameter in group.params for name in (*parameter.opts, *parameter.secondary_opts)}

@@ -2,42 +2,66 @@
 
 import sys
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import click
 
 from walrelay import __version__
 from walrelay.cli import ending, streams
-from walrelay.cli.audit import audit
-from walrelay.cli.bench import bench
-from walrelay.cli.cleanup import cleanup
-from walrelay.cli.config import config
-from walrelay.cli.demo import demo
-from walrelay.cli.dlq import dlq
-from walrelay.cli.docs import docs
-from walrelay.cli.doctor import doctor
-from walrelay.cli.drop import drop
-from walrelay.cli.init import init
-from walrelay.cli.options import guarded
-from walrelay.cli.recover import recover
-from walrelay.cli.replay import replay
-from walrelay.cli.run import run
-from walrelay.cli.skip import skip
-from walrelay.cli.status import status
-from walrelay.cli.tail import tail
-from walrelay.telemetry import logs
+
+SUMMARIES = {
+    "audit": "Check that every row of a period is in the topics, in order.",
+    "bench": "Measure latency beside polling, and throughput.",
+    "cleanup": "Delete old rows that were published and are confirmed.",
+    "config": "The settings file: check it, start one, teach it to an editor.",
+    "demo": "Watch it work: commit events, relay them, count what came.",
+    "dlq": "List, show, replay or discard the dead letters.",
+    "docs": "Print a page of the manual; without a name, which there are.",
+    "doctor": "List what keeps a relay from starting, each with its fix.",
+    "drop": "Remove the slot and the publication.",
+    "init": "Make outbox table, walrelay.emit, publication and slot.",
+    "recover": "Replace a lost slot and publish what it had not delivered.",
+    "replay": "Publish rows of the outbox table again.",
+    "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
+    "skip": "Let the relay pass over what cannot be read.",
+    "status": "Show the slot's position, its lag and the WAL it holds back.",
+    "tail": "Print what waits in the slot, and leave the slot where it is.",
+}
+"""Of each command, which is the module of its name: the list is shown without importing any of them."""
 
 
 class _Commands(click.Group):
-    """Ends the process itself, with a message and an exit code, whatever happened (see `cli.ending`)."""
+    """Imports the one command that is asked for, and ends the process itself, with a message and an exit code, whatever
+    happened (see `cli.ending`).
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in SUMMARIES and cmd_name not in self.commands:
+            from walrelay.cli.options import guarded
+
+            self.add_command(guarded(getattr(import_module(f"walrelay.cli.{cmd_name}"), cmd_name)))
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
         run = partial(super().main, *arguments, standalone_mode=False, **options)
         if not standalone_mode:
             return run()
         streams.prepare()
-        logs.configure("auto", "warning")  # what a command says besides its output, until it reads its settings
         sys.exit(ending.exit_code(run))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from walrelay.telemetry import logs
+
+        logs.configure("auto", "warning")  # what a command says besides its output, until it reads its settings
+        return super().invoke(ctx)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,24 +76,3 @@ def main() -> None:
       walrelay doctor
       walrelay run
     """
-
-
-for command in (
-    init,
-    doctor,
-    run,
-    status,
-    tail,
-    cleanup,
-    replay,
-    audit,
-    recover,
-    dlq,
-    skip,
-    drop,
-    config,
-    docs,
-    demo,
-    bench,
-):
-    main.add_command(guarded(command))

@@ -19,7 +19,6 @@ import click
 
 from walrelay.cli import streams
 from walrelay.errors import Fatal, SettingsError, WalrelayError
-from walrelay.postgres.failures import unforeseen
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 TRACEBACK = "WALRELAY_TRACEBACK"
@@ -60,6 +59,8 @@ def explained(error: Exception) -> WalrelayError:
             return Fatal(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
         case MemoryError():
             return Fatal("there is not enough memory")
+    from walrelay.postgres.failures import unforeseen  # brings in psycopg: `--help` has no use for that
+
     if (known := unforeseen(error)) is not None:
         return known
     return Bug(

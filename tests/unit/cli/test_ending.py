@@ -7,7 +7,8 @@ import click
 import psycopg
 import pytest
 
-from walrelay.cli import ending, main
+from walrelay.cli import ending
+from walrelay.cli.config import config
 from walrelay.errors import Fatal, Retryable, SettingsError
 
 
@@ -43,7 +44,7 @@ def test_an_error_that_nobody_foresaw_asks_to_be_reported_and_names_the_place(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def command() -> None:
-        main.commands["config"].make_context("config", [object()])  # type: ignore[list-item]
+        config.make_context("config", [object()])  # type: ignore[list-item]
 
     monkeypatch.delenv(ending.TRACEBACK, raising=False)
     assert ending.exit_code(command) == 1
