@@ -5,12 +5,15 @@ from pathlib import Path
 
 import yaml
 
-from walrelay.config import example, json_schema, parse, reference
-from walrelay.config.schema import described
+from walrelay.config import parse
+from walrelay.config.documentation import example, reference
+from walrelay.config.schema import described, json_schema
 from walrelay.publish import installed
 
 ENV = {"DATABASE_URL": "postgresql://localhost/shop"}
-REGENERATE = """python -c "from walrelay import config; print(config.reference(), end='')" > docs/settings.md"""
+REGENERATE = (
+    "python -c \"from walrelay.config.documentation import reference; print(reference(), end='')\" > docs/settings.md"
+)
 
 
 def test_the_example_works_once_database_url_is_set() -> None:

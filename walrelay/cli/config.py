@@ -5,8 +5,10 @@ from pathlib import Path
 
 import click
 
-from walrelay import config as settings
 from walrelay.cli.options import config_option
+from walrelay.config import load
+from walrelay.config.documentation import example as example_text
+from walrelay.config.schema import json_schema
 
 
 @click.group()
@@ -29,7 +31,7 @@ def check(config_path: Path) -> None:
     Example:
       DATABASE_URL=postgresql://walrelay@localhost/shop walrelay config check -c walrelay.yaml
     """
-    settings.load(config_path)
+    load(config_path)
     click.echo(f"{config_path}: no problems")
 
 
@@ -43,7 +45,7 @@ def example() -> None:
     Example:
       walrelay config example > walrelay.yaml
     """
-    click.echo(settings.example(), nl=False)
+    click.echo(example_text(), nl=False)
 
 
 @config.command()
@@ -56,4 +58,4 @@ def schema() -> None:
       # first line of walrelay.yaml, for editors with the YAML language server:
       # yaml-language-server: $schema=walrelay.schema.json
     """
-    click.echo(json.dumps(settings.json_schema(), indent=2))
+    click.echo(json.dumps(json_schema(), indent=2))
