@@ -42,8 +42,8 @@ def test_no_block_falls_out_unseen() -> None:
     assert Counter(block.kind for block in blocks if not block.reason) == {
         "sh": 13,
         "sql": 4,
-        "python": 16,
-        "yaml": 5,
+        "python": 15,
+        "yaml": 3,
         "json": 1,
         "text": 8,
     }
