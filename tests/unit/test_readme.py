@@ -1,6 +1,7 @@
 """What the README promises has the test that it names."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,13 @@ def test_a_path_that_is_named_exists(page: Path, path: str) -> None:
 def test_a_heading_that_is_linked_exists(page: Path, path: str, anchor: str) -> None:
     headings = re.findall(r"^#+ (.+)$", (page.parent / path if path else page).read_text(), re.MULTILINE)
     assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_picture_of_the_rooms_has_the_layers_that_imports_are_held_to() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["type"] == "layers")
+    shown = re.findall(r'class="room">(\w+)<', (ROOT / "docs" / "rooms.svg").read_text())
+    assert shown == [room for layer in layers for room in layer.split(" | ")]
 
 
 @pytest.mark.parametrize(("letter", "entries"), [("A", 49), ("B", 9), ("C", 23), ("D", 34)])
