@@ -61,7 +61,7 @@ class KafkaPlugin:
 
     def newest(self, settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
         try:
-            from walrelay.sinks.kafka.recall import newest
+            from walrelay.sinks.kafka.read_back import newest
         except ImportError as cause:
             raise _not_installed(cause) from cause
         return newest(settings, topics, count)

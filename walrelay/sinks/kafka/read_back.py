@@ -1,80 +1,199 @@
-"""What was published since a time, read again: as a consumer that only sees what is committed, in no group.
+"""Topics read back: the newest messages of each partition, or every message since a time.
 
-A partition ends where it ended when the reading began: a consumer that waited for its very end would never be done
-with a topic that somebody writes to. Behind an open transaction nothing is to be seen; it is waited for, for a while.
+The reader is a consumer that sees only what is committed. It joins no group and commits no offset. It needs Read and
+Describe on the topics, which a producer need not have.
+
+A partition is read up to where it ended when the reading began: a consumer that waited for its very end would never
+finish a topic that somebody writes to. What lies behind an open transaction cannot be seen; the reader waits for it,
+but not for ever.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from time import monotonic
-from typing import Any
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Consumed
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import REPLAYED
-from walrelay.publish.contract import Found, Span
-from walrelay.sinks.kafka.recall import NOT_ALLOWED, consumer_options, partitions_of
+from walrelay.publish.contract import Found, Recalled, Span
 from walrelay.sinks.kafka.settings import KafkaSettings
 
-_PATIENCE = 15.0  # seconds without anything new, and for open transactions
-_REQUEST = 5.0
+_PATIENCE = 15.0  # seconds without another message, and for open transactions
+_REQUEST = 5.0  # seconds for an answer
+_METADATA_WAIT, _AGAIN = 2.0, 0.1  # seconds: a broker whose metadata are behind says that a topic does not exist
 _AT_ONCE = 1000  # messages
+_MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
+
+_NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
+_NOT_THERE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
 
 _Where = tuple[str, int]
 
 
+class _Purpose(NamedTuple):
+    """What the topics are read for, as the hints of an error need it."""
+
+    action: str
+    if_options_are_wrong: str
+    if_not_allowed: str
+
+
+_NEWEST = _Purpose(
+    "read back",
+    "`--recall 0` goes on without reading the topics: more rows may be published again then.",
+    "Allow walrelay's principal Read and Describe on the topics for the time of the recovery, or go on"
+    " without reading them, with `--recall 0`: more rows may be published again then.",
+)
+_SINCE = _Purpose(
+    "read",
+    "Correct the names and values under sink.options.",
+    "Allow walrelay's principal Read and Describe on the topics; publishing needs neither.",
+)
+
+
+def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
+    """See `walrelay.publish.Recall`."""
+    messages: list[tuple[str, str]] = []
+    oldest: list[int | None] = []  # timestamps, of the partitions that were not read from the beginning
+    with _consumer(settings, _NEWEST) as consumer:
+        for each in _Reading(consumer, _newest_spans(consumer, topics, count)).all():
+            if isinstance(each, Found):
+                messages.append((each.id, each.position))
+            elif each.began > 0:
+                oldest.append(each.oldest_ms)
+    known = [timestamp_ms for timestamp_ms in oldest if timestamp_ms is not None and timestamp_ms >= 0]
+    return Recalled(messages, max(known, default=0) if len(known) == len(oldest) else None)
+
+
 def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
     """See `walrelay.publish.ReadBack`."""
-    options = consumer_options(settings)
+    # A consumer that sees only what is committed is told the end of that, and not the end of the partition.
+    with (
+        _consumer(settings, _SINCE, isolation="read_uncommitted") as asking,
+        _consumer(settings, _SINCE) as consumer,
+    ):
+        yield from _Reading(consumer, _spans_since(asking, topics, since_ms)).all()
+
+
+@contextmanager
+def _consumer(settings: KafkaSettings, purpose: _Purpose, isolation: str = "read_committed") -> Iterator[Consumer]:
+    """A consumer whose errors say what the topics were read for."""
     try:
-        # Asked by a consumer that sees only what is committed, the broker tells the end of that for a partition's end.
-        scout, consumer = Consumer({**options, "isolation.level": "read_uncommitted"}), Consumer(options)
+        consumer = Consumer({**_options(settings), "isolation.level": isolation})
     except (KafkaException, ValueError, TypeError) as cause:
         raise Fatal(
             f"librdkafka does not accept the sink's settings for a consumer: {cause}",
-            hint="Correct the names and values under sink.options.",
+            hint=purpose.if_options_are_wrong,
         ) from cause
     try:
-        yield from _Reading(consumer, _spans(scout, topics, since_ms)).all()
+        yield consumer
     except KafkaException as cause:
-        raise _explained(cause) from cause
+        raise _explained(cause, purpose) from cause
     finally:
-        scout.close()
         consumer.close()
 
 
-def _spans(scout: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
-    """Where each partition is to be read from, and where it ends now."""
-    partitions = partitions_of(scout, topics)
+def _explained(cause: KafkaException, purpose: _Purpose) -> WalrelayError:
+    error = cause.args[0]
+    text = f"the topics cannot be {purpose.action}: {error.str() if isinstance(error, KafkaError) else cause}"
+    if isinstance(error, KafkaError) and error.code() in _NOT_ALLOWED:
+        return Fatal(text, hint=purpose.if_not_allowed)
+    return Retryable(text)
+
+
+def _options(settings: KafkaSettings) -> dict[str, Any]:
+    """The sink's own options, as far as any client has them: librdkafka ignores a producer's."""
+    own = settings.client_options()
+    return {
+        **{name: own[name] for name in settings.options if name in own},
+        "client.id": "walrelay",
+        "bootstrap.servers": settings.bootstrap_servers,
+        "group.id": "walrelay",  # it must have one; without subscription or commit nobody hears of it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "allow.auto.create.topics": False,
+        "queued.max.messages.kbytes": 8192,
+        "log_level": 0,
+    }
+
+
+def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    """All partitions of the topics, in their order. A topic has none if the brokers that are asked say for a while that
+    it does not exist: what one broker does not know yet must not count as missing.
+    """
+    found = dict[str, list[TopicPartition]]()
+    deadline = monotonic() + _METADATA_WAIT
+    while True:
+        for topic in topics:
+            if topic not in found and (there := _asked(consumer, topic)) is not None:
+                found[topic] = there
+        if len(found) == len(set(topics)) or monotonic() > deadline:
+            return [partition for topic in topics for partition in found.get(topic, ())]
+        sleep(_AGAIN)
+
+
+def _asked(consumer: Consumer, topic: str) -> list[TopicPartition] | None:
+    """None if this broker says that the topic does not exist."""
+    told = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
+    if told.error is None:
+        return [TopicPartition(topic, number) for number in told.partitions]
+    if told.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
+        return []
+    if told.error.code() in _NOT_THERE:
+        return None
+    raise KafkaException(told.error)
+
+
+def _newest_spans(consumer: Consumer, topics: Sequence[str], count: int) -> Iterator[Span]:
+    """The last `count` offsets of each partition; fewer where all partitions together would be too many."""
+    partitions = _partitions(consumer, topics)
+    share = min(count, _MOST // max(1, len(partitions)) or 1)
+    for partition in partitions:
+        low, high = consumer.get_watermark_offsets(partition, timeout=_REQUEST)
+        began = max(low, high - share)
+        yield Span(partition.topic, partition.partition, low, began, began, high, None)
+
+
+def _spans_since(consumer: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
+    """Each partition from its first message of that time or later."""
+    partitions = _partitions(consumer, topics)
     for partition in partitions:
         partition.offset = since_ms
-    for found in scout.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
+    for found in consumer.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
         if found.error is not None:
             raise KafkaException(found.error)
-        low, high = scout.get_watermark_offsets(found, timeout=_REQUEST)
+        low, high = consumer.get_watermark_offsets(found, timeout=_REQUEST)
         began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
         yield Span(found.topic, found.partition, low, began, began, high, None)
 
 
 class _Reading:
-    """The partitions that are not at their end yet, and how far each got."""
+    """The one loop. It knows the partitions that are not read to their end yet, and how far each was read."""
 
     def __init__(self, consumer: Consumer, spans: Iterable[Span]) -> None:
         self._consumer = consumer
         self._unread: dict[_Where, Span] = {}
-        self._hidden: dict[_Where, Span] = {}  # at their end, as far as they can be seen now
-        self._nothing: list[Span] = []
+        self._hidden: dict[_Where, Span] = {}  # read as far as they can be seen now
+        self._empty: list[Span] = []
         for span in spans:
             if span.began < span.high:
                 self._unread[span.topic, span.partition] = span
             else:
-                self._nothing.append(span)
+                self._empty.append(span)
 
     def all(self) -> Iterator[Found | Span]:
+        """Every message of walrelay's, and each partition's span as soon as it is read."""
         if self._unread:
             self._consumer.assign([TopicPartition(*where, span.began) for where, span in self._unread.items()])
-        yield from self._nothing
+        yield from self._empty
         heard = monotonic()
         while self._unread:
             for message in self._consumer.consume(_AT_ONCE, timeout=0.2):
@@ -99,32 +218,32 @@ class _Reading:
             if (found := _found(message, where, offset, timestamp_ms)) is not None:
                 yield found
         if offset + 1 >= span.high:
-            yield self._over(where, span.high)
+            yield self._finish(where, span.high)
 
     def _at_the_end(self, message: Consumed) -> Iterator[Span]:
         where, end = _where(message), message.offset() or 0
         span = self._unread.get(where)
         if span is not None and end >= span.high:
-            yield self._over(where, span.high)
+            yield self._finish(where, span.high)
         elif span is not None:
             self._hidden[where] = span._replace(ended=end)
 
-    def _over(self, where: _Where, ended: int) -> Span:
+    def _finish(self, where: _Where, ended: int) -> Span:
         self._hidden.pop(where, None)
         span = self._unread.pop(where)._replace(ended=ended)
         self._consumer.pause([TopicPartition(*where)])
         return span
 
     def _give_up(self) -> Iterator[Span]:
-        """What can be seen of the hidden ones has been; the others are the broker's fault."""
+        """What can be seen of the hidden partitions was read. Where nothing came at all, the broker is to blame."""
         if silent := self._unread.keys() - self._hidden.keys():
             raise Retryable(f"Kafka gave nothing more of {len(silent)} partitions within {_PATIENCE:g} s")
         for where in list(self._hidden):
-            yield self._over(where, self._hidden[where].ended)
+            yield self._finish(where, self._hidden[where].ended)
 
 
 def _found(message: Consumed, where: _Where, offset: int, timestamp_ms: int) -> Found | None:
-    """None: it is not of walrelay."""
+    """None if walrelay did not publish it."""
     headers: dict[str, Any] = dict(message.headers() or [])
     identity, position = headers.get("id"), headers.get("position")
     if not isinstance(identity, bytes) or not isinstance(position, bytes):
@@ -143,13 +262,3 @@ def _found(message: Consumed, where: _Where, offset: int, timestamp_ms: int) -> 
 
 def _where(message: Consumed) -> _Where:
     return message.topic() or "", message.partition() or 0
-
-
-def _explained(cause: KafkaException) -> Exception:
-    error = cause.args[0]
-    if isinstance(error, KafkaError) and error.code() in NOT_ALLOWED:
-        return Fatal(
-            f"the topics cannot be read: {error.str()}",
-            hint="Allow walrelay's principal Read and Describe on the topics; publishing needs neither.",
-        )
-    return Retryable(f"the topics cannot be read: {error.str() if isinstance(error, KafkaError) else cause}")
