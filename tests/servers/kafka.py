@@ -199,6 +199,9 @@ class KafkaServer(Kafka):
             "advertised.listeners": f"{clients},{tests}",
             "listener.security.protocol.map": "CLIENTS:PLAINTEXT,TESTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self._home / "data",
+            # The tests' messages have times of 2023. With seven days' retention, which a broker enforces 30 s after
+            # its start and then every 5 minutes, they would be deleted under the test.
+            "log.retention.ms": -1,
             "auto.create.topics.enable": str(auto_create_topics).lower(),
             # A killed broker may register again when its old session is over: with the default 9 s every test that
             # kills one would wait that long.
