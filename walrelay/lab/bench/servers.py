@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from walrelay.lab.servers import programs
 from walrelay.lab.servers.backstage import Backstage
 from walrelay.lab.servers.broker import KafkaBroker, default_home
 from walrelay.lab.servers.kafka import Kafka, MockKafka, RealKafka
-from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
-from walrelay.lab.servers.programs import Programs
+from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres, Programs, newest_programs, programs_at
 
 
 class Servers(NamedTuple):
@@ -31,7 +29,7 @@ class Servers(NamedTuple):
 
     def programs(self) -> Programs:
         """Of the server of our own."""
-        return programs.at(self.postgres_bin) if self.postgres_bin else programs.newest()
+        return programs_at(self.postgres_bin) if self.postgres_bin else newest_programs()
 
     def kafka(self, backstage: Backstage) -> Kafka:
         """A real one where the machine has one; begins to start it."""

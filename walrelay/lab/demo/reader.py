@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from walrelay.lab.demo.events import Arrived, Failed, News
+from walrelay.lab.demo.tally import Arrived, Failed, News
 from walrelay.lab.servers.kafka import QUIET, explained, topic_ends
 
 TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the aggregate type

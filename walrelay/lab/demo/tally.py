@@ -1,9 +1,49 @@
-"""What was committed against what arrived: counted, not yet judged by anyone. No I/O."""
+"""What writer and reader tell, and what was committed against what arrived: counted, not yet judged. No I/O."""
 
 from collections import deque
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from walrelay.lab.demo.events import Arrived, Committed
+from walrelay.lab.demo.shop import Change
+
+
+class Committed(NamedTuple):
+    """COMMIT returned at that time: Unix time in nanoseconds, as everywhere here."""
+
+    id: str
+    change: Change
+    at_ns: int
+
+
+class RolledBack(NamedTuple):
+    """An outbox row was written and its transaction rolled back: the event must not arrive."""
+
+    id: str
+
+
+class Arrived(NamedTuple):
+    """The consumer got a message: the id header, the key, and the step from the payload."""
+
+    id: str
+    key: str
+    step: int
+    at_ns: int
+
+
+class WriterDone(NamedTuple):
+    """Nothing more will be written."""
+
+
+class Failed(NamedTuple):
+    """Writer or reader gave up."""
+
+    who: str
+    error: Exception
+
+
+Item = Committed | RolledBack | Arrived | WriterDone | Failed
+News = SimpleQueue[Item]
+
 
 _RECENT = 1000  # arrivals over which the running percentiles go
 

@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 from walrelay import config
 from walrelay.lab.demo import database
-from walrelay.lab.demo.events import News
-from walrelay.lab.demo.failures import relay_failure
 from walrelay.lab.demo.reader import TOPIC, Reader
 from walrelay.lab.demo.screen import Screen
-from walrelay.lab.demo.tally import Result
-from walrelay.lab.demo.watch import Watch
+from walrelay.lab.demo.tally import News, Result
+from walrelay.lab.demo.watch import Watch, relay_failure
 from walrelay.lab.demo.writer import Work, writing
 from walrelay.lab.servers.backstage import Backstage, Child, opened
 from walrelay.lab.servers.interruption import Interruption

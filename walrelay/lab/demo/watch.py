@@ -1,15 +1,26 @@
 """Follows the news until everything has arrived, or has had the time to."""
 
+import json
 import time
 
 from walrelay.errors import Fatal
-from walrelay.lab.demo.events import Arrived, Committed, Failed, Item, News, RolledBack, WriterDone
-from walrelay.lab.demo.failures import relay_failure
 from walrelay.lab.demo.screen import Stream
 from walrelay.lab.demo.shop import Change
-from walrelay.lab.demo.tally import Tally
+from walrelay.lab.demo.tally import Arrived, Committed, Failed, Item, News, RolledBack, Tally, WriterDone
 from walrelay.lab.demo.writer import COUNTERS
 from walrelay.lab.servers.backstage import Child
+
+
+def relay_failure(relay: Child) -> Fatal:
+    """Its own last words and its hint; the end of its log where it left none."""
+    for line in reversed(relay.log().splitlines()):
+        try:
+            event = json.loads(line)
+            return Fatal(f"the relay ended: {event['error']}", hint=event["hint"])
+        except (ValueError, LookupError, TypeError):
+            continue
+    return relay.failure("ended")
+
 
 _INTERVAL = 0.1  # seconds between two looks
 _PATIENCE = 15.0  # seconds without an arrival, after which what is missing counts as lost

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import psycopg
 
-from walrelay.lab.demo.events import Committed, Failed, News, RolledBack, WriterDone
 from walrelay.lab.demo.shop import Change, changes
+from walrelay.lab.demo.tally import Committed, Failed, News, RolledBack, WriterDone
 
 COUNTERS = "ABCD"  # of the shop, each with a connection of its own: transactions overlap, as they do in life
 

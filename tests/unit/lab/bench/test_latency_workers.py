@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from walrelay.cli.bench.latency import STRATEGIES
-from walrelay.lab.bench import pauses, polling
-from walrelay.lab.bench.latency.journal import Journal
+from walrelay.lab.bench import polling
+from walrelay.lab.bench.latency.processes import Journal
 from walrelay.lab.bench.latency.strategies import WAYS
 
 
@@ -20,25 +20,25 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(pauses, "monotonic", made)
+    monkeypatch.setattr(polling, "monotonic", made)
     return made
 
 
 def test_polls_are_at_fixed_times_however_long_they_take(clock: Clock) -> None:
-    every = pauses.Every(1.0)
+    every = polling.Every(1.0)
     assert every.after(0) == 1.0
     clock.now = 101.25  # the poll at 101 took a quarter of a second
     assert every.after(7) == 0.75
 
 
 def test_polls_that_were_missed_are_not_made_up_for(clock: Clock) -> None:
-    every = pauses.Every(0.5)
+    every = polling.Every(0.5)
     clock.now = 103.1
     assert every.after(3) == pytest.approx(0.4)
 
 
 def test_backing_off_doubles_after_three_empty_polls_up_to_a_minute() -> None:
-    back_off = pauses.BackOff()
+    back_off = polling.BackOff()
     assert [back_off.after(0) for _ in range(10)] == [1, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert back_off.after(5) == 1
     assert [back_off.after(0) for _ in range(4)] == [1, 1, 2, 4]

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench.throughput import procfs
+from walrelay.lab.bench import machine
 from walrelay.lab.bench.throughput.drain import Watch
-from walrelay.lab.bench.throughput.limit import pg_recvlogical, without_password
-from walrelay.lab.bench.throughput.readers import Peak, document, finished
+from walrelay.lab.bench.throughput.readers import Peak, document, finished, pg_recvlogical, without_password
 from walrelay.lab.servers.backstage import Backstage
 from walrelay.lab.servers.interruption import Interruption
 from walrelay.lsn import LSN
@@ -55,14 +54,14 @@ def test_the_memory_of_a_small_program_is_not_that_of_its_large_parent(backstage
     peak = Peak(child.pid)
     finished(child, 10, peak.look)
     assert 0 < peak.bytes < 2**24
-    assert len(ballast) < (procfs.peak_rss_bytes() or 0)
+    assert len(ballast) < (machine.peak_rss_bytes() or 0)
 
 
 @linux
 def test_a_process_that_is_no_walsender_is_not_taken_for_one() -> None:
-    assert not procfs.is_walsender(os.getpid())
-    assert not procfs.is_walsender(2**30)
-    assert procfs.cpu_s(2**30) is None
+    assert not machine.is_walsender(os.getpid())
+    assert not machine.is_walsender(2**30)
+    assert machine.cpu_s(2**30) is None
 
 
 def test_the_relay_stops_once_the_end_is_confirmed() -> None:

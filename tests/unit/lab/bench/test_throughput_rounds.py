@@ -6,10 +6,10 @@ import pytest
 
 from walrelay.errors import Fatal
 from walrelay.lab.bench.screen import Screen
+from walrelay.lab.bench.throughput.measurement import taken
 from walrelay.lab.bench.throughput.medians import Reading
 from walrelay.lab.bench.throughput.readers import Place
 from walrelay.lab.bench.throughput.request import Wish
-from walrelay.lab.bench.throughput.rounds import taken
 
 NOWHERE = cast(Place, None)
 

@@ -1,8 +1,62 @@
-"""What was committed in a segment against what arrived of it. No I/O."""
+"""What was committed against what arrived, and what it cost: from segments to what is reported of each. No I/O."""
 
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
-from walrelay.lab.bench.results import Cost
+from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
+
+_FIRST = 0.1  # ms, the upper bound of the first bucket
+_BUCKETS = 10  # to a decade
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """By the nearest rank: one that was measured. NaN where nothing was."""
+    if not ordered:
+        return math.nan
+    return ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1]
+
+
+def bounds(longest: float) -> list[float]:
+    """Upper bounds of buckets, evenly spaced on a log axis; the last is not below `longest`."""
+    last = max(0, math.ceil(math.log10(longest / _FIRST) * _BUCKETS)) if longest > 0 else 0
+    found = [_bound(step) for step in range(last + 1)]
+    return found if found[-1] >= longest else [*found, _bound(last + 1)]
+
+
+def histogram(latencies: Sequence[float], bounds: Sequence[float]) -> list[tuple[float, int]]:
+    """How many are in each bucket: up to its bound, and above the one before."""
+    counts = [0] * len(bounds)
+    for latency in latencies:
+        counts[bisect_left(bounds, latency)] += 1
+    return list(zip(bounds, counts, strict=True))
+
+
+def _bound(step: int) -> float:
+    return float(f"{_FIRST * 10 ** (step / _BUCKETS):.4g}")
+
+
+NOTHING = Cost(0.0, 0.0, 0.0, 0.0)
+_DIGITS = 6
+
+
+def difference(minuend: Cost, subtrahend: Cost) -> Cost:
+    """Never cut off at zero: a negative one tells how far the noise goes."""
+    return _each(lambda one, other: round(one - other, _DIGITS), minuend, subtrahend)
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    return reduce(lambda one, other: _each(lambda a, b: a + b, one, other), costs, NOTHING)
+
+
+def scaled(cost: Cost, factor: float) -> Cost:
+    return _each(lambda value, _: round(value * factor, _DIGITS), cost, NOTHING)
+
+
+def _each(operation: Callable[[float, float], float], one: Cost, other: Cost) -> Cost:
+    return Cost(*(None if a is None or b is None else operation(a, b) for a, b in zip(one, other, strict=True)))
 
 
 class Committed(NamedTuple):
@@ -84,3 +138,77 @@ class Measured(NamedTuple):
     account: Account
     spent: Cost
     idle_minute: Cost | None
+
+
+Rounds = Sequence[Measured]
+
+
+def strategies(measured: Mapping[str, Rounds], alone: Rounds) -> list[Strategy]:
+    """Over all rounds, net of what the writer costs `alone`."""
+    longest = max((latency for rounds in measured.values() for latency in _latencies(rounds)), default=0.0)
+    return [_strategy(name, rounds, alone, bounds(longest)) for name, rounds in measured.items()]
+
+
+def per_1000(rounds: Rounds) -> Cost:
+    """Events that were committed."""
+    events = sum(each.account.committed for each in rounds)
+    return scaled(total(each.spent for each in rounds), 1000 / max(1, events))
+
+
+def cpu_of_each(rounds: Rounds) -> list[float]:
+    """Seconds per 1,000 events in each round, as far as they are known."""
+    found = (per_1000([each]).server_cpu_s for each in rounds)
+    return [seconds for seconds in found if seconds is not None]
+
+
+def _strategy(name: str, rounds: Rounds, alone: Rounds, bounds: Sequence[float]) -> Strategy:
+    latencies = sorted(_latencies(rounds))
+    idle, quiet = _idle_minute(rounds), _idle_minute(alone)
+    p50, p90, p99, most = (round(percentile(latencies, percent), 3) for percent in (50, 90, 99, 100))
+    return Strategy(
+        name,
+        p50,
+        p90,
+        p99,
+        most,
+        histogram=histogram(latencies, bounds),
+        events=sum(each.account.committed for each in rounds),
+        lost=sum(each.account.lost for each in rounds),
+        duplicates=sum(each.account.duplicates for each in rounds),
+        out_of_order=sum(each.account.out_of_order for each in rounds),
+        per_1000=difference(per_1000(rounds), per_1000(alone)),
+        idle_minute=None if idle is None or quiet is None else difference(idle, quiet),
+    )
+
+
+def _latencies(rounds: Rounds) -> list[float]:
+    return [latency for each in rounds for latency in each.account.latencies_ms]
+
+
+def _idle_minute(rounds: Rounds) -> Cost | None:
+    """The mean of those that were measured."""
+    known = [each.idle_minute for each in rounds if each.idle_minute is not None]
+    return scaled(total(known), 1 / len(known)) if known else None
+
+
+OURS, COMPARED = "walrelay", "polling-100ms"
+
+
+def complaints(result: LatencyResult, ratio: float | None) -> list[str]:
+    """`ratio`: how many times walrelay's median must be below that of polling every 100 ms; None: it need not be."""
+    found = [complaint for strategy in result.strategies for complaint in _unsound(strategy)]
+    medians = {strategy.name: strategy.p50_ms for strategy in result.strategies}
+    if ratio is not None and not medians[OURS] * ratio <= medians[COMPARED]:
+        reached = medians[COMPARED] / medians[OURS]
+        found.append(f"{OURS}'s median is {reached:.1f} times below that of {COMPARED}, and not {ratio:g} times")
+    return found
+
+
+def _unsound(strategy: Strategy) -> Iterator[str]:
+    for count, what in (
+        (strategy.lost, "lost"),
+        (strategy.duplicates, "repeated"),
+        (strategy.out_of_order, "out of order"),
+    ):
+        if count:
+            yield f"{strategy.name}: {count:,} of {strategy.events:,} events {what}"

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from psycopg.conninfo import make_conninfo
 
-from walrelay.lab.bench.latency import database, processes, segment, statements, strategies, summary
+from walrelay.lab.bench.latency import account, database, processes, segment, strategies
 from walrelay.lab.bench.latency.account import Measured
-from walrelay.lab.bench.latency.meter import Meter
-from walrelay.lab.bench.latency.segment import Stage
+from walrelay.lab.bench.latency.meter import Meter, counter, server_settings
+from walrelay.lab.bench.latency.processes import Watch
+from walrelay.lab.bench.latency.segment import Stage, TopicEnd
 from walrelay.lab.bench.latency.strategies import EXACTLY_ONCE, RELAY, WAYS
-from walrelay.lab.bench.latency.topic_end import TopicEnd
-from walrelay.lab.bench.latency.watch import Watch
 from walrelay.lab.bench.latency.writer import Order
 from walrelay.lab.bench.machine import machine, versions
 from walrelay.lab.bench.names import POSITIONS, ROLE, TOPIC
@@ -61,7 +60,7 @@ def _compared(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
     if isinstance(kafka, MockKafka) and EXACTLY_ONCE in wish.names:
         screen.note(f"{EXACTLY_ONCE} cannot run here: {kafka.name} knows no fences")
         wish = wish._replace(names=[name for name in wish.names if name != EXACTLY_ONCE])
-    own = {} if servers.dsn else statements.server_settings(servers.programs().bin)
+    own = {} if servers.dsn else server_settings(servers.programs().bin)
     postgres = servers.postgres(backstage, {**_SERVER, **own})
     with screen.step(postgres.name):
         dsn = postgres.ready()
@@ -74,7 +73,7 @@ def _compared(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
         strategies.write_settings(settings)
         catalog = stack.enter_context(database.prepared(strategies.settings(environment), embedded=postgres.embedded))
         server = postgres.server if isinstance(postgres, EmbeddedPostgres) else None
-        meter = Meter(catalog, statements.counter(catalog, server))
+        meter = Meter(catalog, counter(catalog, server))
         topic_end = stack.enter_context(closing(TopicEnd(bootstrap_servers, TOPIC, kafka.consumer_options)))
         people = processes.start(backstage, stack, environment, kafka.consumer_options)
     progress = stack.enter_context(screen.progress([_ALONE, *wish.names], wish.rounds))
@@ -90,9 +89,9 @@ def _compared(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage
     measured = _rounds(wish, stage)
     alone = measured.pop(_ALONE)
     return LatencyResult(
-        strategies=summary.strategies(measured, alone),
-        writer_per_1000=meter.of_writer(summary.per_1000(alone)),
-        writer_cpu_s=summary.cpu_of_each(alone),
+        strategies=account.strategies(measured, alone),
+        writer_per_1000=meter.of_writer(account.per_1000(alone)),
+        writer_cpu_s=account.cpu_of_each(alone),
         workload={**wish.workload(), "autovacuum": str(catalog.value("SHOW autovacuum"))},
         machine=machine(),
         versions=versions(str(catalog.value("SHOW server_version")), kafka_version(kafka)),

@@ -6,21 +6,40 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from confluent_kafka import Consumer
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench.latency import costs, database, writer
-from walrelay.lab.bench.latency.account import Account, Measured
+from walrelay.lab.bench.latency import database, writer
+from walrelay.lab.bench.latency.account import Account, Measured, difference, scaled
 from walrelay.lab.bench.latency.meter import Meter
+from walrelay.lab.bench.latency.processes import Watch
 from walrelay.lab.bench.latency.strategies import Way
-from walrelay.lab.bench.latency.topic_end import TopicEnd
-from walrelay.lab.bench.latency.watch import Watch
 from walrelay.lab.bench.latency.writer import Order
 from walrelay.lab.bench.names import SLOT
 from walrelay.lab.bench.results import Cost
 from walrelay.lab.bench.screen import Progress
 from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.lab.servers.kafka import QUIET, explained, topic_ends
 from walrelay.postgres.catalog import Catalog
+
+
+class TopicEnd:
+    """Asks the brokers; reads nothing. `options` are librdkafka's."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, options: Mapping[str, Any]) -> None:
+        self._topic = topic
+        settings = {"bootstrap.servers": bootstrap_servers, "group.id": "walrelay-bench"}
+        with explained(f"the topics cannot be read at {bootstrap_servers}"):
+            self._client = Consumer({**QUIET, **settings, **options})
+
+    def offsets(self) -> Mapping[int, int]:
+        return topic_ends(self._client, self._topic)
+
+    def close(self) -> None:
+        self._client.close()
+
 
 _PATIENCE = 15.0  # seconds without an arrival, and without a reason for it, after which what is missing is lost
 
@@ -57,10 +76,10 @@ def measure(stage: Stage, way: Way | None, order: Order, idle: float) -> Measure
             _await_marks(stage, way)
             before = meter.read()
             _write(stage, way, order._replace(segment=number), account)
-            spent = costs.difference(meter.read(), before)
+            spent = difference(meter.read(), before)
             idle_minute = _idle(stage, first, idle) if idle else None
         meter.await_statistics(first)
-        dead = costs.difference(meter.read(), first).dead_tuples
+        dead = difference(meter.read(), first).dead_tuples
     ends = stage.topic_end.offsets()  # the worker has left: nothing comes after these
     watch.until(lambda: watch.has_read(ends), _PATIENCE)
     share = account.committed / (account.committed + warm_up)  # when a dead tuple becomes known is not up to us
@@ -115,4 +134,4 @@ def _idle(stage: Stage, first: Cost, seconds: float) -> Cost:
     before, deadline = stage.meter.read(), time.monotonic() + seconds
     while time.monotonic() < deadline:
         stage.watch.look_after(0.1)
-    return costs.scaled(costs.difference(stage.meter.read(), before), 60 / seconds)
+    return scaled(difference(stage.meter.read(), before), 60 / seconds)

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.bench.report import findings, surroundings
+from walrelay.lab.bench.report import findings, wording
 from walrelay.lab.bench.report.wording import UNKNOWN, cpu_ms, is_ours, label, number, size, times
 from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
 
@@ -190,9 +190,9 @@ def _linear_bar(run: Run, most: float) -> Callable[[int], Text]:
 
 
 def _measured_on(result: LatencyResult | ThroughputResult) -> Iterator[str]:
-    yield surroundings.workload(result.workload)
-    yield surroundings.machine(result.machine)
-    yield surroundings.versions(result.versions)
+    yield wording.workload(result.workload)
+    yield wording.machine(result.machine)
+    yield wording.versions(result.versions)
     yield f"{result.date}  {result.command}"
 
 

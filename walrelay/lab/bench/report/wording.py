@@ -1,7 +1,9 @@
-"""How names and numbers read, the same in the terminal, in charts and on the page."""
+"""How names, numbers and surroundings read, the same in the terminal, in charts and on the page."""
 
 import math
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 UNKNOWN = "–"
 
@@ -92,3 +94,72 @@ def _rounded(value: float, whole_from: float) -> str:
     decimals = 0 if abs(value) >= whole_from else 1 if abs(value) >= 0.995 else 2
     text = f"{value:,.{decimals}f}"
     return "0" if not text.strip("-0.") else text.replace("-", "−")
+
+
+_NAMES = {"walrelay": "walrelay", "postgresql": "PostgreSQL", "kafka": "Kafka", "python": "Python"}  # these first
+
+
+def machine(machine: Mapping[str, Any]) -> str:
+    """ "2 cores, 7.8 GiB, Example CPU, Linux 6.1.0"."""
+    system = " ".join(str(machine[name]) for name in ("system", "release") if machine.get(name))
+    others = {name: value for name, value in machine.items() if name not in ("system", "release")}
+    return ", ".join(
+        [*_said(others, {"cores": _cores, "memory_gib": _memory, "processor": str}), *filter(None, [system])]
+    )
+
+
+def versions(versions: Mapping[str, str]) -> str:
+    """ "walrelay 0.1.0, PostgreSQL 15.18, psycopg 3.3.9"."""
+    order = [*(name for name in _NAMES if name in versions), *(name for name in versions if name not in _NAMES)]
+    return ", ".join(_version(name, versions[name]) for name in order if versions[name] != "none")
+
+
+def workload(workload: Mapping[str, Any]) -> str:
+    """ "200 commits/s, steady, 3 rounds"."""
+    return ", ".join(_said(workload, _WORKLOAD))
+
+
+def _version(name: str, version: str) -> str:
+    """A mock cluster is no version of Kafka."""
+    colon = ":" if version.startswith("librdkafka") else ""
+    return f"{_NAMES.get(name, name)}{colon} {version}"
+
+
+def _said(values: Mapping[str, Any], phrases: Mapping[str, Callable[[Any], str]]) -> list[str]:
+    known = [say(values[name]) for name, say in phrases.items() if name in values]
+    return known + [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if name not in phrases]
+
+
+def _cores(count: int) -> str:
+    return _counted(count, "core")
+
+
+def _memory(gib: float) -> str:
+    return f"{_plain(gib)} GiB"
+
+
+def _counted(count: Any, what: str) -> str:
+    return f"{_plain(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> str:
+    """Values come from anywhere: what is no number is shown as it is."""
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
+
+
+_WORKLOAD: Mapping[str, Callable[[Any], str]] = {
+    "rate": lambda value: f"{_plain(value)} commits/s",
+    "mode": str,
+    "events": lambda value: _counted(value, "event"),
+    "polled_events": lambda value: f"{_plain(value)} of them for the polling worker",
+    "row_bytes": lambda value: f"{_plain(value)} bytes a row",
+    "rows_per_transaction": lambda value: (
+        "all in one transaction" if value == "all" else f"{_plain(value)} a transaction"
+    ),
+    "pgoutput": lambda value: f"pgoutput in {value} mode",
+    "connection": lambda value: f"over {value}",
+    "rounds": lambda value: _counted(value, "round"),
+    "seconds": lambda value: f"{_plain(value)} s of writing in each",
+    "idle_seconds": lambda value: f"{_plain(value)} s idle" if value else "no idle time",
+    "quick": lambda value: "the quick form" if value else "the full form",
+}

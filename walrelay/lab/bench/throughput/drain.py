@@ -16,8 +16,7 @@ from time import monotonic, process_time
 from walrelay import config
 from walrelay.compose import Runs
 from walrelay.errors import Fatal, WalrelayError
-from walrelay.lab.bench import child
-from walrelay.lab.bench.throughput import procfs
+from walrelay.lab.bench import child, machine
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 
@@ -55,7 +54,7 @@ class Watch(Observer):
 
 def tell(events: int, clock: Clock) -> None:
     """What the process that started this one reads."""
-    peak = procfs.peak_rss_bytes() or procfs.maximum_rss_bytes(resource.getrusage(resource.RUSAGE_SELF))
+    peak = machine.peak_rss_bytes() or machine.maximum_rss_bytes(resource.getrusage(resource.RUSAGE_SELF))
     found = {"events": events, "seconds": clock.seconds, "cpu_s": clock.cpu_s, "peak_rss_bytes": peak}
     sys.stdout.write(json.dumps(found) + "\n")
 

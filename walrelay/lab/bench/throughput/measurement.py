@@ -1,8 +1,10 @@
 """`walrelay bench throughput` from beginning to end: servers, the backlog, readings in rounds, the result."""
 
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
@@ -13,16 +15,60 @@ from walrelay.lab.bench.screen import Screen
 from walrelay.lab.bench.servers import Servers, kafka_version
 from walrelay.lab.bench.throughput import medians
 from walrelay.lab.bench.throughput.backlog import TOPIC, Backlog, prepared
-from walrelay.lab.bench.throughput.limit import Limit, pg_recvlogical
-from walrelay.lab.bench.throughput.polled import Polling
-from walrelay.lab.bench.throughput.postgres import started
-from walrelay.lab.bench.throughput.readers import Place, Reader, Relay
-from walrelay.lab.bench.throughput.request import Wish
-from walrelay.lab.bench.throughput.rounds import taken
+from walrelay.lab.bench.throughput.medians import Reading, complete
+from walrelay.lab.bench.throughput.readers import Limit, Place, Polling, Reader, Relay, pg_recvlogical
+from walrelay.lab.bench.throughput.request import Wish, order
 from walrelay.lab.servers.backstage import Backstage, opened
 from walrelay.lab.servers.interruption import Interruption
 from walrelay.lab.servers.kafka import Kafka, MockKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
+
+_DEBIAN = Path("/usr/lib/postgresql")
+
+# No checkpoint while a reading is under way. Fixed times for autovacuum are not needed: after it was written, the
+# backlog is vacuumed.
+_SETTINGS: Mapping[str, str | int] = {"max_wal_size": "32GB", "checkpoint_timeout": "1d"}
+
+
+def started(servers: Servers, backstage: Backstage, *, wal2json: bool, tcp: bool) -> EmbeddedPostgres | OwnPostgres:
+    """Begins to start it. Where nothing was said, an installation with wal2json is preferred, if that is wanted."""
+    if wal2json and not servers.dsn and not servers.postgres_bin:
+        servers = servers._replace(postgres_bin=with_wal2json(_DEBIAN))
+    settings = dict(_SETTINGS)
+    if not servers.dsn and _limits_plugins(servers.programs().bin):
+        settings["output_plugin_libraries"] = "pgoutput, wal2json"
+    return servers.postgres(backstage, settings, tcp=tcp)
+
+
+def with_wal2json(installations: Path) -> Path | None:
+    """The newest installation below a directory like Debian's that has the plugin: its directory of programs."""
+    found = [path.parent for path in installations.glob("*/bin/postgres") if path.parent.parent.name.isdecimal()]
+    having = [directory for directory in found if _has_wal2json(directory.parent / "lib")]
+    return max(having, key=lambda directory: int(directory.parent.name), default=None)
+
+
+def _has_wal2json(libraries: Path) -> bool:
+    return any((directory / "wal2json.so").is_file() for directory in (libraries, libraries / "postgresql"))
+
+
+def _limits_plugins(programs: Path) -> bool:
+    """Minors since August 2026 have a list of the plugins that may be used (CVE-2026-6471); others do not know it."""
+    described = subprocess.run([programs / "postgres", "--describe-config"], capture_output=True, text=True)
+    return any(line.startswith("output_plugin_libraries\t") for line in described.stdout.splitlines())
+
+
+def taken(wish: Wish, readers: Mapping[str, Reader], place: Place, screen: Screen) -> Mapping[str, list[Reading]]:
+    """Interleaved, so that a noisy neighbour meets everyone."""
+    readings: dict[str, list[Reading]] = {name: [] for name in readers}
+    for number in range(wish.rounds):
+        where = f"round {number + 1}/{wish.rounds}"
+        for name in order(list(readers), number):
+            with screen.console.status(f"{where}  {name}", refresh_per_second=2):
+                reading = complete(name, readers[name].read(place), wish.expected(name))
+            readings[name].append(reading)
+            screen.say(f" {where}  {name:<12}  {reading.events / reading.seconds:>9,.0f} events/s")
+    return readings
+
 
 _INTO_MOCK = {"mock", "wal2json", "polling"}
 

@@ -1,19 +1,29 @@
-"""What a reader of the backlog is, the relay into any sink as one, and how readers are watched while they read."""
+"""The readers of the backlog: the relay into any sink, PostgreSQL's own client, and a worker that polls a table."""
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from resource import struct_rusage
 from typing import Any, NamedTuple, Protocol
 
-from walrelay.lab.bench.throughput import procfs
-from walrelay.lab.bench.throughput.backlog import PUBLICATION, TABLE, Backlog
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from walrelay import compose, config
+from walrelay.config import Settings
+from walrelay.errors import Fatal
+from walrelay.lab.bench import machine
+from walrelay.lab.bench.throughput.backlog import PUBLICATION, SCHEMA, TABLE, TOPIC, Backlog
 from walrelay.lab.bench.throughput.medians import Reading
 from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import first_line
 
 _INTERVAL = 0.004  # seconds between two looks at what a process has used
 _LEAST_RATE = 1000  # events a second; a reader that is slower is taken to hang
@@ -79,9 +89,9 @@ class Walsender:
         if self._pid is None and self._visible:
             slot = self._catalog.slot(self._slot)
             self._pid = slot.active_pid if slot else None
-            self._visible = self._pid is None or procfs.is_walsender(self._pid)
+            self._visible = self._pid is None or machine.is_walsender(self._pid)
         if self._pid is not None and self._visible:
-            self.cpu_s = procfs.cpu_s(self._pid) or self.cpu_s
+            self.cpu_s = machine.cpu_s(self._pid) or self.cpu_s
 
 
 class Peak:
@@ -92,7 +102,7 @@ class Peak:
         self.bytes = 0
 
     def look(self) -> None:
-        self.bytes = procfs.peak_rss_bytes(self._pid) or self.bytes
+        self.bytes = machine.peak_rss_bytes(self._pid) or self.bytes
 
 
 def drained(place: Place, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]) -> Reading:
@@ -141,3 +151,100 @@ def document(slot: str, sink: Mapping[str, Any], plugin: str = "pgoutput", *, bi
         "route": {"topic": "walrelay.bench.{aggregate_type}"},
         "sink": sink,
     }
+
+
+class Limit:
+    """PostgreSQL's own client, which writes what it gets to /dev/null and waits for nothing."""
+
+    def __init__(self, program: Path, *, binary: bool) -> None:
+        self._program, self._binary = program, binary
+
+    def read(self, place: Place) -> Reading:
+        backlog = place.backlog
+        with backlog.slot() as slot:
+            command, environment = self._command(backlog, slot)
+            child = place.backstage.start(
+                "pg_recvlogical", command, last_signal=signal.SIGTERM, environment={**os.environ, **environment}
+            )
+            began = time.monotonic()
+            sender, peak = Walsender(backlog.catalog, slot), Peak(child.pid)
+            usage = finished(child, backlog.events, sender.look, peak.look)
+            seconds = time.monotonic() - began
+            if (confirmed := backlog.confirmed(slot)) < backlog.end:
+                raise child.failure(f"ended at {confirmed} of {backlog.end}")
+        cpu_s = usage.ru_utime + usage.ru_stime
+        peak_rss = peak.bytes or machine.maximum_rss_bytes(usage)
+        return Reading(backlog.events, seconds, cpu_s, sender.cpu_s, peak_rss)
+
+    def _command(self, backlog: Backlog, slot: str) -> tuple[list[str | Path], dict[str, str]]:
+        """With the options that the relay gives the plugin, made by the relay's own code; and its environment."""
+        like = settings(slot, backlog.dsn, binary=self._binary)
+        options = compose.plugin_options(like, binary=compose.binary_suits(like, backlog.catalog))
+        dsn, secret = without_password(backlog.dsn)
+        command: list[str | Path] = [
+            *(self._program, "--dbname", dsn, "--slot", slot, "--start", "--no-loop"),
+            *("--file", os.devnull, "--endpos", str(backlog.end)),
+            *(part for name, value in options for part in ("--option", f"{name}={value}")),
+        ]
+        return command, secret
+
+
+def settings(slot: str, dsn: str, *, binary: bool) -> Settings:
+    """As the relay of a reading has them; into which sink is no matter."""
+    text = json.dumps(document(slot, {"kind": "memory"}, binary=binary))
+    return config.parse(text, "drain.json", {"DATABASE_URL": dsn})
+
+
+def without_password(dsn: str) -> tuple[str, dict[str, str]]:
+    """The DSN for a command line, which everybody on the machine can read, and the environment that it needs."""
+    parts = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if value is not None}
+    password = parts.pop("password", None)
+    return make_conninfo("", **parts), {"PGPASSWORD": password} if password else {}
+
+
+def pg_recvlogical(*directories: Path | None) -> Path:
+    """In one of the directories, or on PATH; Fatal when it is not there."""
+    for directory in directories:
+        if directory is not None and (directory / "pg_recvlogical").is_file():
+            return directory / "pg_recvlogical"
+    if found := shutil.which("pg_recvlogical"):
+        return Path(found)
+    raise Fatal("there is no pg_recvlogical, neither beside PostgreSQL's programs nor on PATH")
+
+
+POLLED = f"{SCHEMA}.polled"
+
+# The index is what a polling worker should have: of the rows that are due, in their order.
+_MAKE = f"""
+DROP TABLE IF EXISTS {POLLED};
+CREATE TABLE {POLLED} (
+    LIKE {TABLE} INCLUDING ALL, number bigint GENERATED ALWAYS AS IDENTITY, published_at timestamptz
+);
+CREATE INDEX ON {POLLED} (number) WHERE published_at IS NULL;
+"""
+_FILL = f"""
+INSERT INTO {POLLED} (aggregate_type, aggregate_id, type, payload)
+SELECT aggregate_type, aggregate_id, type, payload FROM {TABLE} LIMIT %s
+"""
+
+
+class Polling:
+    """walrelay.lab.bench.polling without its pauses. `events`: how many of the backlog's it is given."""
+
+    def __init__(self, events: int, bootstrap: str) -> None:
+        self._events, self._bootstrap = events, bootstrap
+
+    def read(self, place: Place) -> Reading:
+        self._fill(place.backlog.dsn)
+        return drained(
+            place, "the polling worker", ["walrelay.lab.bench.throughput.drain_polling", POLLED, TOPIC], self._bootstrap
+        )
+
+    def _fill(self, dsn: str) -> None:
+        with connect.ordinary(dsn, statement_timeout=600) as connection:
+            try:
+                connection.execute(_MAKE.encode())
+                connection.execute(_FILL.encode(), (self._events,))
+                connection.execute(f"VACUUM ANALYZE {POLLED}".encode())
+            except psycopg.Error as cause:
+                raise Fatal(f"the polling worker's table could not be filled: {first_line(cause)}") from cause
