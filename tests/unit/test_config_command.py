@@ -8,8 +8,7 @@ from click.testing import CliRunner, Result
 
 from walrelay.cli import main
 from walrelay.cli.config import config
-from walrelay.config.documentation import example
-from walrelay.config.schema import json_schema
+from walrelay.config.documentation import example, json_schema
 from walrelay.errors import SettingsError
 
 GOOD = "source: {dsn: host=db}\nsink: {kind: stdout}\n"

@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from walrelay.config import parse
-from walrelay.config.documentation import example, reference
-from walrelay.config.schema import described, json_schema
+from walrelay.config.documentation import described, example, json_schema, reference
 from walrelay.publish import installed
 
 ENV = {"DATABASE_URL": "postgresql://localhost/shop"}

@@ -8,7 +8,7 @@ import click
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.config.documentation import example as example_text
-from walrelay.config.schema import json_schema
+from walrelay.config.documentation import json_schema
 
 
 @click.group()

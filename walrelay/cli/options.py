@@ -1,12 +1,23 @@
-"""Options that several commands share."""
+"""Options that several commands share, and who runs a command."""
 
 import math
+import os
+import pwd
 from pathlib import Path
 from typing import Any
 
 import click
 
-from walrelay.config.substitution import encodable
+from walrelay.config.document import encodable
+
+
+def operator() -> str:
+    """The operating system's name for the user; its number where it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
 
 _LARGEST = 2**31 - 1  # of PostgreSQL's integer
 

@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from walrelay import compose
-from walrelay.cli.operator import operator
-from walrelay.cli.options import config_option
+from walrelay.cli.options import config_option, operator
 from walrelay.config import load
 from walrelay.dead_letter import shown
 from walrelay.errors import Fatal

@@ -3,7 +3,7 @@
 from walrelay.config import Settings
 from walrelay.decode.binary import PRINTERS
 from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
-from walrelay.decode.encodings import AS_THEY_ARE
+from walrelay.decode.messages import AS_THEY_ARE
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal

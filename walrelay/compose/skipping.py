@@ -8,7 +8,7 @@ from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_
 from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
 from walrelay.dead_letters.store import skips
-from walrelay.decode.raw import Column, RawRows
+from walrelay.decode.lines import Column, RawRows
 from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Event, Idle, Skipped, Undecoded

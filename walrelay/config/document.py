@@ -1,15 +1,78 @@
-"""The text of a settings file as plain values, each with the line it stands on."""
+"""The text of a settings file as plain values, each with its line, and what `${NAME}` and `file:/path` stand for."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from walrelay.config.substitution import encodable
+_REFERENCE = re.compile(
+    r"\$(?P<escaped>\$\{) | \$\{ (?: (?P<name>[A-Za-z_][A-Za-z0-9_]*) (?: :-(?P<default>[^{}]*) )? \} )?",
+    re.VERBOSE,
+)
+_FILE = "file:"
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """`text` with its references replaced from `env`; ValueError for one without a value.
+
+    As in a shell, the default of `${NAME:-default}` stands in for a variable that is unset or empty. `$${` is a
+    literal `${`. The result is always text, even where YAML would read a number: a password may be 0123.
+    """
+    return _REFERENCE.sub(lambda match: _referenced(match, env), text)
+
+
+def _referenced(match: re.Match[str], env: Mapping[str, str]) -> str:
+    if match["escaped"]:
+        return "${"
+    name, default = match["name"], match["default"]
+    if name is None:
+        raise ValueError("'${' must go on as in ${NAME} or ${NAME:-default}; a literal '${' is written '$${'")
+    value = env.get(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise ValueError(f"the environment variable {name} is not set: set it, or write ${{{name}:-default}}")
+    return value
+
+
+def encodable(text: str) -> str:
+    """`text`, if PostgreSQL and brokers can take it at all; ValueError, which shows nothing of it, if they cannot."""
+    if "\0" in text:
+        raise ValueError("has a zero byte in it, which is in no name and no text of PostgreSQL; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("has bytes in it that are not UTF-8, or half of a surrogate pair; write it in UTF-8") from None
+    return text
+
+
+def revealed(text: str) -> str:
+    """The secret itself: `file:/path` is that file's content without its last line end, all else is `text`."""
+    if not text.startswith(_FILE):
+        return text
+    path = Path(text.removeprefix(_FILE))
+    if not path.is_absolute():
+        raise ValueError(f"{text!r} needs an absolute path, as in file:/run/secrets/name")
+    return _content(path)
+
+
+def _content(path: Path) -> str:
+    try:
+        secret = path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text") from None
+    if not secret:
+        raise ValueError(f"{path} is empty")
+    return secret
+
 
 _DEEPEST = 32
 
-Path = tuple[str | int, ...]  # ("outbox", "columns", "id"); an int is a place in a list
+KeyPath = tuple[str | int, ...]  # ("outbox", "columns", "id"); an int is a place in a list
 
 _TAGS = frozenset(
     f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "null", "bool", "int", "float", "timestamp")
@@ -20,7 +83,7 @@ class Problem(NamedTuple):
     """What is wrong at `path`, which stands on `line` (counted from 1)."""
 
     line: int
-    path: Path
+    path: KeyPath
     text: str
 
 
@@ -28,14 +91,14 @@ class Document(NamedTuple):
     """Mappings, lists and scalars; `lines` knows every path in `value`, and () as line 1."""
 
     value: Any
-    lines: dict[Path, int]
+    lines: dict[KeyPath, int]
     problems: list[Problem]
 
-    def line(self, path: Path) -> int:
+    def line(self, path: KeyPath) -> int:
         """The line of `path`, or of the nearest thing around it that is in the file."""
         return self.lines[self.known(path)]
 
-    def known(self, path: Path) -> Path:
+    def known(self, path: KeyPath) -> KeyPath:
         """As much of `path` as is in the file."""
         while path not in self.lines:
             path = path[:-1]
@@ -69,11 +132,11 @@ def _complaint(error: yaml.MarkedYAMLError) -> str:
     return complaint
 
 
-def replaced(document: Document, replacement: Callable[[Path, str], Any]) -> Document:
+def replaced(document: Document, replacement: Callable[[KeyPath, str], Any]) -> Document:
     """The document with every text put through `replacement`; a ValueError from it is a problem, its text None."""
     problems: list[Problem] = []
 
-    def walk(value: Any, path: Path) -> Any:
+    def walk(value: Any, path: KeyPath) -> Any:
         match value:
             case dict():
                 return {key: walk(item, (*path, key)) for key, item in value.items()}
@@ -119,7 +182,7 @@ class _Reading:
     """Walks YAML's nodes, which know their lines, rather than its values, which do not."""
 
     def __init__(self) -> None:
-        self.lines: dict[Path, int] = {(): 1}
+        self.lines: dict[KeyPath, int] = {(): 1}
         self.problems: list[Problem] = []
 
     def document(self, text: str) -> Any:
@@ -130,7 +193,7 @@ class _Reading:
         finally:
             self._loader.dispose()
 
-    def _value(self, node: yaml.Node, path: Path) -> Any:
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         if node.tag not in _TAGS:
             self._problem(node, path, f"the YAML tag {node.tag} means nothing here, remove it")
             return None
@@ -142,7 +205,7 @@ class _Reading:
             case _:
                 return self._scalar(node, path)
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, item in node.value:
             # As it is written: YAML would read the key `on` as True. No setting's key is a list or a mapping.
@@ -160,11 +223,11 @@ class _Reading:
             values[name] = self._value(item, here)
         return values
 
-    def _item(self, node: yaml.Node, path: Path) -> Any:
+    def _item(self, node: yaml.Node, path: KeyPath) -> Any:
         self.lines[path] = node.start_mark.line + 1
         return self._value(node, path)
 
-    def _scalar(self, node: yaml.Node, path: Path) -> Any:
+    def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         if node.tag.endswith((":timestamp", ":str")):
             return self._text(node)  # no setting is a date
         try:
@@ -178,5 +241,5 @@ class _Reading:
         text: str = node.value
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
-    def _problem(self, node: yaml.Node, path: Path, text: str) -> None:
+    def _problem(self, node: yaml.Node, path: KeyPath, text: str) -> None:
         self.problems.append(Problem(node.start_mark.line + 1, path, text))

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
 
 from walrelay.config import values
-from walrelay.config.section import Misplaced, Section
 from walrelay.config.sink import SinkSettings
+from walrelay.config.values import Misplaced, Section
 from walrelay.decode import contract
 from walrelay.identifiers import name, qualified_name
 from walrelay.publish import ExactlyOncePlugin, load

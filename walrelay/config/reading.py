@@ -7,11 +7,9 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from walrelay.config import document
-from walrelay.config.document import Document, Problem
+from walrelay.config.document import Document, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
-from walrelay.config.places import Places
-from walrelay.config.problems import problems
-from walrelay.config.substitution import encodable, expanded, revealed
+from walrelay.config.problems import Places, problems
 from walrelay.errors import SettingsError
 
 HINT = "`walrelay docs settings` lists every setting; `walrelay config example` prints a file that works."
@@ -47,7 +45,7 @@ def _resolved(written: Document, env: Mapping[str, str]) -> Document:
     A text that may be a secret becomes a SecretStr here: a model with `str | SecretStr` would keep it as a str.
     """
 
-    def resolved(path: document.Path, text: str) -> str | SecretStr:
+    def resolved(path: document.KeyPath, text: str) -> str | SecretStr:
         value = encodable(expanded(text, env))
         return SecretStr(encodable(revealed(value))) if places.secret(path) else value
 
@@ -69,7 +67,7 @@ def _lines(found: Iterable[Problem], name: str) -> list[str]:
     return [f"{name}:{line}: {_dotted(path)}{text}" for line, path, text in in_order]
 
 
-def _dotted(path: document.Path) -> str:
+def _dotted(path: document.KeyPath) -> str:
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{_printable(step)}" for step in path)
     return f"{steps.removeprefix('.')}: " if steps else ""
 

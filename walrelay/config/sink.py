@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, SerializeAsAny, model_validator
 
 from walrelay import publish
-from walrelay.config.section import Section
+from walrelay.config.values import Section
 
 
 def sink_model(kind: str) -> type[BaseModel]:

@@ -1,13 +1,27 @@
-"""What a single setting may say, beyond its type: names as PostgreSQL takes them, templates, connection strings.
-
-Each function returns its value or raises ValueError with a text that says what to write instead.
-"""
+"""What the sections of the settings file share, and values beyond their type: names as PostgreSQL takes them."""
 
 import re
 from string import Formatter
 
+from pydantic import BaseModel, ConfigDict
+
 from walrelay.postgres.connect import conninfo_fault
 from walrelay.route import FIELDS
+
+
+class Misplaced(ValueError):
+    """What a check of several settings together found; `path` is where to look, within the section that checked."""
+
+    def __init__(self, path: tuple[str, ...], text: str) -> None:
+        super().__init__(text)
+        self.path = path
+
+
+class Section(BaseModel):
+    """Nothing can be changed, no key is ignored, no error quotes what was given: it may hold a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *([a-z]+)")

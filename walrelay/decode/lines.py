@@ -3,7 +3,7 @@
     {"position": "16/B374D848:0", "committed_at": "2026-11-21T09:58:54.956040Z", "id": "...", ..., "payload": {...}}
 
 `payload` and `headers` that are a JSON object or array stand there as they are, digit for digit; any other text is a
-string (so a payload of JSON `"a"` is printed as `"\\"a\\""`, one of plain `a` as `"a"`, and one that is nested too
+string (so a payload of JSON `"a"` is printed as `"\"a\""`, one of plain `a` as `"a"`, and one that is nested too
 deeply for Python's parser, about a thousand levels, as a string), and what is not UTF-8 is
 `{"base64": "..."}`. The other members are strings, as PostgreSQL prints the column; null is NULL or no such column.
 """
@@ -16,8 +16,44 @@ from typing import NamedTuple, Protocol
 
 from walrelay.decode.contract import Columns, Decoder
 from walrelay.decode.records import BYTES_ROLES
-from walrelay.errors import Undecodable
+from walrelay.errors import ProtocolError, Undecodable
 from walrelay.model import Committed, Idle, OutboxRecord, Skipped, Undecoded
+from walrelay.wire import pgoutput
+from walrelay.wire.frames import BODY
+
+Column = tuple[str, bytes | None]
+
+
+class RawRows:
+    """Fed with all frames of a stream, it can name the columns of a row; else the row is one column, its frame."""
+
+    def __init__(self, plugin: str) -> None:
+        self._pgoutput = plugin == "pgoutput"
+        self._relations: dict[int, pgoutput.Relation] = {}
+
+    def learn(self, frame: bytes) -> None:
+        """To be called with every frame, before `columns`."""
+        if self._pgoutput and frame[:1] == b"w" and frame[BODY : BODY + 1] == b"R":
+            relation = pgoutput.parse_relation(frame)
+            self._relations[relation.oid] = relation
+
+    def columns(self, frame: bytes) -> list[Column]:
+        """Never an error: what cannot be taken apart is shown whole."""
+        body = frame[BODY:]
+        try:
+            if self._pgoutput and body[:1] == b"I":
+                return self._row(frame)
+            if self._pgoutput and body[:1] == b"M":
+                return [("content", pgoutput.parse_message(frame).content)]
+        except (ProtocolError, KeyError):
+            pass
+        return [("frame", body)]
+
+    def _row(self, frame: bytes) -> list[Column]:
+        oid, count = pgoutput.parse_insert(frame)
+        names = [column.name for column in self._relations[oid].columns]
+        return list(zip(names, pgoutput.parse_row(frame, [bytes] * count), strict=False))
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")

@@ -13,7 +13,7 @@ from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header, small
 from tests.integration.relaying.ways import PGOUTPUT, WAL2JSON, WAYS, need
 from tests.servers.database import Database, Postgres
-from walrelay.decode.encodings import CODECS
+from walrelay.decode.messages import CODECS
 from walrelay.errors import Fatal, Undecodable
 from walrelay.outbox import Event
 from walrelay.outbox import Outbox as Emitting

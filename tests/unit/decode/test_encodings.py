@@ -3,8 +3,7 @@
 import pytest
 
 from walrelay.decode.contract import Columns
-from walrelay.decode.encodings import in_utf8
-from walrelay.decode.messages import message_fields
+from walrelay.decode.messages import in_utf8, message_fields
 from walrelay.errors import Undecodable
 
 MARK = b"\xef\xbb\xbf"

@@ -7,8 +7,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
-from walrelay.cli.operator import operator
-from walrelay.cli.options import config_option
+from walrelay.cli.options import config_option, operator
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal

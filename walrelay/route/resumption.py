@@ -1,11 +1,19 @@
-"""A run that ends ahead of a record, because its message was refused in an earlier run of the same process."""
+"""A run that begins within a transaction, or ends ahead of a record that was refused in an earlier run."""
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from walrelay.errors import Refused, StopAhead
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, Message
-from walrelay.route.resumed import Routing
+
+
+class Routing(Protocol):
+    """Records to messages."""
+
+    def route(self, record: AnyRecord) -> Iterable[Message]:
+        """The messages for `record`, in order; Unroutable where the rules yield none, Undecodable for what is none."""
+        ...
 
 
 class Ahead:
@@ -35,4 +43,16 @@ class _UpTo:
     def route(self, record: AnyRecord) -> Iterable[Message]:
         if (record.commit_lsn, record.ordinal) >= self._place:
             raise self._refused
+        return self._route(record)
+
+
+class Resumed:
+    """Of the transaction at `commit_lsn` the records before `ordinal` were published and yield nothing."""
+
+    def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int) -> None:
+        self._route, self._commit_lsn, self._ordinal = routing.route, commit_lsn, ordinal
+
+    def route(self, record: AnyRecord) -> Iterable[Message]:
+        if record.commit_lsn == self._commit_lsn and record.ordinal < self._ordinal:
+            return ()
         return self._route(record)
