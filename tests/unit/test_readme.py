@@ -56,6 +56,7 @@ def test_a_file_that_is_linked_exists(page: Path, path: str) -> None:
 NAMED_PATHS = {
     (page, path)
     for page in PAGES
+    if page.parent.name != "decisions"  # those say what was then
     for path in re.findall(r"`((?:walrelay|tests|docs|deploy|sql)/[\w./-]+|\w+(?:/\w+)*/\w+\.py)`", page.read_text())
 }
 
