@@ -37,7 +37,8 @@ class Bench(DemoProcess):
         return found
 
 
-def test_walrelay_is_sooner_than_polling_and_the_database_pays_less(kafka: Kafka, tmp_path: Path) -> None:
+def test_every_event_is_measured_and_the_database_pays_less_than_for_polling(kafka: Kafka, tmp_path: Path) -> None:
+    """By how much walrelay is sooner is asked of a machine with nothing else to do: see `.ci/run`."""
     with Bench(kafka, *SHORT, "--json", "--report", str(tmp_path / "report")) as bench:
         result = bench.result()
         assert bench.left_behind == []
@@ -49,7 +50,6 @@ def test_walrelay_is_sooner_than_polling_and_the_database_pays_less(kafka: Kafka
         assert counts == {"events": 600, "lost": 0, "duplicates": 0, "out_of_order": 0}
         assert 0 < strategy["p50_ms"] <= strategy["p90_ms"] <= strategy["p99_ms"] <= strategy["max_ms"]
         assert sum(bucket["events"] for bucket in strategy["histogram"]) == 600
-    assert relay["p50_ms"] < poller["p50_ms"]
     assert relay["dead_tuples_per_1000"] == 0
     assert poller["dead_tuples_per_1000"] == pytest.approx(1000)
     assert relay["statements_per_1000"] < poller["statements_per_1000"]

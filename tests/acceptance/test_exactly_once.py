@@ -26,17 +26,27 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position
 
 EXACTLY_ONCE = {"delivery": "exactly_once"}
-KILLS = 50
 ROWS = 150_000
 
 
+def test_kills_under_load_lose_repeat_and_reorder_nothing(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured
+) -> None:
+    killed(deploy(database, kafka, topic, log={"level": "debug"}, **EXACTLY_ONCE), 15, measured)
+
+
+@pytest.mark.chaos
 def test_fifty_kills_under_load_lose_repeat_and_reorder_nothing(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured
 ) -> None:
+    killed(deploy(database, kafka, topic, log={"level": "debug"}, **EXACTLY_ONCE), 50, measured)
+
+
+def killed(deployment: Deployment, times: int, measured: Measured) -> None:
+    """Its relay again and again, at any moment; then everything is there once and in order."""
     rng = random.Random(40)
-    deployment = deploy(database, kafka, topic, log={"level": "debug"}, **EXACTLY_ONCE)
-    with Writers(database, seed=40) as writers:
-        for _ in range(KILLS):
+    with Writers(deployment.database, seed=40) as writers:
+        for _ in range(times):
             relay = deployment.launch()
             if phase := rng.choice(["", "streaming", "confirmed", "confirmed"]):  # it may die while it starts, too
                 relay.wait_for(phase)
@@ -45,7 +55,7 @@ def test_fifty_kills_under_load_lose_repeat_and_reorder_nothing(
     deployment.start()
     deployment.catch_up()
     delivery = assert_delivered(deployment, writers)
-    measured(f"exactly once, after {KILLS} kills of the relay", delivery)
+    measured(f"exactly once, after {times} kills of the relay", delivery)
     assert delivery.duplicates == 0
 
 

@@ -12,6 +12,13 @@ from walrelay.lsn import LSN
 KINDS = ["connection_breaks", "connection_breaks_alone", "process_dies", "server_crashes", "everything_dies"]
 
 
+def one_step_in(number: int) -> pytest.MarkDecorator:
+    """How many steps a test goes on from one trial to the next; `make chaos` tries them all. Its cases begin at
+    different steps, so that together they leave none out.
+    """
+    return pytest.mark.parametrize("stride", [number, pytest.param(1, marks=pytest.mark.chaos)])
+
+
 def small_wal() -> Wal:
     """A little of everything: rows, messages, other tables, idle WAL, a rolled-back message, a larger transaction."""
     wal = Wal()

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.simulation.clock import Clock
-from tests.simulation.test_crashes import KINDS, random_wal, small_wal
+from tests.simulation.test_crashes import KINDS, one_step_in, random_wal, small_wal
 from tests.simulation.wal import Event, Wal, numbered
 from tests.simulation.world import World
 from walrelay.dead_letters.policy import Policy
@@ -19,6 +19,7 @@ POLICIES = {
     "topic": ASIDE._replace(table=False, topic="dead letters"),
     "skip": Policy("skip"),
 }
+FAILING_OVER = ["follow", "block", "both", "skip"]
 POISON = {"a2", "c2", "c3"}
 
 
@@ -67,18 +68,20 @@ def test_refused_messages_are_set_aside_and_everything_else_arrives_in_order(
     ] * (3 if policy in ("follow", "tried three times", "both") else 2 if policy == "block" else 0)
 
 
+@one_step_in(9)
 @pytest.mark.parametrize("survives", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_crash_at_any_step_leaves_each_letter_there_once_and_loses_nothing(
-    clock: Clock, policy: str, kind: str, survives: bool
+    clock: Clock, policy: str, kind: str, survives: bool, stride: int
 ) -> None:
     def world() -> World:
         return world_of(small_wal(), clock, POLICIES[policy], survives=survives)
 
     without = world()
     without.live()
-    for step in range(1, without.fuse.burnt + 1, 3):
+    first = 1 + (2 * KINDS.index(kind) + survives) % stride
+    for step in range(first, without.fuse.burnt + 1, stride):
         crashing = world()
         crashing.fuse.crashes[step] = getattr(crashing, kind)
         crashing.live()
@@ -104,10 +107,11 @@ def test_random_histories_with_many_crashes_and_many_refusals(clock: Clock, seed
     verify(world)
 
 
+@one_step_in(3)
 @pytest.mark.parametrize("survives", [False, True])
-@pytest.mark.parametrize("policy", ["follow", "block", "both", "skip"])
+@pytest.mark.parametrize("policy", FAILING_OVER)
 def test_a_failover_at_any_step_loses_no_dead_letter_that_the_slot_is_past(
-    clock: Clock, policy: str, survives: bool
+    clock: Clock, policy: str, survives: bool, stride: int
 ) -> None:
     """The standby copies the slot whenever it likes, and hangs now and then when a letter is to reach it."""
 
@@ -119,18 +123,20 @@ def test_a_failover_at_any_step_loses_no_dead_letter_that_the_slot_is_past(
     without = world()
     without.live()
     verify(without)
-    for step in range(1, without.fuse.burnt + 1):
+    first = 1 + (2 * FAILING_OVER.index(policy) + survives) % stride
+    for step in range(first, without.fuse.burnt + 1, stride):
         failing = world()
         failing.fuse.crashes[step] = failing.everything_fails_over
         failing.live()
         verify(failing)
 
 
+@one_step_in(7)
 @pytest.mark.parametrize("survives", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("policy", ["both", "topic", "follow"])
 def test_a_closed_topic_and_a_crash_at_any_step_leave_a_dead_letter_for_each_message(
-    clock: Clock, policy: str, kind: str, survives: bool
+    clock: Clock, policy: str, kind: str, survives: bool, stride: int
 ) -> None:
     """Its messages are not offered any more: their dead letters take their place, if there is room for them."""
 
@@ -142,7 +148,8 @@ def test_a_closed_topic_and_a_crash_at_any_step_leave_a_dead_letter_for_each_mes
 
     without = world()
     without.live()
-    for step in range(1, without.fuse.burnt + 1, 2):
+    first = 1 + (2 * KINDS.index(kind) + survives) % stride
+    for step in range(first, without.fuse.burnt + 1, stride):
         crashing = world()
         crashing.fuse.crashes[step] = getattr(crashing, kind)
         crashing.live()

@@ -193,7 +193,7 @@ def run(model: Any, databases: Sequence[Database], examples: int) -> None:
 def test_events_are_committed_with_their_changes_whatever_models_go_through(
     entries: Any, databases: list[Database]
 ) -> None:
-    run(entries, databases, 100)
+    run(entries, databases, 50)
 
 
 @pytest.mark.chaos

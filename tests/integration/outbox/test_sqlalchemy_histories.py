@@ -332,7 +332,7 @@ def run(databases: Sequence[Database], kind: Callable[..., Any], examples: int) 
 def test_events_are_committed_with_their_changes_whatever_sessions_go_through(
     kind: Callable[..., Any], databases: list[Database]
 ) -> None:
-    run(databases, kind, 20)
+    run(databases, kind, 10)
 
 
 @pytest.mark.chaos
