@@ -10,9 +10,18 @@ PYTEST := $(RUN)/python -m pytest
 PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 # In this order; those that are there.
-SUITES := $(wildcard $(addprefix tests/, unit golden properties simulation contract integration acceptance))
+SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
+EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
+SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance))
 
-.PHONY: help demo test check bench throughput peers chaos servers clean
+# How many tests run at once: 0 is one after the other, as it has to be where they share a server that somebody else
+# runs (tests/servers/choose.py).
+WORKERS ?= 0
+
+# The tests start walrelay thousands of times, which would be compiled anew each time.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo quick test check bench throughput peers chaos servers clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -21,8 +30,11 @@ help:  ## list the targets
 demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 	@exec $(RUN)/walrelay demo $(ARGS)
 
-test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers
-	@exec $(PYTEST) $(ARGS) $(SUITES)
+quick: $(VENV)/dev.stamp  ## the tests whose servers come with the package: a minute, no root, no Java
+	@exec $(PYTEST) -n 2 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
+
+test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=4: four at once)
+	@exec $(PYTEST) -n $(WORKERS) $(ARGS) $(SUITES)
 
 check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
 	@$(RUN)/ruff format --check .

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tests import workers
 from tests.servers import choose
 from tests.servers.choose import Address, Docker, Machine, Missing
 from tests.servers.database import Database, Postgres
@@ -55,6 +56,15 @@ def pytest_configure() -> None:
     """A shell starts what stands before an & with SIGINT and SIGQUIT ignored, and children would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> workers.Sharing:
+    return workers.Sharing(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        workers.in_order(items)
 
 
 @pytest.fixture(scope="session")
@@ -142,6 +152,19 @@ def topic(kafka: Kafka, request: pytest.FixtureRequest) -> Iterator[str]:
     kafka.delete_topics(name)
 
 
+@pytest.fixture(scope="session")
+def _stoppable_kafka(machine: Machine) -> Iterator[KafkaServer]:
+    with KafkaServer(_found(choose.kafka_jars, machine)) as server:
+        yield server
+
+
+@pytest.fixture
+def broker(_stoppable_kafka: KafkaServer) -> KafkaServer:
+    """One that tests may stop and kill; they share it, each on its own topics, and each finds it running."""
+    _stoppable_kafka.start()
+    return _stoppable_kafka
+
+
 @pytest.fixture
 def private_kafka(machine: Machine) -> Iterator[KafkaMaker]:
     """Makes brokers that the test may stop and kill."""
@@ -195,7 +218,10 @@ def _no_slot_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """A test that did not run for lack of a server must be seen, and so must that there was none."""
+    """What was measured. A test that did not run for lack of a server must be seen, and so must that there was none."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"measured {name}: {value}")
     reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
     lacking = sum(choose.SKIPPED_FOR_LACK in reason for reason in reasons)
     terminalreporter.write_line(f"skipped for lack of a server: {lacking}")

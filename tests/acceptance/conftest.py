@@ -7,10 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.acceptance.deployment import Deployment
-from tests.servers import choose
-from tests.servers.choose import Machine
 from tests.servers.database import Database
-from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka
 
 
@@ -48,31 +45,7 @@ def deploy(tmp_path: Path) -> Iterator[Deploy]:
     assert [line for relay in relays for line in relay.not_json] == []
 
 
-@pytest.fixture(scope="module")
-def modules_kafka(machine: Machine) -> Iterator[KafkaServer]:
-    """A broker that the tests of a module stop and start, each on its own topics."""
-    try:
-        jars = choose.kafka_jars(machine)
-    except choose.Missing as missing:
-        choose.give_up(missing)
-    with KafkaServer(jars) as server:
-        yield server
-
-
-@pytest.fixture
-def broker(modules_kafka: KafkaServer) -> KafkaServer:
-    """It runs, whatever the test before did to it."""
-    modules_kafka.start()
-    return modules_kafka
-
-
 @pytest.fixture
 def deployment(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
     """On the shared servers, with the default settings."""
     return deploy(database, kafka, topic)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for report in terminalreporter.stats.get("passed", []):
-        for name, value in report.user_properties:
-            terminalreporter.write_line(f"measured {name}: {value}")

@@ -4,17 +4,23 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
+import pytest
+
 from tests.servers.kafka import KafkaServer
+from tests.servers.mock_kafka import MockKafka
 from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
 from walrelay.sinks.stdout import StdoutSink
+
+KAFKA = pytest.param("kafka", marks=pytest.mark.java)
+"""The one of the cases that needs more than Python."""
 
 
 class Arrived(NamedTuple):
@@ -111,26 +117,42 @@ class StdoutCase:
             self._read += data
 
 
-class KafkaCase:
-    """A broker of its own, which is held by stopping its process."""
+class _BrokerCase:
+    """A broker in a process of its own, which is held by stopping that."""
 
-    def __init__(self, broker: KafkaServer) -> None:
-        self.broker = broker
-        self.topic = broker.create_topic(partitions=3)
+    def __init__(self, server: KafkaServer | MockKafka, topic: str) -> None:
+        self._server, self.topic = server, topic
         self.plugin = KafkaPlugin()  # of this case's own: it remembers refused batches
 
     def open(self, *, room: int = 10_000, **options: Any) -> Sink:
-        settings = {"bootstrap_servers": self.broker.bootstrap_servers, "max_queued_messages": room, "options": options}
+        address = self._server.bootstrap_servers
+        settings = {"bootstrap_servers": address, "max_queued_messages": room, "options": options}
         return self.plugin.open(KafkaSettings.model_validate(settings))
 
     def hold(self) -> None:
-        os.kill(self.broker.pid, signal.SIGSTOP)
+        os.kill(self._server.pid, signal.SIGSTOP)
 
     def release(self) -> None:
-        os.kill(self.broker.pid, signal.SIGCONT)
+        os.kill(self._server.pid, signal.SIGCONT)
 
     def arrived(self) -> list[Arrived]:
-        return [Arrived(got.key, got.value, got.headers) for got in self.broker.read_all(self.topic)]
+        return [Arrived(got.key, got.value, got.headers) for got in self._server.read_all(self.topic)]
+
+
+class KafkaCase(_BrokerCase):
+    """Apache Kafka."""
+
+    def __init__(self, broker: KafkaServer, partitions: int = 3, config: Mapping[str, str] | None = None) -> None:
+        super().__init__(broker, broker.create_topic(partitions=partitions, config=config))
+        self.broker = broker
+
+
+class MockCase(_BrokerCase):
+    """librdkafka's own broker: what the demo comes with."""
+
+    def __init__(self, mock: MockKafka) -> None:
+        super().__init__(mock, "named")
+        mock.wait_for_leaders(self.topic, 4)  # which makes it
 
 
 @contextmanager

@@ -4,30 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.cases import Case, KafkaCase, MemoryCase, StdoutCase
-from tests.servers import choose
-from tests.servers.choose import Machine
+from tests.contract.cases import KAFKA, Case, KafkaCase, MemoryCase, MockCase, StdoutCase
 from tests.servers.kafka import KafkaServer
-
-
-@pytest.fixture(scope="session")
-def contract_broker(machine: Machine) -> Iterator[KafkaServer]:
-    """A broker that the tests stop, kill and start."""
-    try:
-        jars = choose.kafka_jars(machine)
-    except choose.Missing as missing:
-        choose.give_up(missing)
-    with KafkaServer(jars) as server:
-        yield server
+from tests.servers.mock_kafka import MockKafka
 
 
 @pytest.fixture
-def kafka_case(contract_broker: KafkaServer) -> KafkaCase:
-    contract_broker.start()
-    return KafkaCase(contract_broker)
+def kafka_case(broker: KafkaServer) -> KafkaCase:
+    return KafkaCase(broker)
 
 
-@pytest.fixture(params=["memory", "stdout", "kafka"])
+@pytest.fixture(params=["memory", "stdout", "mock", KAFKA])
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     """The sinks that are tested; some tests name those whose broker can be away."""
     match request.param:
@@ -37,6 +24,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
             stdout = StdoutCase()
             yield stdout
             stdout.close()
+        case "mock":
+            with MockKafka() as mock:
+                yield MockCase(mock)
         case _:
             kafka: KafkaCase = request.getfixturevalue("kafka_case")
             yield kafka

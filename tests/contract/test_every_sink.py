@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.contract.cases import Case, held, message, numbers
+from tests.contract.cases import KAFKA, Case, held, message, numbers
 from tests.servers.waiting import wait_until
 from walrelay.model import Receipt
 from walrelay.publish import Sink
@@ -16,7 +16,7 @@ KEYS = ["a", "b", "c", "d"]
 MANY = 2000
 MARKER = 1_000_000
 
-can_be_away = pytest.mark.parametrize("case", ["stdout", "kafka"], indirect=True)
+can_be_away = pytest.mark.parametrize("case", ["stdout", "mock", KAFKA], indirect=True)
 
 
 def publish(sink: Sink, case: Case, numbered: range, *, ticket: int = 0, size: int = 0) -> Counter[int]:

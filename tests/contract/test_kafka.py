@@ -23,9 +23,7 @@ class SmallTopic(KafkaCase):
     """A topic of one partition that takes messages of up to LIMIT bytes."""
 
     def __init__(self, case: KafkaCase) -> None:
-        self.broker = case.broker
-        self.topic = case.broker.create_topic(config={"max.message.bytes": str(LIMIT)})
-        self.plugin = KafkaPlugin()
+        super().__init__(case.broker, partitions=1, config={"max.message.bytes": str(LIMIT)})
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": self.broker.bootstrap_servers})
 
     def open_next(self) -> Sink:

@@ -1,0 +1,39 @@
+"""How tests are shared out when several processes run them at once (`pytest -n 4`).
+
+Each process is a worker with servers of its own, so that tests meet each other as little as when they run one after
+the other. A test with a server goes to whoever is free; the tests of a module stay together where they are quick, or
+where they share what the module starts. What takes longest comes first: the quick ones fill the gaps at the end.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).parents[1]
+
+_ORDER = ["acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
+_ALONE = ("tests/acceptance/", "tests/integration/")
+
+
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+    """Units of work are tests or modules, handed out in the order of `in_order`."""
+
+    def __init__(self, config: pytest.Config, log: object) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return nodeid if path.startswith(_ALONE) and not _shares_a_fixture(path) else path
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Sorts them; each worker must come to the same result."""
+    items.sort(key=lambda item: _ORDER.index(suite) if (suite := item.nodeid.split("/")[1]) in _ORDER else len(_ORDER))
+
+
+@cache
+def _shares_a_fixture(path: str) -> bool:
+    return 'scope="module"' in (ROOT / path).read_text()
