@@ -7,9 +7,9 @@ where they share what the module starts. What takes longest comes first: the qui
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,16 +17,22 @@ _ORDER = ["acceptance", "integration", "contract", "simulation", "properties", "
 _ALONE = ("tests/acceptance/", "tests/integration/")
 
 
-class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-    """Units of work are tests or modules, handed out in the order of `in_order`."""
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out units of work in the order of `in_order`."""
+    from xdist.scheduler import LoadScopeScheduling  # where tests run one after the other it need not be there
 
-    def __init__(self, config: pytest.Config, log: object) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
+    class Sharing(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return unit_of_work(nodeid)
 
-    def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        return nodeid if path.startswith(_ALONE) and not _shares_a_fixture(path) else path
+    config.option.loadscopereorder = False
+    return Sharing(config, log)
+
+
+def unit_of_work(nodeid: str) -> str:
+    """What is handed out together with the test: nothing, or its module."""
+    path = nodeid.partition("::")[0]
+    return nodeid if path.startswith(_ALONE) and not _shares_a_fixture(path) else path
 
 
 def in_order(items: list[pytest.Item]) -> None:

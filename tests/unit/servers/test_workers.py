@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from tests.servers.ports import ports_of
-from tests.workers import Sharing
+from tests.workers import unit_of_work
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
@@ -19,7 +19,7 @@ def test_two_workers_have_no_port_in_common(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "unit_of_work"),
+    ("test", "unit"),
     [
         ("tests/unit/test_lsn.py::test_it[1]", "tests/unit/test_lsn.py"),
         ("tests/acceptance/test_graceful.py::test_it[1]", "tests/acceptance/test_graceful.py::test_it[1]"),
@@ -29,5 +29,5 @@ def test_two_workers_have_no_port_in_common(count: int) -> None:
         ),  # its tests share what it makes
     ],
 )
-def test_tests_with_servers_go_to_whoever_is_free_unless_their_module_shares_some(test: str, unit_of_work: str) -> None:
-    assert Sharing.__new__(Sharing)._split_scope(test) == unit_of_work
+def test_tests_with_servers_go_to_whoever_is_free_unless_their_module_shares_some(test: str, unit: str) -> None:
+    assert unit_of_work(test) == unit
