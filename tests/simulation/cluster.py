@@ -1,6 +1,6 @@
 """Servers that crash and are promoted between any two questions, and connections that end on any of them.
 
-What drives them is the product's own way from connecting to streaming (`walrelay.compose.runs` and all below it); only
+What drives them is the product's own way from connecting to streaming (`walrelay.relay.run` and all below it); only
 the two connections, the lead's lock and the places of positions are played here, as PostgreSQL plays them.
 """
 

@@ -264,7 +264,7 @@ class _Plugin:
 
 
 class _Holding:
-    """In place of `walrelay.compose.holding.Holding`: its time is over when somebody looks."""
+    """In place of `walrelay.relay.holding.Holding`: its time is over when somebody looks."""
 
     def __init__(self, cluster: Cluster, seconds: float, let_go: Callable[[], None]) -> None:
         self._clock, self._seconds, self._let_go = cluster.clock, seconds, let_go
@@ -309,14 +309,13 @@ def play(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     runs = {
         "Stream": stream, "Catalog": catalog, "positions": positions, "load": lambda kind: _Plugin(cluster),
         "lead": lead, "lead_at_once": lambda connection, slot: connection.leads(),
-        "Holding": lambda seconds, let_go: _Holding(cluster, seconds, let_go),
         "refuse": lambda *_, **__: None, "told": lambda *_: (),
     }  # fmt: skip
     with monkeypatch.context() as patch:
         for name, replacement in runs.items():
             patch.setattr(f"walrelay.compose.runs.{name}", replacement)
+        patch.setattr("walrelay.relay.run.Holding", lambda seconds, let_go, _: _Holding(cluster, seconds, let_go))
         for module in (
-            "compose.runs",
             "source.slot_source",
             "source.position_keeper",
             "relay.loop",

@@ -74,7 +74,7 @@ class KeptSource(FakeSource):
 
 
 class ExactlyOnceWorld(World):
-    """As `compose.Runs` makes it: the fence, the position, the stream; nothing is kept over a broken connection."""
+    """As `relay.run.Runs` makes it: the fence, the position, the stream; nothing is kept over a broken connection."""
 
     def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
         super().__init__(wal, clock, seed, room=room, batch=batch)

@@ -1,17 +1,14 @@
-"""Settings to what becomes of refusals: the policy, the router and sink of a run, the replay of dead letters."""
+"""Settings to what becomes of refusals: the policy, the dead letters of a slot, their replay."""
 
 from walrelay.compose.reading import router
 from walrelay.config import Settings
 from walrelay.dead_letters import DeadLetters, Letterbox
-from walrelay.dead_letters.decisions import Aside, Memory
 from walrelay.dead_letters.policy import Policy
 from walrelay.dead_letters.redelivery import Redelivery
-from walrelay.dead_letters.wrapping import CarefulRouter, CarefulSink
-from walrelay.lsn import LSN
+from walrelay.dead_letters.refusals import Refusals
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import Sink, load
-from walrelay.route import Routing
 
 
 def policy(settings: Settings) -> Policy:
@@ -27,28 +24,9 @@ def policy(settings: Settings) -> Policy:
     )
 
 
-class Refusals:
-    """What becomes of refusals in one process. Where they only stop the relay, it has router and sink as they are."""
-
-    def __init__(self, settings: Settings, observer: Observer) -> None:
-        self._settings, self._policy, self._tell = settings, policy(settings), observer.set_aside
-        self._memory = Memory()
-        self._letters: DeadLetters | None = None
-
-    def begin(self, catalog: Catalog, start: LSN, routing: Routing, sink: Sink) -> tuple[Routing, Sink]:
-        """Routing and sink of a run from `start` on, with their refusals handled."""
-        if self._policy.only_stops:
-            return routing, sink
-        self._memory.forget_before(start)
-        letters = self._letters = dead_letters(self._settings, catalog)
-        blocked = letters.blocked_keys() if self._policy.block_key else {}
-        aside = Aside(self._policy, letters, self._memory, letters.settled(start), blocked, self._tell)
-        return CarefulRouter(routing.route, aside), CarefulSink(sink, aside)
-
-    def resume(self, catalog: Catalog) -> None:
-        """The run goes on over another connection."""
-        if self._letters is not None:
-            self._letters.over(catalog)
+def refusals(settings: Settings, observer: Observer) -> Refusals:
+    """What becomes of refusals in one process."""
+    return Refusals(policy(settings), lambda catalog: dead_letters(settings, catalog), observer.set_aside)
 
 
 def dead_letters(settings: Settings, catalog: Catalog) -> DeadLetters:

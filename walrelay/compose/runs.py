@@ -1,41 +1,33 @@
-"""Settings to running: a relay for each run, everything in it new, or the one before over a new connection."""
+"""Settings to running: what the runs of a relay open."""
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager
 from threading import Event
-from time import monotonic
 
 from walrelay.compose.examination import refuse, refuse_connection, told
-from walrelay.compose.holding import Holding
 from walrelay.compose.positions import place, positions
 from walrelay.compose.reading import binary_suits, counting, decoder, dsn, needed, publication, reading, router
-from walrelay.compose.refusals import Refusals
+from walrelay.compose.refusals import refusals
 from walrelay.compose.retention import Retention
 from walrelay.config import Settings
+from walrelay.dead_letters.refusals import Refusals
 from walrelay.dead_letters.store import await_letters, skips
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
-from walrelay.model import Position
+from walrelay.errors import NotConnected
+from walrelay.model import Position, System
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_records import forget
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
-from walrelay.publish.contract import PositionKeeper
-from walrelay.relay.loop import Limits, Relay
-from walrelay.route import Ahead, Resumed, Routing
+from walrelay.relay import run
+from walrelay.relay.contract import Parameters
+from walrelay.relay.loop import Limits
+from walrelay.route import Routing
 from walrelay.source.contract import Positions
-from walrelay.source.counting import refuse_another_count
 from walrelay.source.leadership import lead, lead_at_once
-from walrelay.source.position_keeper import Keeper
-from walrelay.source.slot_source import SlotSource, usable
-from walrelay.source.start import Own, Start
+from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
-from walrelay.supervise import Backoff, supervise
-from walrelay.table.backfill_journal import refuse_unfinished_backfill
+from walrelay.supervise import Backoff
 from walrelay.table.functions import UNPUBLISHED, present
-
-_HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
-_FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
 
 
 def relay_until(stop: Event, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
@@ -43,227 +35,86 @@ def relay_until(stop: Event, settings: Settings, observer: Observer, *, from_slo
 
     `from_slot`: begin where the slot stands, whatever the relay's own position says.
     """
-    runs = Runs(settings, observer, from_slot=from_slot)
     backoff = Backoff(settings.retry.min_pause, settings.retry.max_pause)
-    try:
-        supervise(
-            run=lambda: runs.run(stop.is_set),
-            progress=lambda: runs.bookmark,
-            stop=stop.is_set,
-            wait=stop.wait,
-            observer=observer,
-            backoff=backoff,
-        )
-    finally:
-        runs.close()
+    Runs(settings, observer, from_slot=from_slot).until(stop.is_set, stop.wait, backoff)
 
 
-class Runs:
-    """Makes a relay for each run; keeps what this process knows to be confirmed.
-
-    If only the connection to PostgreSQL broke, relay and sink are kept for the next run as well: what the sink holds is
-    delivered meanwhile, and not published again. Unless another instance leads by then.
-    """
+class Runs(run.Runs):
+    """The runs of one process by these settings."""
 
     def __init__(self, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
-        self._settings, self._observer, self._from_slot = settings, observer, from_slot
-        self.bookmark: Position | None = None
-        self._relay: Relay | None = None
-        self._sink: Sink | None = None
-        self._connected = False  # ever
-        self._holding = Holding(_HOLD, self._let_go)
-        self._ahead = Ahead()
-        self._refusals = Refusals(settings, observer)
+        super().__init__(_parameters(settings), _Factories(settings, observer), observer, from_slot=from_slot)
+
+
+def _parameters(settings: Settings) -> Parameters:
+    return Parameters(
+        slot=settings.source.slot,
+        plugin=settings.source.plugin,
+        exactly_once=settings.delivery == "exactly_once",
+        place=place(settings),
+        confirm_interval=settings.source.confirm_interval,
+        counting=counting(settings),
+        limits=Limits(settings.source.pause_limit, settings.shutdown_timeout),
+    )
+
+
+class _Factories:
+    """Implements `walrelay.relay.contract.Factories`."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self._settings, self._observer = settings, observer
         self._retention = Retention(settings, observer)
 
-    def run(self, stop: Callable[[], bool]) -> None:
-        """One run, from connecting to leaving or to the error that ends it."""
-        self._ahead.run(lambda: self._run(stop))
+    def stream(self) -> Stream:
+        settings, source = self._settings, self._settings.source
+        timing = Timing(source.confirm_interval, source.receive_timeout)
+        return Stream(dsn(settings), source.slot, publication(settings) or "", timing, self._observer.noticed)
 
-    def close(self) -> None:
-        """Lets the sink go, with everything that it has no receipt for."""
-        self._holding.end()
-        self._let_go()
+    def refuse_connection(self, cause: NotConnected) -> None:
+        refuse_connection(self._settings, cause)
 
-    def _run(self, stop: Callable[[], bool]) -> None:
-        try:
-            self._connect(stop)
-        except Disconnected:
-            if self._relay is None or self._settings.delivery == "exactly_once":
-                self.close()
-            else:
-                self._holding.begin()
-            raise
-        except BaseException:
-            self.close()
-            raise
-        self.close()
+    def leads_at_once(self, stream: Stream) -> bool:
+        return lead_at_once(stream.connection, self._settings.source.slot)
 
-    def _let_go(self) -> None:
-        sink, self._sink, self._relay = self._sink, None, None
-        if sink is not None:
-            sink.close()
+    def lead(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        slot, observer = self._settings.source.slot, self._observer
+        return lead(stream.connection, slot, stop, lambda: observer.standing_by(slot), observer.noticed)
 
-    def _connect(self, stop: Callable[[], bool]) -> None:
-        settings, observer = self._settings, self._observer
-        source, timing = settings.source, Timing(settings.source.confirm_interval, settings.source.receive_timeout)
-        try:
-            stream = Stream(dsn(settings), source.slot, publication(settings) or "", timing, observer.noticed)
-        except NotConnected as cause:
-            if not self._connected:  # later passwords may be changed, and poolers be passed by
-                refuse_connection(settings, cause)
-            raise
-        self._connected = True
-        with closing(stream):
-            if self._leads(stream, stop):
-                with Catalog(dsn(settings), patience=min(10.0, source.receive_timeout)) as catalog:
-                    self._lead_on(stream, catalog, stop)
+    def catalog(self) -> Catalog:
+        return Catalog(dsn(self._settings), patience=min(10.0, self._settings.source.receive_timeout))
 
-    def _leads(self, stream: Stream, stop: Callable[[], bool]) -> bool:
-        """Whether this instance leads; if it has to wait for that, it first lets go of what it still holds."""
-        slot = self._settings.source.slot
-        stream.refuse_standby()  # before the lead: whoever waits for it on a standby knows less once that is promoted
-        if lead_at_once(stream.connection, slot):
-            return True
-        self.close()
-        self.bookmark = None  # whoever leads meanwhile gets further
-        return lead(stream.connection, slot, stop, lambda: self._observer.standing_by(slot), self._observer.noticed)
-
-    def _lead_on(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
-        """Leads over one stream after the other: while the sink has no room there is none, but the connection stays,
-        and with it the lead. So nobody else publishes what the sink holds, however long that lasts.
-        """
-        while True:
-            try:
-                return self._lead(stream, catalog, stop)
-            except NoRoom as why:
-                if self._relay is None or self._settings.delivery == "exactly_once" or stop():
-                    raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                self._observer.noticed(f"{why}; it begins again when there is room, and the lead is kept")
-                stream.pause(stop)
-                self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
-
-    def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
-        """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
-        stream.command("SELECT 1")
-        source = self._settings.source
-        usable(catalog.slot(source.slot), source.slot, source.plugin, catalog.database)
-
-    def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
-        catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
-        refuse_unfinished_backfill(catalog, self._settings.source.slot)
-        self._examine(catalog)
-        binary = binary_suits(self._settings, catalog)
-        reads = reading(self._settings, binary=binary)
-        source = SlotSource(reads, stream, catalog, self._observer.noticed, self.bookmark)
-        await_letters(catalog, source.slot)
-        named = skips(catalog, self._settings.source.slot)
-        encoding = catalog.server_encoding()
-        decodes = decoder(self._settings, needed(self._settings), encoding=encoding, binary=binary, skips=named)
-        relay = self._relay
-        if relay is not None and self._may_resume(source):
-            self._resume(relay, source, decodes, catalog)
-        else:
-            self.close()
-            self._relay = relay = self._begin(source, decodes, catalog, stop)
-        self.bookmark = source.bookmark
-        self._observer.streaming(source.slot.name, source.start, self._settings.source.plugin)
-        try:
-            with self._retention.while_leading(catalog):
-                relay.run(stop)
-        finally:
-            self.bookmark = source.bookmark
-            self._from_slot &= self.bookmark.lsn == source.start  # until a position was kept behind it
-
-    def _examine(self, catalog: Catalog) -> None:
-        """Fatal for what no event could come through; told is what ends the relay at a row, perhaps a later one."""
+    def examine(self, catalog: Catalog) -> None:
+        """What ends the relay at a row, perhaps a later one, is only told."""
         refuse(self._settings, catalog, "run")
         for finding in told(self._settings, catalog, "run"):
             self._observer.noticed(f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})")
         if self._settings.outbox.messages.prefix is None and present(catalog, "emit_message"):
             self._observer.noticed(UNPUBLISHED)
 
-    def _may_resume(self, source: SlotSource) -> bool:
-        """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
-        bookmark = self.bookmark
-        if bookmark is None or self._settings.delivery == "exactly_once":
-            return False  # a Kafka transaction that is open is aborted: nobody has seen it
-        return source.goes_on(bookmark)
+    def source(self, stream: Stream, catalog: Catalog, last: Position | None) -> tuple[SlotSource, Decoder]:
+        settings = self._settings
+        binary = binary_suits(settings, catalog)
+        source = SlotSource(reading(settings, binary=binary), stream, catalog, self._observer.noticed, last)
+        await_letters(catalog, source.slot)
+        named = skips(catalog, settings.source.slot)
+        encoding = catalog.server_encoding()
+        return source, decoder(settings, needed(settings), encoding=encoding, binary=binary, skips=named)
 
-    def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
-        assert self.bookmark is not None
-        keeper = self._keeper(positions(self._settings, catalog, source.system, source.pid), catalog)
-        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
-        self._refusals.resume(catalog)
-        self._holding.end()
-        if self._relay is None:
-            raise Disconnected("it took too long to get a connection to PostgreSQL again: the sink was let go of")
-        relay.resume(source, decodes)
+    def sink(self) -> Sink:
+        return load(self._settings.sink.kind).open(self._settings.sink.settings)
 
-    def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
-        """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, kept = self._open_sink(source, catalog, stop)
-        own = None if self._from_slot else self._own(kept)
-        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.where(own)
-        if own is not None and start.ordinal:
-            refuse_another_count(own.position, counting(self._settings))
-        sink.mark(start.lsn, start.commit_lsn, start.ordinal)
-        if start.notice:
-            self._observer.noticed(start.notice)
-        source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
-        limits = Limits(self._settings.source.pause_limit, self._settings.shutdown_timeout)
-        routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
-        return Relay(source, decodes, routing, careful_sink, self._observer, limits)
+    def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
+        sink, slot = self._settings.sink, self._settings.source.slot
+        return load_exactly_once(sink.kind).open_exactly_once(sink.settings, system, slot, counting(self._settings))
 
-    def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
-        """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
-        cannot be asked, they must not be taken for published later.
-        """
-        start = source.where(None)
-        try:
-            passed_over = kept is not None and source.where(self._own(kept)).lsn < start.lsn
-        except Fatal:
-            passed_over = True
-        if passed_over:
-            forget(catalog, source.slot.name)
-            self._observer.noticed(
-                f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
-                " deletes nothing until `walrelay init` takes note of that"
-            )
-        return start
+    def positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
+        return positions(self._settings, catalog, source.system, source.pid)
 
-    def _own(self, positions: Positions | None) -> Own | None:
-        """What the place says that every run of this relay writes to; without one, what this process remembers."""
-        where, last = place(self._settings), self.bookmark if positions is None else positions.last()
-        return None if last is None else Own("memory" if where == "slot" else where, last)
+    def routing(self) -> Routing:
+        return router(self._settings)
 
-    def _open_sink(
-        self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
-    ) -> tuple[Sink, Positions | None]:
-        """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
-        settings, slot = self._settings, self._settings.source.slot
-        if settings.delivery == "at_least_once":
-            self._sink = load(settings.sink.kind).open(settings.sink.settings)
-            kept = positions(settings, catalog, source.system, source.pid)
-            if isinstance(kept, PositionKeeper):
-                self._fence(kept, stop)
-            return self._sink, kept
-        plugin, counts = load_exactly_once(settings.sink.kind), counting(settings)
-        sink = plugin.open_exactly_once(settings.sink.settings, source.system, slot, counts)
-        self._sink = sink
-        self._fence(sink, stop)
-        return sink, sink
+    def refusals(self) -> Refusals:
+        return refusals(self._settings, self._observer)
 
-    def _fence(self, sink: ExactlyOnceSink | PositionKeeper, stop: Callable[[], bool]) -> None:
-        begun = monotonic()
-        while not sink.fence():
-            if stop() or monotonic() > begun + _FENCING:
-                raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
-
-    def _keeper(self, kept: Positions | None, catalog: Catalog) -> Keeper | None:
-        interval = self._settings.source.confirm_interval
-        return Keeper(kept, catalog, interval, self._observer.noticed) if kept else None
-
-    def _routing(self, start: Start) -> Routing:
-        routing = self._ahead.routing(router(self._settings))
-        return Resumed(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
+    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
+        return self._retention.while_leading(catalog)

@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.integration.relaying.broker import _Sink
 from tests.integration.relaying.harness import Outbox
 from tests.servers.proxy import Proxy
-from walrelay.compose import runs
+from walrelay.relay import run
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_sink_is_let_go_of_in_time_though_the_next_connection_takes_longer(
         broken = monotonic()
         proxy.cut()
         relay.wait_until(lambda: closings, "the sink to be let go of")
-        assert runs._HOLD <= closings[0] - broken < runs._HOLD + 6  # a connection takes 10 s to be given up
+        assert run._HOLD <= closings[0] - broken < run._HOLD + 6  # a connection takes 10 s to be given up
         proxy.resume()
         proxy.cut()
         outbox.broker.release()

@@ -2,6 +2,20 @@
 
 from collections.abc import Callable
 from threading import Lock, Timer
+from typing import Any, Protocol
+
+
+class AnyTimer(Protocol):
+    """As threading.Timer has it."""
+
+    daemon: bool
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+MakeTimer = Callable[[float, Callable[[], Any]], AnyTimer]
 
 
 class Holding:
@@ -11,15 +25,15 @@ class Holding:
     lead and publish what the sink still holds.
     """
 
-    def __init__(self, seconds: float, let_go: Callable[[], None]) -> None:
-        self._seconds, self._let_go = seconds, let_go
+    def __init__(self, seconds: float, let_go: Callable[[], None], timer: MakeTimer = Timer) -> None:
+        self._seconds, self._let_go, self._make_timer = seconds, let_go, timer
         self._lock = Lock()
-        self._timer: Timer | None = None
+        self._timer: AnyTimer | None = None
 
     def begin(self) -> None:
         """From now on; one that began before goes on as it is."""
         if self._timer is None:
-            self._timer = Timer(self._seconds, self._over)
+            self._timer = self._make_timer(self._seconds, self._over)
             self._timer.daemon = True
             self._timer.start()
 

@@ -1,0 +1,87 @@
+"""What a run asks of whoever starts it: what it goes by, and what it opens."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Literal, NamedTuple, Protocol
+
+from walrelay.dead_letters.refusals import Refusals
+from walrelay.decode.contract import Decoder
+from walrelay.errors import NotConnected
+from walrelay.model import Counting, Position, System
+from walrelay.postgres.catalog import Catalog
+from walrelay.publish import ExactlyOnceSink, Sink
+from walrelay.relay.loop import Limits
+from walrelay.route import Routing
+from walrelay.source.contract import Positions
+from walrelay.source.slot_source import SlotSource
+from walrelay.source.stream import Stream
+
+
+class Parameters(NamedTuple):
+    """What a run goes by. `place`: where the relay keeps its own position; exactly once it is the topic.
+    `confirm_interval` in seconds.
+    """
+
+    slot: str
+    plugin: str
+    exactly_once: bool
+    place: Literal["slot", "file", "table", "topic"]
+    confirm_interval: float
+    counting: Counting
+    limits: Limits = Limits()
+
+
+class Factories(Protocol):
+    """What a run opens and asks outside. What it opens is new each time, and the run closes it."""
+
+    def stream(self) -> Stream:
+        """A replication connection; NotConnected where there is none to be had."""
+        ...
+
+    def refuse_connection(self, cause: NotConnected) -> None:
+        """Fatal where no retry can cure that the first connection of the process was refused."""
+        ...
+
+    def leads_at_once(self, stream: Stream) -> bool:
+        """Whether this connection leads now; it does not if another does, or waits for it."""
+        ...
+
+    def lead(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        """True as soon as this connection leads, False when `stop` came first."""
+        ...
+
+    def catalog(self) -> Catalog:
+        """A connection that answers questions."""
+        ...
+
+    def examine(self, catalog: Catalog) -> None:
+        """Fatal for what no event could come through."""
+        ...
+
+    def source(self, stream: Stream, catalog: Catalog, last: Position | None) -> tuple[SlotSource, Decoder]:
+        """The slot, which may be read now, and what reads its frames. `last`: what this process confirmed before."""
+        ...
+
+    def sink(self) -> Sink:
+        """A sink for one run that publishes at least once."""
+        ...
+
+    def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
+        """A sink for one run that publishes exactly once; its positions are of `system`."""
+        ...
+
+    def positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
+        """Where a relay that publishes at least once keeps its own position, if it does."""
+        ...
+
+    def routing(self) -> Routing:
+        """Records to messages."""
+        ...
+
+    def refusals(self) -> Refusals:
+        """What becomes of refusals; asked for once in a process."""
+        ...
+
+    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
+        """What goes on beside the loop for as long as this instance leads."""
+        ...

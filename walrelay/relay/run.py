@@ -1,0 +1,250 @@
+"""The life of a run beside its loop: a relay for each, everything in it new, or the one before over a new connection.
+
+In this order, and each step is a precondition of the next: the connection, to a server that is no standby; the lead;
+the catalog, of the same server; the sink, which fences off its predecessors; the own position; the stream.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from threading import Timer
+from time import monotonic
+
+from walrelay.decode.contract import Decoder
+from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
+from walrelay.model import Position
+from walrelay.observe import Observer
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import forget
+from walrelay.publish import ExactlyOnceSink, Sink
+from walrelay.publish.contract import PositionKeeper
+from walrelay.relay.contract import Factories, Parameters
+from walrelay.relay.holding import Holding, MakeTimer
+from walrelay.relay.loop import Relay
+from walrelay.route import Ahead, Resumed, Routing
+from walrelay.source.contract import Positions
+from walrelay.source.counting import refuse_another_count
+from walrelay.source.position_keeper import Keeper
+from walrelay.source.slot_source import SlotSource, usable
+from walrelay.source.start import Own, Start
+from walrelay.source.stream import Stream
+from walrelay.supervise import Backoff, supervise
+from walrelay.table.backfill_journal import refuse_unfinished_backfill
+
+_HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
+_FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
+
+
+class Runs:
+    """Makes a relay for each run; keeps what this process knows to be confirmed.
+
+    If only the connection to PostgreSQL broke, relay and sink are kept for the next run as well: what the sink holds is
+    delivered meanwhile, and not published again. Unless another instance leads by then.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        factories: Factories,
+        observer: Observer,
+        *,
+        from_slot: bool = False,
+        clock: Callable[[], float] = monotonic,
+        timer: MakeTimer = Timer,
+    ) -> None:
+        """`from_slot`: begin where the slot stands, whatever the relay's own position says."""
+        self._parameters, self._factories, self._observer, self._from_slot = parameters, factories, observer, from_slot
+        self.bookmark: Position | None = None
+        self._relay: Relay | None = None
+        self._sink: Sink | None = None
+        self._connected = False  # ever
+        self._clock, self._holding = clock, Holding(_HOLD, self._let_go, timer)
+        self._ahead = Ahead()
+        self._refusals = factories.refusals()
+
+    def until(self, stop: Callable[[], bool], wait: Callable[[float], object], backoff: Backoff) -> None:
+        """One run after the other, until one ends in good order or an operator must act; then lets everything go.
+
+        `stop`, `wait` and `backoff` are as in `supervise`.
+        """
+        try:
+            supervise(
+                run=lambda: self.run(stop),
+                progress=lambda: self.bookmark,
+                stop=stop,
+                wait=wait,
+                observer=self._observer,
+                backoff=backoff,
+            )
+        finally:
+            self.close()
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """One run, from connecting to leaving or to the error that ends it."""
+        self._ahead.run(lambda: self._run(stop))
+
+    def close(self) -> None:
+        """Lets the sink go, with everything that it has no receipt for."""
+        self._holding.end()
+        self._let_go()
+
+    def _run(self, stop: Callable[[], bool]) -> None:
+        try:
+            self._connect(stop)
+        except Disconnected:
+            if self._relay is None or self._parameters.exactly_once:
+                self.close()
+            else:
+                self._holding.begin()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+
+    def _let_go(self) -> None:
+        sink, self._sink, self._relay = self._sink, None, None
+        if sink is not None:
+            sink.close()
+
+    def _connect(self, stop: Callable[[], bool]) -> None:
+        try:
+            stream = self._factories.stream()
+        except NotConnected as cause:
+            if not self._connected:  # later passwords may be changed, and poolers be passed by
+                self._factories.refuse_connection(cause)
+            raise
+        self._connected = True
+        with closing(stream):
+            if self._leads(stream, stop):
+                with self._factories.catalog() as catalog:
+                    self._lead_on(stream, catalog, stop)
+
+    def _leads(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        """Whether this instance leads; if it has to wait for that, it first lets go of what it still holds."""
+        stream.refuse_standby()  # before the lead: whoever waits for it on a standby knows less once that is promoted
+        if self._factories.leads_at_once(stream):
+            return True
+        self.close()
+        self.bookmark = None  # whoever leads meanwhile gets further
+        return self._factories.lead(stream, stop)
+
+    def _lead_on(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        """Leads over one stream after the other: while the sink has no room there is none, but the connection stays,
+        and with it the lead. So nobody else publishes what the sink holds, however long that lasts.
+        """
+        while True:
+            try:
+                return self._lead(stream, catalog, stop)
+            except NoRoom as why:
+                if self._relay is None or self._parameters.exactly_once or stop():
+                    raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
+                self._observer.noticed(f"{why}; it begins again when there is room, and the lead is kept")
+                stream.pause(stop)
+                self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
+
+    def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
+        """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
+        stream.command("SELECT 1")
+        slot, plugin = self._parameters.slot, self._parameters.plugin
+        usable(catalog.slot(slot), slot, plugin, catalog.database)
+
+    def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
+        catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
+        refuse_unfinished_backfill(catalog, self._parameters.slot)
+        self._factories.examine(catalog)
+        source, decodes = self._factories.source(stream, catalog, self.bookmark)
+        relay = self._relay
+        if relay is not None and self._may_resume(source):
+            self._resume(relay, source, decodes, catalog)
+        else:
+            self.close()
+            self._relay = relay = self._begin(source, decodes, catalog, stop)
+        self.bookmark = source.bookmark
+        self._observer.streaming(source.slot.name, source.start, self._parameters.plugin)
+        try:
+            with self._factories.while_leading(catalog):
+                relay.run(stop)
+        finally:
+            self.bookmark = source.bookmark
+            self._from_slot &= self.bookmark.lsn == source.start  # until a position was kept behind it
+
+    def _may_resume(self, source: SlotSource) -> bool:
+        """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
+        bookmark = self.bookmark
+        if bookmark is None or self._parameters.exactly_once:
+            return False  # a Kafka transaction that is open is aborted: nobody has seen it
+        return source.goes_on(bookmark)
+
+    def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
+        assert self.bookmark is not None
+        keeper = self._keeper(self._factories.positions(catalog, source), catalog)
+        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
+        self._refusals.resume(catalog)
+        self._holding.end()
+        if self._relay is None:
+            raise Disconnected("it took too long to get a connection to PostgreSQL again: the sink was let go of")
+        relay.resume(source, decodes)
+
+    def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
+        """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
+        sink, kept = self._open_sink(source, catalog, stop)
+        own = None if self._from_slot else self._own(kept)
+        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.where(own)
+        if own is not None and start.ordinal:
+            refuse_another_count(own.position, self._parameters.counting)
+        sink.mark(start.lsn, start.commit_lsn, start.ordinal)
+        if start.notice:
+            self._observer.noticed(start.notice)
+        source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
+        routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
+        return Relay(source, decodes, routing, careful_sink, self._observer, self._parameters.limits)
+
+    def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
+        """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
+        cannot be asked, they must not be taken for published later.
+        """
+        start = source.where(None)
+        try:
+            passed_over = kept is not None and source.where(self._own(kept)).lsn < start.lsn
+        except Fatal:
+            passed_over = True
+        if passed_over:
+            forget(catalog, source.slot.name)
+            self._observer.noticed(
+                f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
+                " deletes nothing until `walrelay init` takes note of that"
+            )
+        return start
+
+    def _own(self, positions: Positions | None) -> Own | None:
+        """What the place says that every run of this relay writes to; without one, what this process remembers."""
+        where, last = self._parameters.place, self.bookmark if positions is None else positions.last()
+        return None if last is None else Own("memory" if where == "slot" else where, last)
+
+    def _open_sink(
+        self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
+    ) -> tuple[Sink, Positions | None]:
+        """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
+        if self._parameters.exactly_once:
+            self._sink = sink = self._factories.exactly_once_sink(source.system)
+            self._fence(sink, stop)
+            return sink, sink
+        self._sink = self._factories.sink()
+        kept = self._factories.positions(catalog, source)
+        if isinstance(kept, PositionKeeper):
+            self._fence(kept, stop)
+        return self._sink, kept
+
+    def _fence(self, sink: ExactlyOnceSink | PositionKeeper, stop: Callable[[], bool]) -> None:
+        begun = self._clock()
+        while not sink.fence():
+            if stop() or self._clock() > begun + _FENCING:
+                raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
+
+    def _keeper(self, kept: Positions | None, catalog: Catalog) -> Keeper | None:
+        interval = self._parameters.confirm_interval
+        return Keeper(kept, catalog, interval, self._observer.noticed) if kept else None
+
+    def _routing(self, start: Start) -> Routing:
+        routing = self._ahead.routing(self._factories.routing())
+        return Resumed(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
