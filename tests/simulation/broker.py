@@ -1,7 +1,7 @@
 """A broker that loses what has no receipt, and whose partitions each have a speed of their own."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from zlib import crc32
 
@@ -49,6 +49,7 @@ class FakeSink:
     def __init__(self, broker: FakeBroker, fuse: Fuse, clock: Clock) -> None:
         self.fuse = fuse
         self.owed: Message | None = None  # what was offered when there was no room
+        self.stored: Callable[[], None] = lambda: None  # called when a message became durable
         self._broker, self._clock = broker, clock
         self._queues: defaultdict[Partition, deque[tuple[Message, int]]] = defaultdict(deque)
         self._unheard: list[tuple[str, Receipt | Refusal]] = []  # (topic, what nobody has asked for yet)
@@ -102,6 +103,10 @@ class FakeSink:
     def trouble(self) -> str:
         return "the broker is slow today"
 
+    def sends(self) -> None:
+        """What the client library's thread does while nobody asks."""
+        self._progress()
+
     def vanish(self) -> None:
         """The client is gone: of what was on its way some made it, in order, and the rest is lost."""
         for partition, queue in self._queues.items():
@@ -131,6 +136,7 @@ class FakeSink:
                 self._unheard.append((topic, Refusal(ticket, message, *why)))
                 continue
             self._broker.store(partition, message)
+            self.stored()
             self._unheard.append((topic, Receipt(ticket, 1)))
 
     def _hear(self) -> list[Receipt | Refusal]:

@@ -6,6 +6,7 @@ the two connections, the lead's lock and the places of positions are played here
 
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, Self
+from unittest.mock import Mock
 
 from tests import pgoutput_encoder as encoder
 from walrelay.errors import Disconnected, Retryable
@@ -214,6 +215,7 @@ class FakeCatalog(_Connection):
     """In place of `walrelay.postgres.catalog.Catalog`; what init noted and settings name is not there."""
 
     database = "db"
+    connection = Mock()  # which has a name
 
     def __enter__(self) -> Self:
         return self

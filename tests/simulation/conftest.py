@@ -1,13 +1,14 @@
 """The clock of a simulation, in place of the real one."""
 
+from random import Random
+
 import pytest
 
-from tests.simulation.clock import Clock
+from tests.simulation.clock import Clock, put_in_place
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("relay.loop", "relay.settling", "observe", "supervise", "dead_letters.decisions"):
-        monkeypatch.setattr(f"walrelay.{module}.monotonic", clock)
+    put_in_place(monkeypatch, clock, Random(0))
     return clock

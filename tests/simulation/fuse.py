@@ -19,8 +19,11 @@ class Fuse:
         self.burnt = 0
         self.crashes: dict[int, Callable[[], None]] = {}
         self.at: object = None  # whose step it is
+        self.dead = False  # the process, whose last calls have no effect
 
     def burn(self, at: object) -> None:
+        if self.dead:
+            raise Killed
         self.burnt += 1
         self.at = at
         if crash := self.crashes.get(self.burnt):

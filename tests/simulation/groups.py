@@ -133,6 +133,8 @@ class FakeProducer:
         self._reset()
 
     def purge(self, **_: bool) -> None:
+        if self.fuse.dead:
+            return
         assert not (self._committing and self._queue)
         self._queue.clear()
 

@@ -2,22 +2,26 @@
 
 from collections import Counter
 from collections.abc import Callable
-from math import inf
 from random import Random
-from threading import Event, Semaphore, Thread
-from typing import Any, cast
-from unittest.mock import Mock
+from threading import Semaphore, Thread
+from typing import cast
 
 import pytest
 
 from tests.simulation.broker import FakeBroker, FakeSink
-from tests.simulation.clock import Clock
+from tests.simulation.clock import Clock, put_in_place
 from tests.simulation.cluster import SLOT, FakeCatalog, FakeStream, Place, Questions, Server
 from tests.simulation.fuse import Fuse, Killed
-from walrelay.compose import relay_until
+from walrelay.compose.runs import Factories, parameters
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.observe import Observer
+from walrelay.postgres.catalog import Catalog
+from walrelay.relay.run import Runs
+from walrelay.source.contract import Positions
+from walrelay.source.slot_source import SlotSource
+from walrelay.source.stream import Stream
+from walrelay.supervise import Backoff
 
 _PATIENCE = 40_000  # steps: who has not finished by then never will
 
@@ -38,11 +42,11 @@ class Instance(Observer):
         self.notices.append(text)
 
     def is_set(self) -> bool:
-        """As threading.Event has it: whether to stop."""
+        """Whether to stop."""
         return self.asked_to_stop or self.cluster.over
 
     def wait(self, seconds: float) -> None:
-        """As threading.Event has it."""
+        """Before another run."""
         self.cluster.wait(seconds)
         self.cluster.step()
 
@@ -70,7 +74,9 @@ class Instance(Observer):
     def _process(self) -> None:
         self.asked_to_stop = False
         try:
-            relay_until(cast(Event, self), self.cluster.settings, self)
+            factories, clock = _Factories(self), self.cluster.clock
+            runs = self.cluster.runs(parameters(self.cluster.settings), factories, self, clock=clock, timer=clock.timer)
+            runs.until(self.is_set, self.wait, Backoff())
         except Killed:
             pass
         except Fatal as error:
@@ -84,6 +90,8 @@ class Instance(Observer):
 
 class Cluster(Questions):
     """Three servers, the instances, and what happens to them: `actions` are taken at random, `plan` at its steps."""
+
+    runs: type[Runs] = Runs
 
     def __init__(self, keep: str, *, seed: int = 0, instances: int = 3, quiet: bool = False) -> None:
         self.random, self.clock = Random(seed), Clock()
@@ -253,79 +261,53 @@ def _settings(keep: str) -> Settings:
     )
 
 
-class _Plugin:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class _Factories(Factories):
+    """The product's, but for servers and brokers; the examination finds nothing."""
 
-    def open(self, settings: Any) -> FakeSink:
-        sink = self._cluster.broker.connect(Fuse(), self._cluster.clock)
-        self._cluster._current.sinks.append(sink)
-        return sink
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance.cluster.settings, instance)
+        self._instance, self._cluster = instance, instance.cluster
 
+    def stream(self) -> Stream:
+        made = FakeStream(self._cluster)
+        self._instance.connections.append(made)
+        return cast(Stream, made)
 
-class _Holding:
-    """In place of `walrelay.relay.holding.Holding`: its time is over when somebody looks."""
+    def leads_at_once(self, stream: Stream) -> bool:
+        return cast(FakeStream, stream).leads()
 
-    def __init__(self, cluster: Cluster, seconds: float, let_go: Callable[[], None]) -> None:
-        self._clock, self._seconds, self._let_go = cluster.clock, seconds, let_go
-        self._until = inf
-
-    def begin(self) -> None:
-        self._until = min(self._until, self._clock() + self._seconds)
-
-    def end(self) -> None:
-        until, self._until = self._until, inf
-        if self._clock() > until:
-            self._let_go()
-
-
-def play(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """Runs it to its end, with the product's connections, clocks and sinks replaced."""
-
-    def stream(*_: object) -> FakeStream:
-        made = FakeStream(cluster)
-        cluster._current.connections.append(made)
-        return made
-
-    def catalog(*_: object, **__: object) -> FakeCatalog:
-        made = FakeCatalog(cluster)
-        cluster._current.connections.append(made)
-        return made
-
-    def lead(connection: FakeStream, slot: str, stop: Callable[[], bool], *_: object) -> bool:
-        while not connection.leads():
+    def lead(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        while not self.leads_at_once(stream):
             if stop():
                 return False
         return True
 
-    def positions(settings: Settings, beside: FakeCatalog, system: object, reader: int) -> Place | None:
-        keep = settings.position.keep
-        return None if keep == "slot" else Place(cluster, keep, beside, reader)
+    def catalog(self) -> Catalog:
+        made = FakeCatalog(self._cluster)
+        self._instance.connections.append(made)
+        return cast(Catalog, made)
+
+    def examine(self, catalog: Catalog) -> None:
+        pass
+
+    def sink(self) -> FakeSink:
+        sink = self._cluster.broker.connect(Fuse(), self._cluster.clock)
+        self._instance.sinks.append(sink)
+        return sink
+
+    def positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
+        keep = self._cluster.settings.position.keep
+        return None if keep == "slot" else Place(self._cluster, keep, cast(FakeCatalog, catalog), source.pid)
+
+
+def play(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Runs it to its end, by its own clock."""
 
     def sleep(seconds: float) -> None:
         cluster.wait(seconds)
         cluster.step()
 
-    runs = {
-        "Stream": stream, "Catalog": catalog, "positions": positions, "load": lambda kind: _Plugin(cluster),
-        "lead": lead, "lead_at_once": lambda connection, slot: connection.leads(),
-        "refuse": lambda *_, **__: None, "told": lambda *_: (),
-    }  # fmt: skip
     with monkeypatch.context() as patch:
-        for name, replacement in runs.items():
-            patch.setattr(f"walrelay.compose.runs.{name}", replacement)
-        patch.setattr("walrelay.relay.run.Holding", lambda seconds, let_go, _: _Holding(cluster, seconds, let_go))
-        for module in (
-            "source.slot_source",
-            "source.position_keeper",
-            "relay.loop",
-            "observe",
-            "supervise",
-        ):
-            patch.setattr(f"walrelay.{module}.monotonic", cluster.clock)
-        for module in ("source.slot_source", "source.position_keeper"):
-            patch.setattr(f"walrelay.{module}.sleep", sleep)
-        patch.setattr("walrelay.source.slot_source.WaitReport", lambda *_: Mock())
-        patch.setattr("walrelay.supervise.uniform", cluster.random.uniform)
+        put_in_place(patch, cluster.clock, cluster.random, sleep)
         cluster.run()
     return cluster

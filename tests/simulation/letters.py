@@ -5,10 +5,11 @@ from collections.abc import Callable
 from tests.simulation.fuse import Fuse, boundary
 from walrelay.dead_letter import Letter, Place
 from walrelay.errors import Retryable
+from walrelay.lsn import LSN
 
 
 class FakeLetters:
-    """Implements `walrelay.publish.Letters`; outlives runs and processes, and has no replay."""
+    """In place of `walrelay.dead_letters.DeadLetters`; outlives runs and processes, and has no replay."""
 
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
@@ -55,8 +56,11 @@ class FakeLetters:
     def first_open(self, topic: str, key: bytes) -> Place | None:
         return self.blocked_keys().get((topic, key))
 
-    def settled(self) -> dict[Place, Letter]:
-        return dict(self.kept)
+    def settled(self, start: LSN) -> dict[Place, Letter]:
+        return {place: letter for place, letter in self.kept.items() if place.commit_lsn >= start}
+
+    def over(self, catalog: object) -> None:
+        pass
 
     def blocked_keys(self) -> dict[tuple[str, bytes], Place]:
         first: dict[tuple[str, bytes], Place] = {}

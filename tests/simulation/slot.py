@@ -3,19 +3,27 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
+from typing import Any, Self, cast
 
 from tests import pgoutput_encoder as server
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Transaction, Wal
-from walrelay.lsn import LSN
+from walrelay.errors import Disconnected
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
-from walrelay.postgres.catalog import Slot
-from walrelay.source.start import Own, Server, start_of
+from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.connect import Backend
+from walrelay.source.position_keeper import Keeper
+from walrelay.source.slot_source import Reading, SlotSource
+from walrelay.source.start import Own, Start
+from walrelay.source.stream import Stream
+from walrelay.wire.commands import pgoutput_options
 from walrelay.wire.frames import keepalive, xlogdata
 
 SYSTEM = System("7301", 1)
 
+_READING = Reading("slot", "walrelay", "pgoutput", pgoutput_options("walrelay", binary=False), "public.outbox")
 _OUTBOX, _OTHER = 16400, 16401
 _TEXT, _JSONB = 25, 3802
 _COLUMNS = ("id", "aggregate_type", "aggregate_id")
@@ -35,14 +43,12 @@ class FakeSlot:
         self.patience = 5.0  # wal_sender_timeout, in seconds
         self.starts: list[LSN] = []  # of every connection
         self.statuses: list[LSN] = []  # every position that was confirmed
+        self.leader: FusedStream | None = None
 
-    def connect(self, bookmark: LSN | None, fuse: Fuse, clock: Clock, *, reached: LSN | None = None) -> "FakeSource":
-        """A new stream, from where walrelay's own rule says, or from what a relay `reached` that goes on."""
-        row = Slot("slot", "pgoutput", "db", None, None, self.confirmed, "reserved", None, None, False, False)
-        own = Own("file", Position(SYSTEM, "slot", bookmark)) if bookmark else None  # nobody else leads: it is proof
-        confirmed = max(start_of(row, own, Server(SYSTEM, self.wal.end, {})).lsn, self.confirmed)
-        self.starts.append(confirmed if reached is None else reached)
-        return FakeSource(self, self.starts[-1], confirmed, fuse, clock)
+    def leads(self, stream: "FusedStream") -> bool:
+        """Whether that connection has the lock, or gets it now."""
+        self.leader = self.leader or stream
+        return self.leader is stream
 
     def confirm(self, lsn: LSN) -> None:
         """A status update arrives. Only a checkpoint makes it last (PITFALLS A10)."""
@@ -58,27 +64,60 @@ class FakeSlot:
         """A standby takes over, which has all of the WAL that was sent, and the slot where it was copied last."""
         self.confirmed = self.checkpointed = self.copied
 
+    def lose_wal(self, end: LSN) -> None:
+        """The server comes back without what was behind `end`."""
+        self.wal.lose(end)
+        self.confirmed = self.checkpointed = self.copied = min(self.confirmed, end)
+
     def crash(self) -> None:
         """The server goes down hard and comes back."""
         self.confirmed = self.checkpointed
 
 
-class FakeSource:
-    """One connection: implements `walrelay.source.contract.Source`."""
+class FusedStream:
+    """One connection, in place of `walrelay.source.stream.Stream`; each call while it streams is a step, which ends
+    where the source has taken note of it.
 
-    def __init__(self, slot: FakeSlot, start: LSN, confirmed: LSN, fuse: Fuse, clock: Clock) -> None:
-        self.start = self._received = start
-        self.told = confirmed
-        self.fuse = fuse
-        self.vouched: LSN | None = None  # up to where the outbox is known to be published; None: everywhere
+    `asked` is called when somebody asks whether it is still there.
+    """
+
+    def __init__(self, slot: FakeSlot, fuse: Fuse, clock: Clock, asked: Callable[[], object]) -> None:
+        self.fuse, self.start, self.told = fuse, ZERO, ZERO
         self.paused: Callable[[], bool] = lambda: False  # whether reading has to wait for room in the sink
-        self._slot, self._clock = slot, clock
-        self._frames = _stream(slot, start)
-        self._answered = clock()
-        slot.confirm(confirmed)  # the first status update says what is durable, and so does Stream.begin
+        self.pid, self.backend = 1, Backend(1, 1, "server")
+        self._slot, self._clock, self._asked = slot, clock, asked
+        self._gone = False
+        self.ended: float | None = None  # when
+
+    def refuse_standby(self) -> None:
+        pass
+
+    def identify(self) -> System:
+        return SYSTEM
+
+    def branches(self, timeline: int) -> dict[int, LSN]:
+        return {}
+
+    def command(self, text: str) -> None:
+        self._asked()
+
+    def pause(self, stop: Callable[[], bool]) -> None:
+        pass
+
+    def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
+        self.start = self._received = start
+        self.told = start if confirmed is None else confirmed
+        self._frames = _stream(self._slot, max(start, self._slot.confirmed))
+        self._answered = self._clock()
+        self._slot.starts.append(start)
+        self._slot.confirm(self.told)  # the first status update says what is durable
+
+    def read(self, timeout: float) -> list[bytes]:
+        self._breaks()
+        return self._read(timeout)
 
     @boundary
-    def read(self, timeout: float) -> list[bytes]:
+    def _read(self, timeout: float) -> list[bytes]:
         """Some frames, perhaps none: the network cuts where it likes, in the middle of a transaction too."""
         assert not self.paused(), "the relay reads on with a message in its hand: its memory has no bound"
         random = self._slot.random
@@ -92,8 +131,9 @@ class FakeSource:
             self._received = max(self._received, LSN(int.from_bytes(frame[1:9] if frame[:1] == b"k" else frame[9:17])))
         return frames
 
-    @boundary
     def confirm(self, lsn: LSN) -> bool:
+        self._breaks()
+        self.fuse.burn(self)
         assert self.told <= lsn <= self._received, f"{lsn} is not between {self.told} told and {self._received}"
         silent = self._clock() - self._answered
         assert silent < self._slot.patience, f"wal_sender_timeout: the relay did not call for {silent:.1f} s"
@@ -103,21 +143,111 @@ class FakeSource:
         self._tell(lsn)
         return True
 
-    def waits(self, since: int | None) -> None:
-        pass
-
-    @boundary
-    def vouch(self, lsn: LSN) -> LSN:
-        return lsn if self.vouched is None else min(lsn, self.vouched)
-
-    @boundary
     def leave(self, lsn: LSN) -> None:
+        self._breaks()
+        self.fuse.burn(self)
         assert self.told <= lsn <= self._received
         self._tell(lsn)
+
+    def close(self) -> None:
+        self.ended = self._clock() if self.ended is None else self.ended
+        self._slot.leader = None if self._slot.leader is self else self._slot.leader
+
+    def given_up(self) -> None:
+        """The server has ended it; the relay finds out when it asks."""
+        self._gone = True
+        self.close()
+
+    def _breaks(self) -> None:
+        if self._gone:
+            raise Disconnected("the server gave the connection up")
 
     def _tell(self, lsn: LSN) -> None:
         self._slot.confirm(lsn)
         self.told = lsn
+
+
+class SlotCatalog:
+    """In place of `walrelay.postgres.catalog.Catalog`: the slot is all there is, and nobody has a transaction open."""
+
+    database = "db"
+
+    def __init__(self, slot: FakeSlot) -> None:
+        self._slot = slot
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def slot(self, name: str) -> Slot:
+        return Slot(name, "pgoutput", "db", None, None, self._slot.confirmed, "reserved", None, None, False, False)
+
+    def current_lsn(self) -> LSN:
+        return self._slot.wal.end
+
+    def horizon(self) -> tuple[int, LSN]:
+        return 1, self._slot.wal.end
+
+    def published(self, publication: str, table: str) -> PublishedTable:
+        return PublishedTable(exists=True, oid=_OUTBOX, partitioned=False, covered=True, inserts=True, via_root=False)
+
+    def noted(self, slot: str) -> None:
+        pass
+
+    def value(self, query: str, *parameters: Any) -> None:
+        pass
+
+    def refuse_another_server(self, other: Backend) -> None:
+        pass
+
+    def refuse_synchronous(self, walsender_pid: int) -> None:
+        pass
+
+
+class FusedSource(SlotSource):
+    """The real source, whose questions are steps as well. `proof`: nobody else leads ever, so what the process
+    remembers proves that the slot was moved; `begun` is called when it streams.
+    """
+
+    def __init__(
+        self,
+        stream: FusedStream,
+        catalog: Catalog,
+        last: Position | None,
+        *,
+        proof: bool,
+        begun: Callable[["FusedSource"], None],
+    ) -> None:
+        super().__init__(_READING, cast(Stream, stream), catalog, lambda _: None, last)
+        self.fuse, self._proof, self._begun = stream.fuse, proof, begun
+        self.vouched: LSN | None = None  # up to where the outbox is known to be published; None: everywhere
+
+    def where(self, own: Own | None) -> Start:
+        if self._proof and own is not None and own.place == "memory":
+            own = own._replace(place="file")
+        return super().where(own)
+
+    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
+        super().begin(start, keeper, confirmed=confirmed, xmin=xmin)
+        self._begun(self)
+
+    def confirm(self, lsn: LSN) -> bool:
+        told = super().confirm(lsn)
+        self.fuse.burn(self)
+        return told
+
+    def leave(self, lsn: LSN) -> None:
+        super().leave(lsn)
+        self.fuse.burn(self)
+
+    @boundary
+    def vouch(self, lsn: LSN) -> LSN:
+        return super().vouch(lsn if self.vouched is None else min(lsn, self.vouched))
+
+    def waits(self, since: int | None) -> None:
+        pass
 
 
 def _stream(slot: FakeSlot, start: LSN) -> Iterator[bytes]:

@@ -7,74 +7,27 @@ from random import Random
 import pytest
 
 from tests.simulation.clock import Clock
-from tests.simulation.fuse import Fuse
 from tests.simulation.groups import FakePositions, FakeProducer, TransactionalBroker
-from tests.simulation.slot import SYSTEM, FakeSlot, FakeSource
+from tests.simulation.slot import FusedSource
 from tests.simulation.test_crashes import KINDS, one_step_in, random_wal, small_wal
 from tests.simulation.wal import Event, Wal, numbered
-from tests.simulation.world import FusedDecoder, World
-from walrelay.errors import Disconnected, Fatal, Refused, Retryable, Undecodable
-from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Position
-from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.relay.loop import Relay
-from walrelay.route import Resumed, Router
+from tests.simulation.world import World
+from walrelay.errors import Fatal, Refused, Undecodable
+from walrelay.model import System
+from walrelay.publish import ExactlyOnceSink
+from walrelay.relay.contract import Parameters
 from walrelay.sinks.kafka import transactions
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import Experience
 from walrelay.sinks.kafka.transactions import KafkaTransactions
-from walrelay.source.counting import refuse_another_count
-from walrelay.source.position_keeper import Keeper
-from walrelay.source.start import Own, Server, Start, start_of
 
 ALL_KINDS = [*KINDS, "another_one_leads"]
 
 
-class QuietCatalog(Catalog):
-    """Nobody has a transaction open."""
-
-    def __init__(self, wal: Wal) -> None:
-        self._wal = wal
-
-    def horizon(self) -> tuple[int, LSN]:
-        return 1, self._wal.end
-
-
-class KeptSource(FakeSource):
-    """As `SlotSource` does it: a position is kept before the server is told. A server that gave it up is `gone`."""
-
-    def __init__(self, slot: FakeSlot, start: LSN, fuse: Fuse, clock: Clock, keeper: Keeper) -> None:
-        super().__init__(slot, start, start, fuse, clock)
-        self._keeper = keeper
-        self._idle = ZERO
-        self.gone = False
-        keeper.begin(Position(SYSTEM, "slot", start))
-
-    def read(self, timeout: float) -> list[bytes]:
-        self._breaks()
-        return super().read(timeout)
-
-    def confirm(self, lsn: LSN) -> bool:
-        kept = self._keeper.keep(lsn, idle=lsn == self._idle)
-        self._breaks()
-        return super().confirm(kept)
-
-    def vouch(self, lsn: LSN) -> LSN:
-        self._idle = super().vouch(lsn)
-        return self._idle
-
-    def leave(self, lsn: LSN) -> None:
-        kept = self._keeper.keep_at_last(lsn)
-        self._breaks()
-        super().leave(kept)
-
-    def _breaks(self) -> None:
-        if self.gone:
-            raise Disconnected("the server gave the connection up")
-
-
 class ExactlyOnceWorld(World):
-    """As `relay.run.Runs` makes it: the fence, the position, the stream; nothing is kept over a broken connection."""
+    """With the real sink that publishes exactly once, which keeps the position."""
+
+    sink_type: type[KafkaTransactions] = KafkaTransactions
 
     def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
         super().__init__(wal, clock, seed, room=room, batch=batch)
@@ -82,15 +35,17 @@ class ExactlyOnceWorld(World):
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": "nowhere"})
         self.slot.patience = 60.0
         self._experience = Experience()
-        self._source: KeptSource | None = None
         self.uncounted: frozenset[str] = frozenset()  # events that are none under the settings of now
 
     def safe(self, event: Event) -> bool:
         return event.id in self.uncounted or super().safe(event)
 
     @property
-    def counting(self) -> Counting:
-        return Counting("pgoutput", "walrelay", "public.outbox", self.outbox.prefix)
+    def parameters(self) -> Parameters:
+        return super().parameters._replace(exactly_once=True, place="topic")
+
+    def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
+        return self.sink_type(self.settings, system, "slot", self._experience, self.counting)
 
     def verify(self) -> None:
         super().verify()
@@ -112,43 +67,12 @@ class ExactlyOnceWorld(World):
 
     def another_one_leads(self) -> None:
         """This one is frozen, the server gives it up, and it wakes up when another one has led for a while."""
-        frozen = self._source
-        if frozen is not None:
-            frozen.gone = True
+        if self.stream is not None:
+            self.stream.given_up()
         try:
             self.stopped_after(self.random.randint(0, 20))
         finally:
             self.stop = self.done
-
-    def _run(self) -> None:
-        sink = KafkaTransactions(self.settings, SYSTEM, "slot", self._experience, self.counting)
-        try:
-            while not sink.fence():
-                if self._stop():
-                    raise Retryable("the broker has not begun a transactional session")
-            own = sink.last()
-            start = self._where(own)
-            if own is not None and start.ordinal:
-                refuse_another_count(own, self.counting)
-            sink.mark(start.lsn, start.commit_lsn, start.ordinal)
-            source = KeptSource(
-                self.slot, start.lsn, self.fuse, self.clock, Keeper(sink, QuietCatalog(self.wal), 0.1, lambda _: None)
-            )
-            self.slot.starts.append(start.lsn)
-            self._source = source
-            router = self.ahead.routing(Router("{aggregate_type}"))
-            routing = Resumed(router, start.commit_lsn, start.ordinal) if start.ordinal else router
-            self.prepare(source)
-            decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload, set())
-            Relay(source, decoder, routing, sink, self.journal, self.limits).run(self._stop)
-        except Exception:
-            sink.close()
-            raise
-        sink.close()
-
-    def _where(self, own: Position | None) -> Start:
-        row = Slot("slot", "pgoutput", "db", None, None, self.slot.confirmed, "reserved", None, None, False, False)
-        return start_of(row, Own("topic", own) if own else None, Server(SYSTEM, self.wal.end, {}))
 
 
 MakeWorld = Callable[..., ExactlyOnceWorld]
@@ -156,11 +80,6 @@ MakeWorld = Callable[..., ExactlyOnceWorld]
 
 @pytest.fixture
 def make_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> MakeWorld:
-    monkeypatch.setattr("walrelay.source.position_keeper.monotonic", clock)
-    monkeypatch.setattr("walrelay.source.position_keeper.sleep", clock.wait)
-    monkeypatch.setattr(transactions, "monotonic", clock)
-    monkeypatch.setattr("walrelay.sinks.kafka.poison_search.monotonic", clock)
-
     def make(wal: Wal, seed: int = 0, **sizes: int) -> ExactlyOnceWorld:
         world = ExactlyOnceWorld(wal, clock, seed, **sizes)
         monkeypatch.setattr(
@@ -284,14 +203,14 @@ def test_a_transaction_that_comes_slowly_is_cut_before_the_broker_takes_it_back(
     world = make_world(wal, batch=2)
     world.groups.deaf = 0
 
-    def slow(source: FakeSource) -> None:
+    def slow(source: FusedSource) -> None:
         read = source.read
 
         def read_slowly(timeout: float) -> list[bytes]:
             world.clock.wait(2)
             return read(timeout)
 
-        source.read = read_slowly  # type: ignore[method-assign]
+        source.read = read_slowly
 
     world.prepare = slow
     world.live()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.clock import Clock
-from tests.simulation.slot import FakeSource
+from tests.simulation.slot import FusedSource
 from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
 from walrelay.errors import Fatal, Retryable
@@ -51,7 +51,7 @@ def test_idle_progress_goes_no_further_than_the_source_vouches_for(clock: Clock)
     wal.elsewhere()
     world = World(wal, clock)
 
-    def vouch_for_less(source: FakeSource) -> None:
+    def vouch_for_less(source: FusedSource) -> None:
         source.vouched = known
 
     world.prepare = vouch_for_less
@@ -71,7 +71,7 @@ def test_an_outbox_that_left_the_publication_ends_the_relay_and_keeps_the_positi
     def unpublished(lsn: LSN) -> LSN:
         raise Fatal("the outbox is not published")
 
-    def refuse(source: FakeSource) -> None:
+    def refuse(source: FusedSource) -> None:
         source.vouch = unpublished  # type: ignore[method-assign]
 
     world.prepare = refuse
@@ -91,7 +91,7 @@ def test_a_broker_that_gives_no_receipts_is_a_stall_that_is_said_and_ended(clock
     assert said == ["stalled"] * len(said) != []
     assert world.journal.said[0] == ("stalled", "the broker is slow today")
 
-    def hear_again(source: FakeSource) -> None:
+    def hear_again(source: FusedSource) -> None:
         world.broker.mute.clear()
 
     world.prepare = hear_again
@@ -195,7 +195,7 @@ def test_a_lead_that_is_lost_while_there_is_no_room_costs_the_sink_what_it_holds
     sinks = []
 
     def lost() -> None:
-        sinks.append(world._sink)
+        sinks.append(world.sinks[-1])
         raise Retryable("another one leads")
 
     def broker_is_back() -> bool:
@@ -207,8 +207,7 @@ def test_a_lead_that_is_lost_while_there_is_no_room_costs_the_sink_what_it_holds
     world.live()
     world.verify()
     (sink,) = sinks
-    assert sink is not None
-    assert sink is not world._sink
+    assert sink is not world.sinks[-1]
     assert not sink._queues, "it still has what another one publishes"
 
 

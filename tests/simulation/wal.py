@@ -106,6 +106,11 @@ class Wal:
         """ALTER TABLE outbox RENAME payload TO `column`."""
         self.entries.append(Renamed(column, self._grow(_RECORD)))
 
+    def lose(self, end: LSN) -> None:
+        """A crash of a server that did not write in time, or an older copy of it: what was behind `end` is gone."""
+        self.entries = [entry for entry in self.entries if entry.end_lsn <= end]
+        self.end = end
+
     def _grow(self, size: int) -> LSN:
         self.end = LSN(self.end + size)
         return self.end

@@ -1,71 +1,35 @@
 """The real relay between a fake slot and a fake broker, and what must hold whatever breaks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
 
 from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock
-from tests.simulation.fuse import Fuse, Killed, boundary
+from tests.simulation.fuse import Fuse, Killed
 from tests.simulation.letters import FakeLetters
-from tests.simulation.slot import FakeSlot, FakeSource
+from tests.simulation.process import Process
+from tests.simulation.slot import FakeSlot, FusedSource, FusedStream
 from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
-from walrelay.dead_letters.decisions import Aside, Memory
 from walrelay.dead_letters.policy import Policy
-from walrelay.dead_letters.wrapping import CarefulRouter, CarefulSink
 from walrelay.decode.contract import Columns, Outbox
-from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.errors import Disconnected, NoRoom, Retryable, Undecodable
+from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
-from walrelay.model import Event, Message, OutboxRecord, Undecoded
+from walrelay.model import Counting, Message, System
 from walrelay.observe import Observer
-from walrelay.publish import Sink
-from walrelay.relay.loop import Limits, Relay
-from walrelay.route import Ahead, Router, Routing
-from walrelay.supervise import Backoff, supervise
+from walrelay.publish import ExactlyOnceSink
+from walrelay.relay.contract import Parameters
+from walrelay.relay.loop import Limits
+from walrelay.relay.run import Runs
+from walrelay.source.contract import Positions
+from walrelay.supervise import Backoff
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
 OUTBOX = Outbox(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)
 
 _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
-
-
-class FusedDecoder(PgoutputDecoder):
-    """The real decoder, whose calls are steps; `unreadable` is a payload that it cannot make anything of, `undecoded`
-    are those that come as logical messages that are no records.
-    """
-
-    def __init__(self, fuse: Fuse, outbox: Outbox, unreadable: bytes | None, undecoded: Set[bytes]) -> None:
-        super().__init__(outbox)
-        self.fuse = fuse
-        self._unreadable, self._undecoded = unreadable, undecoded
-
-    @boundary
-    def decode(self, frame: bytes) -> tuple[Event, ...]:
-        if self._unreadable is not None and frame.endswith(self._unreadable):
-            raise Undecodable("a row that is not an outbox record")
-        return tuple(map(self._spoilt, super().decode(frame)))
-
-    def _spoilt(self, event: Event) -> Event:
-        if not isinstance(event, OutboxRecord) or event.payload is None or event.payload not in self._undecoded:
-            return event
-        return Undecoded(*event[:3], "walrelay", event.payload, "no record", "none")
-
-
-class _Careful(CarefulSink):
-    """What was in the relay's hand and became a dead letter is not owed any more."""
-
-    def __init__(self, sink: FakeSink, aside: Aside) -> None:
-        super().__init__(sink, aside)
-        self._fake = sink
-
-    def publish(self, message: Message, ticket: int) -> bool:
-        taken = super().publish(message, ticket)
-        if taken:
-            self._fake.owed = None
-        return taken
 
 
 class Journal(Observer):
@@ -95,7 +59,9 @@ class Journal(Observer):
 
 
 class World:
-    """A server, a broker, and one relay process after the other."""
+    """A server, a broker, and one relay process after the other, or one while another stands still."""
+
+    runs: type[Runs] = Runs
 
     def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
         self.wal, self.clock, self.random = wal, clock, Random(seed)
@@ -105,19 +71,27 @@ class World:
         self.journal = Journal()
         self.limits = Limits()
         self.stop: Callable[[], bool] = self.done
-        self.prepare: Callable[[FakeSource], None] = lambda source: None
+        self.prepare: Callable[[FusedSource], None] = lambda source: None
         self.unreadable: Written | None = None
         self.undecoded: set[bytes] = set()
         self.outbox = OUTBOX
         self.policy = Policy()
         self.letters = FakeLetters(self.fuse)
-        self._memory = Memory()
-        self.ahead = Ahead()
         self.leading: Callable[[], object] = lambda: None  # raises where the lead is lost while there is no room
-        self._bookmark: LSN | None = None
-        self._sink: FakeSink | None = None
-        self._held: Relay | None = None
+        self.alone = True  # no other instance leads ever
+        self.connecting: Callable[[], None] = lambda: None  # before there is a connection
+        self.rival: Callable[[], None] | None = None  # leads when somebody else asks for the lead
+        self.sinks: list[FakeSink] = []
+        self.stream: FusedStream | None = None  # the last one
         self._turns = 0
+
+    @property
+    def parameters(self) -> Parameters:
+        return Parameters("slot", "pgoutput", False, "slot", 0.1, self.counting, self.limits)
+
+    @property
+    def counting(self) -> Counting:
+        return Counting("pgoutput", "walrelay", "public.outbox", self.outbox.prefix)
 
     def done(self) -> bool:
         """Everything is published and PostgreSQL may forget all of it."""
@@ -138,15 +112,13 @@ class World:
             try:
                 return self.run_process()
             except Killed:
-                if self._sink:
-                    self._sink.vanish()
+                self.fuse.dead = False
 
     def killed_after(self, turns: int) -> None:
         """One process that is killed at the end of so many turns of the loop."""
         with self._ending(turns, self.process_dies), suppress(Killed):
             self.run_process()
-        if self._sink:
-            self._sink.vanish()
+        self.fuse.dead = False
 
     def stopped_after(self, turns: int) -> None:
         """One process that is asked to stop after so many turns, and leaves in good order."""
@@ -155,10 +127,24 @@ class World:
 
     def run_process(self) -> None:
         """One process, whose memory is fresh; what can be retried is retried in it."""
-        self._bookmark = self._held = None
-        self._memory = Memory()
-        self.ahead = Ahead()
-        supervise(self._one_run, lambda: self._bookmark, self._stop, self.clock.wait, self.journal, Backoff())
+        process = self.process()
+        runs = self.runs(self.parameters, process, self.journal, clock=self.clock, timer=self.clock.timer)
+        try:
+            runs.until(self._stop, self.clock.wait, Backoff())
+        except Killed:
+            process.vanishes()
+            raise
+
+    def process(self) -> Process:
+        """What a new one opens."""
+        return Process(self)
+
+    def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
+        raise AssertionError("this one publishes at least once")
+
+    def positions(self) -> Positions | None:
+        """Where a relay that publishes at least once keeps its own position."""
+        return None
 
     def verify(self) -> None:
         """What holds after every history that ended well."""
@@ -196,10 +182,11 @@ class World:
 
     def connection_breaks_alone(self) -> None:
         """The sink is not to blame, so it goes on, and so does the relay, over the next connection."""
-        if isinstance(self.fuse.at, FakeSource):
+        if isinstance(self.fuse.at, FusedStream | FusedSource):
             raise Disconnected("the connection broke")
 
     def process_dies(self) -> None:
+        self.fuse.dead = True
         raise Killed
 
     def server_crashes(self) -> None:
@@ -208,73 +195,13 @@ class World:
 
     def everything_dies(self) -> None:
         self.slot.crash()
-        raise Killed
+        self.process_dies()
 
     def everything_fails_over(self) -> None:
         """The relay's process dies with the server."""
         self.slot.fail_over()
         self.letters.fail_over()
-        raise Killed
-
-    def _one_run(self) -> None:
-        self.ahead.run(self._run)
-
-    def _run(self) -> None:
-        """One connection, as `walrelay.compose` makes it; relay and sink are kept while there is no room."""
-        while True:
-            try:
-                return self._stream()
-            except NoRoom as why:
-                if self._sink is None or self._held is None or self.stop():
-                    raise
-                self.journal.noticed(str(why))
-                self._waits_for_room(self._held, self._sink)
-
-    def _stream(self) -> None:
-        held, self._held = self._held, None
-        source = self.slot.connect(self._bookmark, self.fuse, self.clock, reached=held.ledger.latest if held else None)
-        decoder = FusedDecoder(self.fuse, self.outbox, self.unreadable and self.unreadable.payload, self.undecoded)
-        if held is None or self._sink is None:
-            self._sink = self.broker.connect(self.fuse, self.clock)
-            routing = self.ahead.routing(Router("{aggregate_type}"))
-            routing, sink_of_relay = self._careful(source.start, routing, self._sink)
-            relay = Relay(source, decoder, routing, sink_of_relay, self.journal, self.limits)
-        else:
-            relay = held
-            relay.resume(source, decoder)
-            self._sink.owed = None  # what the relay had in its hand comes again
-        self._bookmark, sink = source.told, self._sink
-        source.paused = lambda: sink.owed is not None
-        self.prepare(source)
-        try:
-            relay.run(self._stop)
-        except (Disconnected, NoRoom):
-            self._held = relay
-            raise
-        except Exception:
-            sink.close()
-            raise
-        finally:
-            self._bookmark = source.told
-        sink.close()
-
-    def _waits_for_room(self, relay: Relay, sink: FakeSink) -> None:
-        try:
-            relay.settling.await_room(self._stop, self.leading)
-        except Exception:
-            self._held = None
-            sink.close()
-            raise
-
-    def _careful(self, start: LSN, router: Routing, sink: FakeSink) -> tuple[Routing, Sink]:
-        if self.policy.only_stops:
-            return router, sink
-        self._memory.forget_before(start)
-        if self.letters.kept:
-            self.letters.survive()
-        settled, blocked = self.letters.settled(), self.letters.blocked_keys() if self.policy.block_key else {}
-        aside = Aside(self.policy, self.letters, self._memory, settled, blocked, self.journal.set_aside)
-        return CarefulRouter(router.route, aside), _Careful(sink, aside)
+        self.process_dies()
 
     @contextmanager
     def _ending(self, turns: int, end: Callable[[], None]) -> Iterator[None]:

@@ -43,10 +43,11 @@ class Runs(run.Runs):
     """The runs of one process by these settings."""
 
     def __init__(self, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
-        super().__init__(_parameters(settings), _Factories(settings, observer), observer, from_slot=from_slot)
+        super().__init__(parameters(settings), Factories(settings, observer), observer, from_slot=from_slot)
 
 
-def _parameters(settings: Settings) -> Parameters:
+def parameters(settings: Settings) -> Parameters:
+    """What a run goes by under these settings."""
     return Parameters(
         slot=settings.source.slot,
         plugin=settings.source.plugin,
@@ -58,7 +59,7 @@ def _parameters(settings: Settings) -> Parameters:
     )
 
 
-class _Factories:
+class Factories:
     """Implements `walrelay.relay.contract.Factories`."""
 
     def __init__(self, settings: Settings, observer: Observer) -> None:

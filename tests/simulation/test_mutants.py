@@ -1,0 +1,133 @@
+"""What the schedules are worth: a run that is broken in one place is caught by the one that is for it."""
+
+from math import inf
+from typing import Any
+
+import pytest
+
+from tests.simulation.clock import Clock
+from tests.simulation.process import Process
+from tests.simulation.slot import FusedSource
+from tests.simulation.test_exactly_once import MakeWorld, make_world
+from tests.simulation.test_runs import (
+    KeepingWorld,
+    held_and_resumed,
+    held_too_long,
+    kept_before_told,
+    ousted_from_a_server_that_loses_wal,
+    taken_over,
+    zombies,
+)
+from tests.simulation.world import World
+from walrelay.lsn import LSN
+from walrelay.model import Position
+from walrelay.relay.run import Runs
+from walrelay.sinks.kafka.transactions import KafkaTransactions
+from walrelay.source.position_keeper import Keeper
+
+__all__ = ["make_world"]
+
+
+class _Unfenced(KafkaTransactions):
+    """Fences nobody off until it has something to publish."""
+
+    _fences = False
+
+    def fence(self) -> bool:
+        return True
+
+    def _begin(self) -> bool:
+        self._fences = self._fences or super().fence()
+        return self._fences and super()._begin()
+
+
+@pytest.mark.parametrize("kind", ["process_dies", "another_one_leads"])
+def test_a_run_without_the_fence_publishes_twice(make_world: MakeWorld, kind: str) -> None:
+    def unfenced(*args: Any, **sizes: int) -> Any:
+        world = make_world(*args, **sizes)
+        world.sink_type = _Unfenced
+        return world
+
+    with pytest.raises(AssertionError, match=r"not what .* says"):
+        zombies(unfenced, kind)
+
+
+class _ConfirmsWhatIsHeld(FusedSource):
+    """Tells PostgreSQL where the stream goes on, not up to where all is durable."""
+
+    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
+        super().begin(start, keeper, xmin=xmin)
+
+
+def test_a_run_that_resumes_by_the_wrong_position_confirms_what_is_lost(clock: Clock) -> None:
+    with pytest.raises(AssertionError, match="is confirmed, but the broker does not have"):
+        held_and_resumed(_with_source(World, _ConfirmsWhatIsHeld), clock, 0)
+
+
+class _AlwaysGoesOn(FusedSource):
+    def goes_on(self, remembered: Position) -> bool:
+        return True
+
+
+def test_a_run_that_resumes_although_another_instance_led_is_caught(clock: Clock) -> None:
+    with pytest.raises(AssertionError, match="it broke at step"):
+        taken_over(_with_source(World, _AlwaysGoesOn), clock, 0)
+
+
+class _Remembers(Runs):
+    """Keeps its bookmark while another instance leads."""
+
+    def _leads(self, *args: Any) -> bool:
+        bookmark = self.bookmark
+        try:
+            return super()._leads(*args)
+        finally:
+            self.bookmark = bookmark
+
+
+def test_an_ousted_leader_that_keeps_its_bookmark_passes_over_events(clock: Clock) -> None:
+    class Broken(World):
+        runs = _Remembers
+
+    with pytest.raises(AssertionError, match="is confirmed, but the broker does not have"):
+        ousted_from_a_server_that_loses_wal(Broken, clock, 0)
+
+
+def test_a_sink_that_is_held_past_its_time_publishes_while_another_instance_leads(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.relay.run._HOLD", inf)
+    with pytest.raises(AssertionError, match="after another instance could lead"):
+        held_too_long(World, clock, 0)
+
+
+class _TellsFirst(FusedSource):
+    """Tells PostgreSQL before the position is kept."""
+
+    def confirm(self, lsn: LSN) -> bool:
+        keeper, self._keeper = self._keeper, None
+        try:
+            told = super().confirm(lsn)
+        finally:
+            self._keeper = keeper
+        if keeper is not None:
+            keeper.keep(lsn, idle=False)
+        return told
+
+
+def test_a_run_that_confirms_before_the_position_is_kept_is_caught(clock: Clock) -> None:
+    with pytest.raises(AssertionError, match=r"PostgreSQL was told .*, but only .* is kept"):
+        kept_before_told(_with_source(KeepingWorld, _TellsFirst), clock, "process_dies", 0)
+
+
+def _with_source(world: type[World], source: type[FusedSource]) -> type[World]:
+    """That world, whose processes read by `source`."""
+
+    class Reading(Process):
+        source_type = source
+
+    class Broken(world):  # type: ignore[valid-type,misc]
+        def process(self) -> Process:
+            return Reading(self)
+
+    return Broken
