@@ -5,7 +5,7 @@ from string import Formatter
 
 from pydantic import BaseModel, ConfigDict
 
-from walrelay.postgres.connect import conninfo_fault
+from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
 
 

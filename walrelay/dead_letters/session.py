@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import psycopg
 
 from walrelay.errors import Fatal, Retryable
-from walrelay.postgres.failures import first_line
+from walrelay.postgres.connect import Connection
+from walrelay.postgres.failures import NoSuchTable, PostgresError, StatementTimeout, Words, explained, first_line
 from walrelay.postgres.grants import of_all
 from walrelay.postgres.locks import WHO
 from walrelay.postgres.rights import of_table
@@ -27,33 +25,32 @@ _HOLDER = f"""
 """
 
 
+_WORDS = Words(
+    "the dead letters in PostgreSQL cannot be reached",
+    "the dead letters may not be read or written",
+    "a dead letter cannot be written or read",
+    "PostgreSQL takes no writes now, and so no dead letter",
+    again=Retryable,
+)
+
+
 @contextmanager
-def meaning(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def meaning(connection: Connection) -> Iterator[None]:
     """Errors of the statements inside by consequence."""
-    try:
-        yield
-    except psycopg.errors.QueryCanceled as cause:  # the statement timeout
-        raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
-    except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-        raise Retryable(f"the dead letters in PostgreSQL cannot be reached: {first_line(cause)}") from cause
-    except psycopg.errors.ReadOnlySqlTransaction as cause:
-        raise Retryable(f"PostgreSQL takes no writes now, and so no dead letter: {first_line(cause)}") from cause
-    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as cause:
-        raise missing() from cause
-    except psycopg.errors.InsufficientPrivilege as cause:
-        raise Fatal(
-            f"the dead letters may not be read or written: {first_line(cause)}",
-            hint=of_all(connection, of_table("dead_letters")) or "Run `walrelay doctor`.",
-        ) from cause
-    except psycopg.Error as cause:
-        raise Fatal(f"a dead letter cannot be written or read: {first_line(cause)}") from cause
+    with explained(_WORDS, lambda: of_all(connection, of_table("dead_letters"))):
+        try:
+            yield
+        except StatementTimeout as cause:
+            raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
+        except NoSuchTable as cause:
+            raise missing() from cause
 
 
-def _taken(connection: psycopg.Connection[Any]) -> str:
+def _taken(connection: Connection) -> str:
     """Who else is at work on the letters; empty where nobody is, or nobody says."""
     try:
         found = connection.execute(_HOLDER.encode(), ()).fetchone()
-    except psycopg.Error:
+    except PostgresError:
         return ""
     return f"another process is at work on the dead letters: {found[0]}; wait for it, or end it" if found else ""
 

@@ -5,7 +5,8 @@ from typing import Any
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place, message_json, record_json
 from walrelay.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
 from walrelay.lsn import LSN, ZERO
-from walrelay.postgres.catalog import Catalog, Denied, Slot
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.failures import Denied
 from walrelay.postgres.standbys import await_standbys
 
 _COLUMNS = (

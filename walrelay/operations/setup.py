@@ -7,8 +7,6 @@ what was written before it existed would stop the stream, or since PostgreSQL 18
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import psycopg
-
 from walrelay.ddl import script
 from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal, Retryable
@@ -16,7 +14,7 @@ from walrelay.identifiers import identifier
 from walrelay.postgres import connect
 from walrelay.postgres.allowed import of_record, recorded, refuse, to_drop, to_replicate
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
-from walrelay.postgres.failures import connection_lost, first_line, of, slot_lost
+from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of, slot_lost
 from walrelay.postgres.locks import held, hold, lead, making
 from walrelay.postgres.message_rights import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
 from walrelay.postgres.missing_slot import made, missing
@@ -134,9 +132,9 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
         try:
             catalog.connection.execute(step.sql.encode())
             yield step, step.outcome
-        except psycopg.errors.QueryCanceled as cause:
+        except StatementTimeout as cause:
             raise blocked(catalog, step.what, patience) from cause
-        except psycopg.Error as cause:
+        except PostgresError as cause:
             if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError has what no retry cures as well
                 raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
             if not step.optional:
@@ -295,7 +293,7 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
     )
 
 
-def _not_made(step: Step, cause: psycopg.Error, wanted: Wanted) -> Fatal:
+def _not_made(step: Step, cause: PostgresError, wanted: Wanted) -> Fatal:
     if step.what.startswith("slot "):
         found = of(cause, slot=wanted.slot, publication=wanted.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""

@@ -3,13 +3,11 @@
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
-import psycopg
-
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.postgres import connect, grants
-from walrelay.postgres.failures import first_line, is_a_standby
+from walrelay.postgres.failures import Denied, Words, explained, is_a_standby
 
 
 def age(time: str) -> str:
@@ -18,14 +16,6 @@ def age(time: str) -> str:
 
 
 _SURVIVING = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-
-
-class Denied(Fatal):
-    """The role lacks a right. `grants` give it, as far as that is known."""
-
-    def __init__(self, message: str, grants: str = "") -> None:
-        hint = f"{grants}  -- `walrelay doctor` has all that the relay needs" if grants else "Run `walrelay doctor`."
-        super().__init__(message, hint=hint)
 
 
 class Slot(NamedTuple):
@@ -143,6 +133,12 @@ class Catalog:
     def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
         self.connection = connect.ordinary(dsn)
         self.connection.patience = patience
+        self._words = Words(
+            "the control connection to PostgreSQL failed",
+            f"the role {self.connection.info.user!r} lacks a right",
+            "PostgreSQL does not answer",
+            "PostgreSQL takes no writes now",
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -161,18 +157,13 @@ class Catalog:
         """How many rows the statement changed."""
         return self._execute(statement, parameters).rowcount
 
-    def _execute(self, query: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[tuple[Any, ...]]:
-        try:
+    def _execute(self, query: str, parameters: tuple[Any, ...]) -> connect.Cursor:
+        with explained(self._words, lambda: self._grants(query)):
             return self.connection.execute(query.encode(), parameters or None)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-            raise Disconnected(f"the control connection to PostgreSQL failed: {first_line(cause)}") from cause
-        except psycopg.errors.ReadOnlySqlTransaction as cause:  # so hosts have it while a disk is nearly full
-            raise Disconnected(f"PostgreSQL takes no writes now: {first_line(cause)}") from cause
-        except psycopg.errors.InsufficientPrivilege as cause:
-            text = f"the role {self.connection.info.user!r} lacks a right: {first_line(cause)}"
-            raise Denied(text, grants.refused(self.connection, query)) from cause
-        except psycopg.Error as cause:
-            raise Fatal(f"PostgreSQL does not answer: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause
+
+    def _grants(self, query: str) -> str:
+        found = grants.refused(self.connection, query)
+        return f"{found}  -- `walrelay doctor` has all that the relay needs" if found else ""
 
     def value(self, query: str, *parameters: Any) -> Any:
         """The first column of the first row; None without a row."""

@@ -5,7 +5,6 @@ import re
 import select
 from collections.abc import Callable, Generator
 from contextlib import closing, suppress
-from difflib import get_close_matches
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +14,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
 from walrelay.postgres import pooler
-from walrelay.postgres.failures import first_line, said
+from walrelay.postgres.dsn import address
+from walrelay.postgres.failures import broke, first_line, said
 from walrelay.postgres.not_connected import cure
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
@@ -46,7 +46,11 @@ SESSION = (
     " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
-NO_FILE = b"58P01"  # undefined_file: of a timeline's history that somebody removed, or restored the server without
+Cursor = psycopg.Cursor[tuple[Any, ...]]
+Result = pq.abc.PGresult
+Status = pq.ExecStatus
+
+NO_FILE = "58P01"  # undefined_file: of a timeline's history that somebody removed, or restored the server without
 
 _SLICE = 0.1  # seconds between two looks at whether to stop
 _SLACK = 5.0  # seconds that an answer may take longer than the server works on it
@@ -170,7 +174,7 @@ def answer_unless(
                 break
             result = latest
     except psycopg.OperationalError as cause:
-        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        raise broke(cause) from cause
     return result
 
 
@@ -208,36 +212,7 @@ def end_of_copy(
                 return last
             last = result
     except psycopg.OperationalError as cause:
-        raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
-
-
-def address(dsn: str) -> str:
-    """Where the DSN points, for messages: never with the password."""
-    try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        return "the DSN"
-    host, port = parts.get("host") or parts.get("hostaddr") or "the default host", parts.get("port") or 5432
-    return f"{host}:{port}/{parts.get('dbname') or ''}"
-
-
-def conninfo_fault(dsn: str) -> str:
-    """What keeps libpq from reading the connection string, in words that show nothing of it; empty if nothing does."""
-    try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:  # whose text quotes the DSN, and so perhaps the password
-        unknown = re.match(r'invalid (?:connection option|URI query parameter):? "(\w+)"', first_line(error))
-        close = get_close_matches(unknown[1], _KEYWORDS, n=1, cutoff=0.5) if unknown else []
-        if close:
-            return f"is a keyword misspelled ({close[0]})?"
-        return "special characters of a URL are written as %40 and the like, and keywords as host=... dbname=..."
-    ports = str(parts.get("port") or "5432").split(",")
-    if not all(port.isascii() and port.isdigit() and 0 < int(port[:9]) < 65536 for port in ports if port):
-        return "a port is a number from 1 to 65535"
-    return ""
-
-
-_KEYWORDS = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+        raise broke(cause) from cause
 
 
 def _connect(dsn: str, **forced: Any) -> Connection:

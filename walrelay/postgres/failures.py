@@ -1,9 +1,27 @@
 """What PostgreSQL's errors mean for the relay: by SQLSTATE, never by text, which is translated."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
 import psycopg
 from psycopg import pq
 
 from walrelay.errors import Disconnected, Fatal, Retryable, Waiting, WalrelayError
+
+# As others call them: psycopg stays in this package.
+PostgresError = psycopg.Error
+ConnectionBroke = psycopg.OperationalError
+StatementTimeout = psycopg.errors.QueryCanceled
+NoSuchObject = psycopg.errors.UndefinedObject
+NoSuchTable = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
+InTheWay = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+)
+Notice = psycopg.errors.Diagnostic
 
 _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal2json; SELECT pg_reload_conf();"
 
@@ -21,6 +39,64 @@ def readable(text: bytes | None) -> str:
 def said(result: pq.abc.PGresult) -> str:
     """The error in it, in the server's words."""
     return readable(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message)
+
+
+def sqlstate_of(result: pq.abc.PGresult) -> str:
+    """Of the error in it; empty where there is none."""
+    return readable(result.error_field(pq.DiagnosticField.SQLSTATE))
+
+
+class Denied(Fatal):
+    """The role lacks a right."""
+
+
+class Words(NamedTuple):
+    """What errors of the statements of a task are called, for people, each before the server's own words. `again`: what
+    is raised where another connection may do, or a server that takes writes again, where `read_only` is told.
+    """
+
+    lost: str
+    denied: str
+    refused: str
+    read_only: str = ""
+    again: type[Retryable] = Disconnected
+    hint: str = "Run `walrelay doctor`."
+
+
+_UNFORESEEN = Words("the connection to PostgreSQL broke", "PostgreSQL refused", "PostgreSQL refused")
+
+
+@contextmanager
+def explained(words: Words, grants: Callable[[], str]) -> Iterator[None]:
+    """Errors of the statements inside by consequence: `again`, Denied, or Fatal. `grants` is asked after a right was
+    lacking: the GRANTs to paste, or whatever else gives it; empty where that is not known.
+    """
+    try:
+        yield
+    except psycopg.Error as cause:
+        raise _meaning(cause, words, grants) from cause
+
+
+def unforeseen(error: Exception) -> WalrelayError | None:
+    """What psycopg's error means where nobody foresaw one; None if it is not psycopg's."""
+    return _meaning(error, _UNFORESEEN, str) if isinstance(error, psycopg.Error) else None
+
+
+def _meaning(error: psycopg.Error, words: Words, grants: Callable[[], str]) -> WalrelayError:
+    text = first_line(error)
+    match error:
+        case psycopg.OperationalError() | psycopg.InterfaceError():
+            return words.again(f"{words.lost}: {text}")
+        case psycopg.errors.ReadOnlySqlTransaction() if words.read_only:  # so hosts have it while a disk is nearly full
+            return words.again(f"{words.read_only}: {text}")
+        case psycopg.errors.InsufficientPrivilege():
+            return Denied(f"{words.denied}: {text}", hint=grants() or words.hint)
+    return Fatal(f"{words.refused}: {text}", hint=words.hint)
+
+
+def broke(error: psycopg.OperationalError) -> Disconnected:
+    """What libpq says of a replication connection."""
+    return Disconnected(f"the connection to PostgreSQL broke: {first_line(error)}")
 
 
 def connection_lost(error: psycopg.Error) -> bool:
@@ -137,16 +213,5 @@ def of_result(result: pq.abc.PGresult, *, slot: str, publication: str) -> Walrel
         return readable(result.error_field(each))
 
     more = f"{field(pq.DiagnosticField.MESSAGE_DETAIL)} {field(pq.DiagnosticField.MESSAGE_HINT)}"
-    sqlstate, file = field(pq.DiagnosticField.SQLSTATE), field(pq.DiagnosticField.SOURCE_FILE)
-    return failure(sqlstate, said(result), slot=slot, publication=publication, raised_in=file, more=more)
-
-
-def unforeseen(error: Exception) -> WalrelayError | None:
-    """What psycopg's error means where nobody foresaw one: a connection that broke can be had again, any other answer
-    of the server is for the operator. None if it is not psycopg's.
-    """
-    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
-        return Disconnected(f"the connection to PostgreSQL broke: {first_line(error)}")
-    if isinstance(error, psycopg.Error):
-        return Fatal(f"PostgreSQL refused: {first_line(error)}", hint="Run `walrelay doctor`.")
-    return None
+    file = field(pq.DiagnosticField.SOURCE_FILE)
+    return failure(sqlstate_of(result), said(result), slot=slot, publication=publication, raised_in=file, more=more)

@@ -2,14 +2,12 @@
 
 from typing import NamedTuple
 
-from psycopg import pq
-
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import said
+from walrelay.postgres.failures import said, sqlstate_of
 from walrelay.postgres.timelines import began, branches, has, told
 
 
@@ -59,11 +57,11 @@ def history(dsn: str, beside: Catalog) -> History:
         connection.close()
 
 
-def _row(connection: connect.Connection, command: str, *, unless: bytes = b"") -> list[str]:
+def _row(connection: connect.Connection, command: str, *, unless: str = "") -> list[str]:
     """Empty where the server's error is that one."""
     result = connect.answer(connection, command)
-    if unless and result.error_field(pq.DiagnosticField.SQLSTATE) == unless:
+    if unless and sqlstate_of(result) == unless:
         return []
-    if result.status != pq.ExecStatus.TUPLES_OK:
+    if result.status != connect.Status.TUPLES_OK:
         raise Retryable(f"PostgreSQL does not answer {command}: {said(result)}")
     return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

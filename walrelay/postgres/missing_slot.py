@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.model import System
-from walrelay.postgres.catalog import Catalog, Denied
-from walrelay.postgres.failures import slot_missing
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied, slot_missing
 
 
 class Made(NamedTuple):

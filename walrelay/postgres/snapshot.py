@@ -6,24 +6,29 @@ snapshot can be taken over until the next command on the connection that made it
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg import pq
 from psycopg.adapt import Loader
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable
 from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
 from walrelay.postgres import connect, grants
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import first_line, of_result, said
+from walrelay.postgres.failures import Words, explained, of_result, said, sqlstate_of
 from walrelay.wire.commands import create_slot, literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
 _LOCK_NOT_AVAILABLE = "55P03"
+_WORDS = Words(
+    "the connection that reads the outbox broke",
+    "the rows of the outbox cannot all be read",
+    "the rows of the outbox cannot be read",
+    again=Retryable,
+)
 
 
 class Blocked(Exception):
@@ -78,7 +83,7 @@ class View:
             raise
 
     def _begin(self, snapshot: str | None) -> None:
-        with _explained(self._connection, ""):
+        with self._explained(""):
             self._connection.execute(connect.SESSION.encode())
             if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 self._connection.execute("SET client_encoding = 'SQL_ASCII'")
@@ -105,15 +110,20 @@ class View:
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query; `%s` stands for a parameter, and `%%` for a per cent sign."""
-        with _explained(self._connection, query):
+        with self._explained(query):
             return self._connection.execute(query.encode(), list(parameters)).fetchall()
 
     def stream(self, query: str, parameters: Sequence[Any], types: Sequence[int]) -> Iterator[tuple[bytes | None, ...]]:
         """The rows one after the other, a few in memory; `types` are the OIDs of what is selected."""
-        with _explained(self._connection, query), self._connection.cursor() as cursor:
+        with self._explained(query), self._connection.cursor() as cursor:
             for oid in (0, *types):
                 cursor.adapters.register_loader(oid, _Bytes)
             yield from cursor.stream(query.encode(), list(parameters), size=_AT_ONCE)
+
+    def _explained(self, query: str) -> AbstractContextManager[None]:
+        user = identifier(self._connection.info.user)
+        hidden = f"Row-level security hides some: ALTER ROLE {user} BYPASSRLS;"
+        return explained(_WORDS, lambda: grants.refused(self._connection, query) or hidden)
 
 
 class _Bytes(Loader):
@@ -123,26 +133,7 @@ class _Bytes(Loader):
         return bytes(data)
 
 
-@contextmanager
-def _explained(connection: connect.Connection, query: str) -> Iterator[None]:
-    try:
-        yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-        raise Retryable(f"the connection that reads the outbox broke: {first_line(cause)}") from cause
-    except psycopg.errors.InsufficientPrivilege as cause:
-        raise Fatal(
-            f"the rows of the outbox cannot all be read: {first_line(cause)}",
-            hint=grants.refused(connection, query)
-            or f"Row-level security hides some: ALTER ROLE {identifier(connection.info.user)} BYPASSRLS;",
-        ) from cause
-    except psycopg.Error as cause:
-        raise Fatal(
-            f"the rows of the outbox cannot be read: {first_line(cause)}", hint="Run `walrelay doctor`."
-        ) from cause
-
-
 def _not_made(result: pq.abc.PGresult, slot: str) -> Exception:
-    sqlstate = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-    if sqlstate == _LOCK_NOT_AVAILABLE:
+    if sqlstate_of(result) == _LOCK_NOT_AVAILABLE:
         return Blocked(said(result))
     return of_result(result, slot=slot, publication="")

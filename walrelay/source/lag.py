@@ -8,10 +8,9 @@ second at the most: a check must not cost the server more than that, and a relay
 
 from time import monotonic
 
-import psycopg
-
 from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog, Slot, age
+from walrelay.postgres.failures import PostgresError
 from walrelay.postgres.locks import lock_key
 from walrelay.wire import pgoutput
 from walrelay.wire.commands import pgoutput_options
@@ -106,7 +105,7 @@ def _of_the_first_transaction(catalog: Catalog, slot: str, publication: str, *, 
             return 0.0
         data, now = row
         return max(0.0, float(now) - pgoutput.parse_begin(xlogdata(0, 0, data)).committed_at / 1e6)
-    except (psycopg.Error, WalrelayError):
+    except (PostgresError, WalrelayError):
         return None
 
 

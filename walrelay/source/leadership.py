@@ -13,17 +13,15 @@ relay holds it on a replication connection, which takes the right to replicate; 
 
 from collections.abc import Callable
 
-from psycopg import pq
-
 from walrelay.errors import Disconnected
-from walrelay.postgres.connect import Connection, answer, answer_unless
-from walrelay.postgres.failures import said
+from walrelay.postgres.connect import Connection, Status, answer, answer_unless
+from walrelay.postgres.failures import said, sqlstate_of
 from walrelay.postgres.locks import end, lock_key, named, stranger
 
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
 
-_LOCK_NOT_AVAILABLE = b"55P03"
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 def lead(
@@ -45,10 +43,10 @@ def lead(
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
     _tell_of_a_stranger(connection, slot, tell)
     while (granted := answer_unless(stop, connection, request, patience)) is not None:
-        if granted.status == pq.ExecStatus.TUPLES_OK:
+        if granted.status == Status.TUPLES_OK:
             answer(connection, "SET lock_timeout = 0")
             return True
-        if granted.error_field(pq.DiagnosticField.SQLSTATE) != _LOCK_NOT_AVAILABLE:
+        if sqlstate_of(granted) != _LOCK_NOT_AVAILABLE:
             raise Disconnected(f"the wait for the lead ended: {said(granted)}")
         _tell_of_a_stranger(connection, slot, tell)
     return False
@@ -56,7 +54,7 @@ def lead(
 
 def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str], None]) -> None:
     found = answer(connection, stranger(slot))
-    if found.status == pq.ExecStatus.TUPLES_OK and found.ntuples:
+    if found.status == Status.TUPLES_OK and found.ntuples:
         pid, role, application = ((found.get_value(0, column) or b"").decode(errors="replace") for column in range(3))
         tell(f"{named(slot, pid, role, application)}: {end(pid)}")
 
@@ -64,4 +62,4 @@ def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str],
 def lead_at_once(connection: Connection, slot: str) -> bool:
     """Whether this connection leads now; it does not if another does, or waits for it."""
     granted = answer(connection, f"SELECT pg_try_advisory_lock({lock_key(slot)})")
-    return granted.status == pq.ExecStatus.TUPLES_OK and granted.get_value(0, 0) == b"t"
+    return granted.status == Status.TUPLES_OK and granted.get_value(0, 0) == b"t"

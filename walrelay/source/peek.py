@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
-import psycopg
-
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.postgres import connect, failures
 from walrelay.postgres.catalog import Catalog
@@ -62,7 +60,7 @@ class Peek:
             rounds = self._rounds(connection, _rows_for(records))
             try:
                 yield from (xlogdata(lsn, lsn, data) for lsn, _, data in rounds)
-            except psycopg.Error as cause:
+            except failures.PostgresError as cause:
                 raise self._failure(cause) from cause
 
     def _rounds(self, connection: connect.Connection, at_least: int | None) -> Iterator[Row]:
@@ -86,12 +84,12 @@ class Peek:
         parameters = (self._slot, at_least, self._options)
         yield from connection.cursor().stream(_PEEK, parameters, binary=True)
 
-    def _heard(self, notice: psycopg.errors.Diagnostic) -> None:
+    def _heard(self, notice: failures.Notice) -> None:
         text = notice.message_primary or ""
         if not failures.of_a_standby(text):  # _Standbys says that, with what is done about it
             self._notice(text)
 
-    def _failure(self, error: psycopg.Error) -> WalrelayError:
+    def _failure(self, error: failures.PostgresError) -> WalrelayError:
         if error.sqlstate == "55006":
             return Fatal(
                 f"slot {self._slot!r} cannot be peeked while it is in use: {failures.first_line(error)}",

@@ -14,14 +14,11 @@ from collections.abc import Callable
 from time import monotonic, time_ns
 from typing import NamedTuple
 
-import psycopg
-from psycopg import pq
-
 from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.postgres import connect
-from walrelay.postgres.failures import first_line, is_a_standby, of_a_standby, of_result, said
+from walrelay.postgres.failures import ConnectionBroke, broke, is_a_standby, of_a_standby, of_result, said, sqlstate_of
 from walrelay.postgres.timelines import began, branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
@@ -93,7 +90,7 @@ class Stream:
         if timeline == 1:
             return {}
         result = connect.answer(self._connection, f"TIMELINE_HISTORY {timeline}")
-        if result.error_field(pq.DiagnosticField.SQLSTATE) == connect.NO_FILE:
+        if sqlstate_of(result) == connect.NO_FILE:
             return {}
         return branches(self._row(result)[1])
 
@@ -103,7 +100,7 @@ class Stream:
         `confirmed`: up to where all is durable, if not up to `start`.
         """
         result = connect.answer(self._connection, start_replication(self._slot, start, options))
-        if result.status != pq.ExecStatus.COPY_BOTH:
+        if result.status != connect.Status.COPY_BOTH:
             raise self._failed(result)
         self._pgconn.nonblocking = 1
         self._flushed, self.start = start if confirmed is None else confirmed, start
@@ -145,8 +142,8 @@ class Stream:
             self._pgconn.put_copy_end()
             self._pgconn.flush()
             self._wait_for_the_end()
-        except psycopg.OperationalError as cause:
-            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        except ConnectionBroke as cause:
+            raise broke(cause) from cause
         self.close()
 
     def pause(self, stop: Callable[[], bool]) -> None:
@@ -157,12 +154,12 @@ class Stream:
         """
         patience = self._timing.receive_timeout
         result = connect.end_of_copy(self._connection, stop, patience)
-        if result is not None and result.status != pq.ExecStatus.COMMAND_OK:
+        if result is not None and result.status != connect.Status.COMMAND_OK:
             raise self._failed(result)
         # A walsender (18 and before) takes its next logical stream for one whose end was asked for already. A physical
         # one makes it forget that; from a position that does not exist yet it ends before it began, in an error.
         result = connect.answer(self._connection, f"START_REPLICATION PHYSICAL {_NOWHERE}")
-        if result.status == pq.ExecStatus.COPY_BOTH:
+        if result.status == connect.Status.COPY_BOTH:
             connect.end_of_copy(self._connection, stop, patience, ask=False)
         # wal_sender_timeout is for streams: without one the lead of a process that is frozen would last for ever.
         connect.answer(self._connection, f"SET idle_session_timeout = {int(self._idle_limit * 1000)}")
@@ -188,8 +185,8 @@ class Stream:
                     received = max(received, frame[1:9])
                 elif frame[9:17] > received:
                     received = frame[9:17]
-        except psycopg.OperationalError as cause:
-            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        except ConnectionBroke as cause:
+            raise broke(cause) from cause
         if self._ends_inside:
             received = max([received, *(wal2json.end_lsn(frame) for frame in frames if frame[0] == XLOGDATA)])
         self._received = received
@@ -197,8 +194,8 @@ class Stream:
             raise self._ended()
         return frames
 
-    def _row(self, result: pq.abc.PGresult) -> list[str]:
-        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+    def _row(self, result: connect.Result) -> list[str]:
+        if result.status not in (connect.Status.TUPLES_OK, connect.Status.COMMAND_OK):
             raise self._failed(result)
         return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
@@ -227,8 +224,8 @@ class Stream:
                 status_update(write=received, flush=flush, sent_at=sent_at, reply_requested=ping)
             )
             self._pgconn.flush()
-        except psycopg.OperationalError as cause:
-            raise Disconnected(f"the connection to PostgreSQL broke: {first_line(cause)}") from cause
+        except ConnectionBroke as cause:
+            raise broke(cause) from cause
         self._flushed, self._told, self._asked = lsn, monotonic(), False
         self._pinged |= ping
         return progress
@@ -236,19 +233,18 @@ class Stream:
     def _ended(self) -> WalrelayError:
         """Why the stream ended: a clean shutdown of the server looks like success (PITFALLS A42)."""
         result = self._pgconn.get_result()
-        if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
+        if result is None or result.status != connect.Status.FATAL_ERROR:
             return Disconnected("PostgreSQL ended the stream: it is shutting down")
         return self._failed(result)
 
-    def _failed(self, result: pq.abc.PGresult) -> WalrelayError:
+    def _failed(self, result: connect.Result) -> WalrelayError:
         return of_result(result, slot=self._slot, publication=self._publication)
 
-    def _notice(self, result: pq.abc.PGresult) -> None:
-        text = said(result)
-        sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
+    def _notice(self, result: connect.Result) -> None:
+        text, sqlstate = said(result), sqlstate_of(result)
         if of_a_standby(text):
             self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
-        elif sqlstate == b"55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
+        elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(
                 f"PostgreSQL passes over the publication: {text}",
                 hint=f"The publication {self._publication!r} did not exist at this point of the WAL, so rows may be"

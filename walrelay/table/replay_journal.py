@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import psycopg
-
 from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import first_line
+from walrelay.postgres.failures import Words, explained
 from walrelay.postgres.grants import statements, together
 from walrelay.postgres.locks import hold, replaying
 from walrelay.postgres.rights import of_table
@@ -189,16 +187,15 @@ def present(catalog: Catalog) -> bool:
 def _make_table(catalog: Catalog) -> None:
     if present(catalog):
         return
-    try:
+    words = Words(
+        f"{_TABLE} cannot be made",
+        f"the role may not make the table {_TABLE}",
+        f"{_TABLE} cannot be made",
+        hint="Run `walrelay init` first.",
+    )
+    by_init = "`walrelay init` makes it, by a role that owns the schema walrelay. Then: "
+    with explained(words, lambda: by_init + statements(together(catalog.connection, of_table("replays")))):
         catalog.connection.execute(script("replays").encode())
-    except psycopg.errors.InsufficientPrivilege as cause:
-        raise Fatal(
-            f"the role may not make the table {_TABLE}: {first_line(cause)}",
-            hint="`walrelay init` makes it, by a role that owns the schema walrelay. Then: "
-            + statements(together(catalog.connection, of_table("replays"))),
-        ) from cause
-    except psycopg.Error as cause:
-        raise Fatal(f"{_TABLE} cannot be made: {first_line(cause)}", hint="Run `walrelay init` first.") from cause
 
 
 def _written(replaying: Replaying) -> str:

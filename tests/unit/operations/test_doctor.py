@@ -7,8 +7,9 @@ import pytest
 from walrelay.operations.doctor.expected import Expected, size
 from walrelay.operations.doctor.output_plugin import allowing
 from walrelay.operations.doctor.server import upstream_fixes
-from walrelay.operations.doctor.synchronous import Standbys, application_name, parse
+from walrelay.operations.doctor.synchronous import Standbys, parse
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.dsn import application_name
 from walrelay.postgres.not_connected import cure, refusal, without_password
 
 DSN = "postgresql://relay:secret@db:5433/shop"

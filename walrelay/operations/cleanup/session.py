@@ -1,14 +1,13 @@
 """A connection that works beside the writers: it gives way where it would have to wait, and makes nobody wait."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
-import psycopg
-from psycopg import errors
-
-from walrelay.errors import Disconnected, Fatal
+from walrelay.errors import WalrelayError
 from walrelay.postgres import grants
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import first_line
+from walrelay.postgres.connect import Cursor
+from walrelay.postgres.failures import InTheWay, Words, explained, first_line
 from walrelay.postgres.locks import cleaning, hold
 
 ROW_PATIENCE = 0.5  # seconds to wait for a row that somebody has locked: nobody waits behind that
@@ -25,7 +24,10 @@ _SETTINGS = (
     " SET enable_indexonlyscan = off; SET jit = off"
 )
 
-_GIVING_WAY = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)
+_BY_ANOTHER_ROLE = (
+    "It must not be subject to the table's row-level security (BYPASSRLS), and to make and drop partitions it must own"
+    " the table."
+)
 
 
 class Busy(Exception):
@@ -38,11 +40,12 @@ class Session(Catalog):
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn)
         try:
-            self.connection.execute(_SETTINGS)
-            self._give_way(ROW_PATIENCE)
-        except psycopg.OperationalError as cause:
+            with self._explained(_SETTINGS):
+                self.connection.execute(_SETTINGS)
+                self._give_way(ROW_PATIENCE)
+        except WalrelayError:
             self.close()
-            raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
+            raise
 
     def changed(self, statement: str, *parameters: Any) -> int:
         """How many rows it deletes, in a transaction of its own; or Busy. `%%` stands for a per cent sign."""
@@ -57,12 +60,10 @@ class Session(Catalog):
         """All of them, verbatim, in one transaction, or none: Busy unless every lock is to be had at once."""
         self._give_way(TABLE_PATIENCE)
         try:
-            with self.connection.transaction():
+            with self._explained(""), self.connection.transaction():
                 self.connection.execute("SET LOCAL statement_timeout = '1s'")  # what has its lock makes others wait
                 for statement in statements:
                     self._attempt(statement, None)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-            raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
         finally:
             if not self.connection.closed:
                 self._give_way(ROW_PATIENCE)
@@ -76,20 +77,20 @@ class Session(Catalog):
     def _give_way(self, patience: float) -> None:
         self.connection.execute(f"SET lock_timeout = {int(patience * 1000)}".encode())
 
-    def _attempt(self, statement: str, parameters: list[Any] | None) -> psycopg.Cursor[tuple[Any, ...]]:
+    def _attempt(self, statement: str, parameters: list[Any] | None) -> Cursor:
         """Without parameters (None, not an empty list) a per cent sign stands for itself and is not doubled."""
-        try:
-            return self.connection.execute(statement.encode(), parameters)
-        except _GIVING_WAY as cause:
-            raise Busy(first_line(cause)) from cause
-        except (psycopg.OperationalError, psycopg.InterfaceError) as cause:
-            raise Disconnected(f"the connection that cleans up broke: {first_line(cause)}") from cause
-        except errors.InsufficientPrivilege as cause:
-            raise Fatal(
-                f"the role {self.connection.info.user!r} may not clean up: {first_line(cause)}",
-                hint=grants.refused(self.connection, statement)
-                or "It must not be subject to the table's row-level security (BYPASSRLS), and to make and drop"
-                " partitions it must own the table.",
-            ) from cause
-        except psycopg.Error as cause:
-            raise Fatal(f"the clean-up cannot go on: {first_line(cause)}", hint="Run `walrelay doctor`.") from cause
+        with self._explained(statement):
+            try:
+                return self.connection.execute(statement.encode(), parameters)
+            except InTheWay as cause:
+                raise Busy(first_line(cause)) from cause
+
+    def _explained(self, statement: str) -> AbstractContextManager[None]:
+        return explained(
+            Words(
+                "the connection that cleans up broke",
+                f"the role {self.connection.info.user!r} may not clean up",
+                "the clean-up cannot go on",
+            ),
+            lambda: grants.refused(self.connection, statement) or _BY_ANOTHER_ROLE,
+        )

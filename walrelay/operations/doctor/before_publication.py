@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-import psycopg
-
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, problem
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import of_a_standby
+from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, of_a_standby
 from walrelay.postgres.missing_slot import made
 from walrelay.wire.commands import pgoutput_options
 
@@ -55,7 +53,7 @@ def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
     connection, enough = catalog.connection, 1 if catalog.server_version >= 150000 else _SENT
     options = [text for option in pgoutput_options(publication, binary=False) for text in option]
 
-    def heard(notice: psycopg.errors.Diagnostic) -> None:
+    def heard(notice: Notice) -> None:
         if not of_a_standby(notice.message_primary or ""):  # which has that SQLSTATE as well
             warned.append(notice.sqlstate)
 
@@ -63,9 +61,9 @@ def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
     try:
         connection.execute("SELECT set_config('client_min_messages', 'warning', false)")
         connection.execute(_PEEK, [slot, enough, options])
-    except psycopg.errors.UndefinedObject:
+    except NoSuchObject:
         return True
-    except psycopg.Error:
+    except PostgresError:
         pass
     finally:
         connection.remove_notice_handler(heard)

@@ -28,8 +28,8 @@ from walrelay.operations.doctor import (
     writers,
 )
 from walrelay.operations.doctor.expected import Expected, problem, warning
-from walrelay.postgres.catalog import Catalog, Denied
-from walrelay.postgres.failures import first_line
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied, first_line
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 from walrelay.errors import Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.dsn import each_host
 from walrelay.postgres.standbys import required
 from walrelay.wire.commands import literal
 
@@ -77,7 +76,7 @@ def synchronised(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Whether each standby that the DSN names would have the slot if it were promoted now."""
     if not _concerned(catalog, expected):
         return
-    for dsn in _hosts(expected.dsn):
+    for dsn in each_host(expected.dsn):
         try:
             with Catalog(dsn) as other:
                 if not other.in_recovery():
@@ -113,17 +112,3 @@ def _streaming(catalog: Catalog) -> list[tuple[str, bool]]:
 
 def _set(setting: str, values: list[str]) -> str:
     return f"ALTER SYSTEM SET {setting} = {', '.join(map(literal, values)) or literal('')}; {_RELOAD}"
-
-
-def _hosts(dsn: str) -> list[str]:
-    """A DSN for each of the hosts in a DSN that has several; libpq pairs hosts and ports, or has one port for all."""
-    given = conninfo_to_dict(dsn)
-    hosts = str(given.get("host") or "").split(",")
-    ports = str(given.get("port") or "").split(",")
-    if len(hosts) < 2 or len(ports) not in (1, len(hosts)):
-        return []
-    each = ports * len(hosts) if len(ports) == 1 else ports
-    return [
-        make_conninfo(dsn, host=host, port=port or None, target_session_attrs="any")
-        for host, port in zip(hosts, each, strict=True)
-    ]

@@ -7,7 +7,8 @@ from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor import table
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
-from walrelay.postgres.catalog import Catalog, Denied
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
 
 _SUBJECT = "output plugin"
 

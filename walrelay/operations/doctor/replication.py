@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from psycopg import pq
-
 from walrelay.errors import Retryable
 from walrelay.model import Finding
 from walrelay.operations.doctor import limits
@@ -64,7 +62,7 @@ def _identify(dsn: str) -> str:
     replicating = connect.replication(dsn)
     try:
         result = connect.answer(replicating, "IDENTIFY_SYSTEM")
-        if result.status != pq.ExecStatus.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
+        if result.status != connect.Status.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
             raise Retryable(f"IDENTIFY_SYSTEM: {said(result)}")
         identifier, timeline = [(result.get_value(0, column) or b"").decode() for column in (0, 1)]
         return f"system {identifier}, timeline {timeline}"

@@ -6,8 +6,8 @@ from walrelay.model import Finding
 from walrelay.operations.doctor import table
 from walrelay.operations.doctor.expected import Expected, ok, problem, size, warning
 from walrelay.operations.doctor.made_by_init import init_command
-from walrelay.operations.doctor.synchronous import application_name
 from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.dsn import application_name
 from walrelay.postgres.locks import end, named, stranger
 from walrelay.postgres.missing_slot import made
 from walrelay.source.unreadable_slot import unreadable

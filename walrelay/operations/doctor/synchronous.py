@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from psycopg.conninfo import conninfo_to_dict
-
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.dsn import application_name
 from walrelay.wire.commands import literal
 
 _SUBJECT = "synchronous_standby_names"
@@ -27,11 +26,6 @@ class Standbys(NamedTuple):
             if name == "*" or name.lower() == application_name.lower():
                 return place
         return None
-
-
-def application_name(dsn: str) -> str:
-    """What the relay's walsender is called: see walrelay.postgres.connect."""
-    return str(conninfo_to_dict(dsn).get("application_name") or "walrelay")
 
 
 def parse(setting: str) -> Standbys:
