@@ -12,9 +12,10 @@ from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.operations.setup import blocked, drop_slot
-from walrelay.postgres.allowed import of_record, refuse, to_replicate
+from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_records import before_a_backfill
+from walrelay.postgres.slot_notes import before_a_backfill
+from walrelay.postgres.slot_records import of_record
 from walrelay.postgres.snapshot import Blocked, View, new_slot
 from walrelay.publish import load
 from walrelay.table.backfill_journal import Journal, Scope

@@ -12,13 +12,13 @@ from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.postgres import connect
-from walrelay.postgres.allowed import of_record, recorded, refuse, to_drop, to_replicate
+from walrelay.postgres.allowed import refuse, to_drop, to_replicate
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
 from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of, slot_lost
 from walrelay.postgres.locks import held, hold, lead, making
 from walrelay.postgres.message_rights import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
-from walrelay.postgres.missing_slot import made, missing
-from walrelay.postgres.slot_records import remember, schema_is_current
+from walrelay.postgres.slot_notes import remember
+from walrelay.postgres.slot_records import delete, last_seen, made, missing, of_record, schema_is_current
 from walrelay.source.unreadable_slot import unreadable
 from walrelay.table import functions
 from walrelay.table.backfill_journal import Scope, refusal, refuse_unfinished_backfill, unfinished
@@ -141,7 +141,7 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
                 raise _not_made(step, cause, wanted) from cause
             yield step, f"left out: {first_line(cause)}"
     now = catalog.published(wanted.publication or "", wanted.table)
-    before = catalog.noted(wanted.slot) if wanted.publication is not None else None
+    before = last_seen(catalog, wanted.slot) if wanted.publication is not None else None
     mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
     lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
@@ -163,8 +163,7 @@ def drop(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str
     with catalog.connection.transaction():
         if there and publication is not None:
             catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
-        if recorded(catalog):
-            catalog.run("DELETE FROM walrelay.slots WHERE slot_name = %s", slot)
+        delete(catalog, slot)
         if found is not None:
             catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
     outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]

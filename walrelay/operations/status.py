@@ -9,7 +9,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Finding
 from walrelay.postgres.catalog import Catalog, Slot, age
 from walrelay.postgres.locks import lock_key
-from walrelay.postgres.missing_slot import missing
+from walrelay.postgres.slot_records import missing
 from walrelay.postgres.standbys import held_up_by
 from walrelay.source.lag import lag_seconds
 

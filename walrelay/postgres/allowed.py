@@ -5,24 +5,7 @@ from collections.abc import Sequence
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.grants import Lacking, lacking, role, statements
-from walrelay.postgres.rights import OWN, Right
-
-_RECORD = "slots"
-
-
-def of_record(catalog: Catalog, *privileges: str, column: str | None = None) -> list[Lacking]:
-    """Of these on the records of slots, or on one column of them, and of what it takes to read them."""
-    if not recorded(catalog):
-        return []
-    of_reading = [Right("USAGE", OWN), Right("SELECT", OWN, _RECORD)]
-    return lacking(catalog.connection, [*of_reading, *(Right(each, OWN, _RECORD, column) for each in privileges)])
-
-
-def recorded(catalog: Catalog) -> bool:
-    """Whether there is a table of slots, be it one that the role may not use."""
-    query = "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
-    return bool(catalog.value(query, OWN, _RECORD))
+from walrelay.postgres.grants import Lacking, role, statements
 
 
 def to_drop(catalog: Catalog, publication: str) -> list[Lacking]:

@@ -7,7 +7,7 @@ from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.postgres import connect, grants
-from walrelay.postgres.failures import Denied, Words, explained, is_a_standby
+from walrelay.postgres.failures import Words, explained, is_a_standby
 
 
 def age(time: str) -> str:
@@ -248,24 +248,6 @@ class Catalog:
         return PublishedTable(
             exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "", named, not_logged or ""
         )
-
-    def noted(self, slot: str) -> Seen | None:
-        """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role
-        may not know.
-        """
-        try:
-            if self.value("SELECT 1 FROM pg_tables WHERE schemaname = 'walrelay' AND tablename = 'slots'") is None:
-                return None
-            note = self.value(
-                "SELECT to_jsonb(s) FROM walrelay.slots s, pg_control_system() c"
-                " WHERE slot_name = %s AND s.system_identifier = c.system_identifier::text",
-                slot,
-            )
-        except Denied:
-            return None
-        if not note or not note.get("table_oid"):
-            return None
-        return Seen(note["table_oid"], note["entry_oid"], note.get("publication_stamp") or "")
 
     def column_types(self, table: str) -> dict[str, int]:
         """Column name -> type OID, in the table's order; empty when there is no such table."""

@@ -5,23 +5,18 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
-from psycopg import pq
+from psycopg import errors, pq
 
 from walrelay.errors import Disconnected, Fatal, Retryable, Waiting, WalrelayError
 
 # As others call them: psycopg stays in this package.
 PostgresError = psycopg.Error
 ConnectionBroke = psycopg.OperationalError
-StatementTimeout = psycopg.errors.QueryCanceled
-NoSuchObject = psycopg.errors.UndefinedObject
-NoSuchTable = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
-InTheWay = (
-    psycopg.errors.LockNotAvailable,
-    psycopg.errors.QueryCanceled,
-    psycopg.errors.SerializationFailure,
-    psycopg.errors.DeadlockDetected,
-)
-Notice = psycopg.errors.Diagnostic
+StatementTimeout = errors.QueryCanceled
+NoSuchObject = errors.UndefinedObject
+NoSuchTable = (errors.UndefinedTable, errors.InvalidSchemaName)
+InTheWay = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)
+Notice = errors.Diagnostic
 
 _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal2json; SELECT pg_reload_conf();"
 
@@ -87,9 +82,9 @@ def _meaning(error: psycopg.Error, words: Words, grants: Callable[[], str]) -> W
     match error:
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return words.again(f"{words.lost}: {text}")
-        case psycopg.errors.ReadOnlySqlTransaction() if words.read_only:  # so hosts have it while a disk is nearly full
+        case errors.ReadOnlySqlTransaction() if words.read_only:  # so hosts have it while a disk is nearly full
             return words.again(f"{words.read_only}: {text}")
-        case psycopg.errors.InsufficientPrivilege():
+        case errors.InsufficientPrivilege():
             return Denied(f"{words.denied}: {text}", hint=grants() or words.hint)
     return Fatal(f"{words.refused}: {text}", hint=words.hint)
 

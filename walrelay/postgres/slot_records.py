@@ -1,17 +1,56 @@
-"""The table walrelay.slots: which outbox a slot is for, when and where it was made, and from when on all of that is
-published.
+"""The table walrelay.slots, and all SQL on it: which outbox a slot is for, when and where it was made, from when on all
+of that is published, and how far a backfill got (docs/decisions/0004).
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
-import psycopg
-
-from walrelay.errors import WalrelayError
-from walrelay.postgres.allowed import of_record, recorded, refuse
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import System
+from walrelay.postgres.allowed import refuse
 from walrelay.postgres.catalog import Catalog, Seen
-from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, parts, read, written
+from walrelay.postgres.failures import Denied, slot_missing
+from walrelay.postgres.grants import Lacking, lacking
+from walrelay.postgres.parts import Noted, read, written
+from walrelay.postgres.rights import OWN, Right
+
+_TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
+_HERE = "(SELECT system_identifier::text FROM pg_control_system())"
+
+
+def recorded(catalog: Catalog) -> bool:
+    """Whether there is such a table, be it one that the role may not use."""
+    return bool(catalog.value(f"SELECT 1 {_TABLE}", OWN, "slots"))
+
+
+def of_record(catalog: Catalog, *privileges: str, column: str | None = None) -> list[Lacking]:
+    """What the role lacks of these rights on the records, or on one column of them, and of what it takes to read
+    them.
+    """
+    if not recorded(catalog):
+        return []
+    of_reading = [Right("USAGE", OWN), Right("SELECT", OWN, "slots")]
+    return lacking(catalog.connection, [*of_reading, *(Right(each, OWN, "slots", column) for each in privileges)])
+
+
+def may_be_read(catalog: Catalog) -> bool:
+    """Whether there is such a table, and the role may read it."""
+    may = "coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
+    return bool(catalog.value(f"SELECT {may} {_TABLE}", OWN, "slots"))
+
+
+def schema_is_current(catalog: Catalog) -> bool:
+    """With the columns and tables that it did not have at first."""
+    columns = ("publication_stamp", "created_xmin", "backfill", "published_from", "parts")
+    return _has(catalog, *columns) and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
+
+
+def _has(catalog: Catalog, *columns: str) -> bool:
+    query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
+    return bool(catalog.value(query, [*columns]) == len(columns))
 
 
 class Record(NamedTuple):
@@ -32,7 +71,7 @@ def records(catalog: Catalog, slot: str, table: str) -> dict[str, Record]:
     """Those of the slot, and of every other that may be this outbox's: one whose table is not known, or is gone,
     counts. By the slots' names.
     """
-    if catalog.value("SELECT to_regclass('walrelay.slots')") is None:
+    if not recorded(catalog):
         return {}
     rows = catalog.rows(
         "SELECT to_jsonb(s), s.system_identifier = c.system_identifier::text"
@@ -48,24 +87,8 @@ def records(catalog: Catalog, slot: str, table: str) -> dict[str, Record]:
 
 
 def _record(row: dict[str, Any], here: bool) -> Record:
-    table, entry, stamp = (row.get(name) for name in ("table_oid", "entry_oid", "publication_stamp"))
-    return Record(
-        slot=row["slot_name"],
-        of_this_system=here,
-        seen=Seen(table, entry, stamp or "") if table else None,
-        published_from=row.get("published_from"),
-        parts=read(row.get("parts")),
-        made_at=row["created_at"],
-        row=row,
-    )
-
-
-def schema_is_current(catalog: Catalog) -> bool:
-    """With the columns and tables that it did not have at first."""
-    query = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = ANY (%s)"
-    columns = ["publication_stamp", "created_xmin", "backfill", "published_from", "parts"]
-    complete = catalog.value(query, columns) == len(columns)
-    return complete and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
+    parts = read(row.get("parts"))
+    return Record(row["slot_name"], here, _seen(row), row.get("published_from"), parts, row["created_at"], row)
 
 
 def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:
@@ -76,12 +99,74 @@ def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:
 
 def noted(catalog: Catalog, slot: str, column: str) -> str | None:
     """A column of the slot's row in walrelay.slots; None without such a row, column or table."""
-    if catalog.value("SELECT to_regclass('walrelay.slots')") is None:
+    if not recorded(catalog):
         return None
-    value: str | None = catalog.value(
-        "SELECT to_jsonb(s)->>%s FROM walrelay.slots s WHERE slot_name = %s", column, slot
-    )
+    query = "SELECT to_jsonb(s)->>%s FROM walrelay.slots s WHERE slot_name = %s"
+    value: str | None = catalog.value(query, column, slot)
     return value
+
+
+class Made(NamedTuple):
+    """When and where a slot was made."""
+
+    at: datetime
+    system_identifier: str
+
+    def __str__(self) -> str:
+        return f"it was made at {self.at:%Y-%m-%d %H:%M} and is gone"
+
+
+def made(catalog: Catalog, slot: str) -> Made | None:
+    """What init noted when it made a slot of that name; None if it did not, or if the role may not know."""
+    rows = _visible(catalog, "SELECT created_at, system_identifier FROM walrelay.slots WHERE slot_name = %s", slot)
+    return Made(*rows[0]) if rows else None
+
+
+def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
+    """Why a slot may be missing, as far as this server can tell; `last`: where this process read it before.
+
+    A standby that was promoted is the same system on a later timeline, and has no slot that was not synchronised.
+    """
+    here, record = catalog.system(), made(catalog, slot)
+    error = slot_missing(slot, made=record is not None)
+    told = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
+    if record is not None:
+        told.append(str(record))
+    if last is not None and last.identifier == here.identifier and last.timeline != here.timeline:
+        told.append(f"this relay read it on timeline {last.timeline}: a standby was promoted that did not have it")
+    elif (known := last.identifier if last else record and record.system_identifier) not in (None, here.identifier):
+        told.append(f"it was one of system {known}: this is another cluster")
+    return Fatal("; ".join(told), hint=error.hint)
+
+
+def last_seen(catalog: Catalog, slot: str) -> Seen | None:
+    """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role may
+    not know.
+    """
+    query = f"SELECT to_jsonb(s) FROM walrelay.slots s WHERE slot_name = %s AND system_identifier = {_HERE}"
+    return _seen(rows[0][0]) if (rows := _visible(catalog, query, slot)) else None
+
+
+def _seen(row: dict[str, Any]) -> Seen | None:
+    table, entry, stamp = (row.get(name) for name in ("table_oid", "entry_oid", "publication_stamp"))
+    return Seen(table, entry, stamp or "") if table else None
+
+
+def _visible(catalog: Catalog, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """No rows where there is no such table, or where the role may not read it."""
+    try:
+        return catalog.rows(query, *parameters) if recorded(catalog) else []
+    except Denied:
+        return []
+
+
+def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
+    """Another slot that was made for that outbox; None if there is none, or none that the role may know of."""
+    if not (_has(catalog, "table_oid") and catalog.value("SELECT has_table_privilege('walrelay.slots', 'SELECT')")):
+        return None
+    query = "SELECT min(slot_name) FROM walrelay.slots WHERE table_oid = to_regclass(%s)::oid::int8 AND slot_name <> %s"
+    found: str | None = catalog.value(query, table, but)
+    return found
 
 
 class Note(NamedTuple):
@@ -102,24 +187,8 @@ class Note(NamedTuple):
         return json.dumps(written(self.parts))
 
 
-def remember(catalog: Catalog, slot: str, table: str, seen: Seen, xmin: int | None, *, mended: bool) -> list[str]:
-    """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
-    until now. Returns `Note.lost`. Nothing is written where there is no such slot.
-    """
-    record, found = _of_this_system(catalog, slot, table), parts(catalog, table)
-    ((next_number, now),) = catalog.rows(
-        "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8, to_json(clock_timestamp())#>>'{}'"
-    )
-
-    def otherwise(part: Part) -> Since:
-        # Empty: then all that comes is published, since the slot is there by now, and what was attached or rewritten
-        # holds no row of before. Otherwise so is what transactions write that take their numbers from now on; one that
-        # was under way when the slot was made may have ended before or after, and one that was when the outbox came
-        # back into the publication is not sent.
-        certain = xmin is not None or not (mended or _differs(record, seen))
-        return ALL if certain and _is_empty(catalog, part) else Since(next_number, now)
-
-    note = _note(record, seen, found, otherwise, mended=mended)
+def write(catalog: Catalog, slot: str, note: Note, xmin: int | None) -> None:
+    """Takes note of a slot; nothing where there is none. `xmin`: of a snapshot from before it, where that is known."""
     catalog.run(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
         " publication_stamp, created_xmin, published_from, parts)"
@@ -128,19 +197,8 @@ def remember(catalog: Catalog, slot: str, table: str, seen: Seen, xmin: int | No
         " ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, table_oid, entry_oid, publication_stamp,"
         " published_from, parts) = (excluded.system_identifier, excluded.table_oid, excluded.entry_oid,"
         " excluded.publication_stamp, excluded.published_from, excluded.parts)",
-        *(*seen, xmin, note.published_from, note.document, slot),
+        *(*note.seen, xmin, note.published_from, note.document, slot),
     )
-    return note.lost
-
-
-def before_a_backfill(catalog: Catalog, slot: str, table: str, publication: str | None) -> Callable[[int], Note]:
-    """What the outbox is before the slot is made; to be called with the xmax of the slot's snapshot: what later
-    transactions write is in the stream, and of those parts that nothing was known of that is all that is.
-    """
-    record, seen = _of_this_system(catalog, slot, table), catalog.published(publication or "", table).seen
-    found = parts(catalog, table)
-    now = catalog.value("SELECT to_json(clock_timestamp())#>>'{}'")
-    return lambda xmax: _note(record, seen, found, lambda part: Since(xmax, now), mended=False)
 
 
 def forget(catalog: Catalog, slot: str) -> None:
@@ -150,39 +208,57 @@ def forget(catalog: Catalog, slot: str) -> None:
         catalog.run("UPDATE walrelay.slots SET published_from = NULL WHERE slot_name = %s", slot)
 
 
-def _note(
-    record: Record | None, seen: Seen, found: list[Part], otherwise: Callable[[Part], Since], *, mended: bool
-) -> Note:
-    """The parts as they are, each with what was known of it, if that is still so, `otherwise` with what is from now."""
-    noted, lost = dict[int, Noted](), list[str]()
-    differs = mended or _differs(record, seen)
-    if record is not None and differs:
-        lost.append("the outbox was not published in one and the same way since `walrelay init` looked last")
-    for part in found:
-        since = known(part, record.published_from or 0, record.parts) if record and not differs else None
-        if since is None or isinstance(since, Unknown):
-            after = otherwise(part)
-            lost += [since.why] if since and after.number else []
-            since = after
-        noted[part.oid] = Noted(part.file, part.attached, since)
-    return Note(seen, noted, lost)
+def all_published(slot: str) -> str:
+    """The SQL by which an operator vouches for every row of the outbox."""
+    return f"UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';"
 
 
-def _differs(record: Record | None, seen: Seen) -> bool:
-    """Whether the outbox, or the publication, is another than was noted, or was altered since."""
-    return record is not None and record.seen is not None and not record.seen.same(seen)
+def delete(catalog: Catalog, slot: str) -> None:
+    if recorded(catalog):
+        catalog.run("DELETE FROM walrelay.slots WHERE slot_name = %s", slot)
 
 
-def _of_this_system(catalog: Catalog, slot: str, table: str) -> Record | None:
-    """What is known of the slot; None where that is nothing."""
-    record = records(catalog, slot, table).get(slot)
-    return record if record and record.of_this_system and record.published_from is not None else None
+def unfinished_backfill(catalog: Catalog, slot: str) -> tuple[dict[str, Any], bool] | None:
+    """How far one got that did not get to its end, and whether it was one of this system."""
+    of_slot = "walrelay.slots WHERE slot_name = %s AND backfill IS NOT NULL"
+    query = f"SELECT backfill, system_identifier = {_HERE} FROM {of_slot}"
+    rows = catalog.rows(query, slot) if _has(catalog, "backfill") else []
+    return (rows[0][0], rows[0][1]) if rows else None
 
 
-def _is_empty(catalog: Catalog, part: Part) -> bool:
-    try:
-        with catalog.connection.transaction():
-            catalog.connection.execute("SET LOCAL row_security = off")  # or a policy would make it look empty
-            return not catalog.value(f"SELECT EXISTS (SELECT FROM ONLY {part.name})")
-    except (psycopg.Error, WalrelayError):
-        return False  # not known
+def begin_backfill(catalog: Catalog, slot: str, plugin: str, progress: str) -> None:
+    """Before the slot is touched."""
+    catalog.run(
+        "INSERT INTO walrelay.slots AS s (slot_name, plugin, system_identifier, created_lsn, backfill)"
+        " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
+        " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill,"
+        " created_xmin = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.created_xmin END,"
+        " published_from = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.published_from END,"
+        " system_identifier = excluded.system_identifier",
+        *(slot, plugin, progress),
+    )
+
+
+def made_for_backfill(catalog: Catalog, slot: str, point: LSN, note: Note) -> None:
+    """The slot is there, and its stream begins at `point`."""
+    catalog.run(
+        "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"
+        " publication_stamp = %s, published_from = %s, parts = %s::jsonb WHERE slot_name = %s",
+        *(str(point), *note.seen, note.published_from, note.document, slot),
+    )
+
+
+def store_backfill(catalog: Catalog, slot: str, point: LSN, progress: str) -> bool:
+    """False where the record is not that of the slot made at `point` any more."""
+    query = "UPDATE walrelay.slots SET backfill = %s::jsonb WHERE slot_name = %s AND created_lsn = %s::pg_lsn"
+    return catalog.run(query, progress, slot, str(point)) == 1
+
+
+def end_backfill(catalog: Catalog, slot: str, point: LSN, xmin: int, *, everything: bool) -> bool:
+    """`everything`: all rows of the table are published. False as in `store_backfill`."""
+    query = (
+        "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
+        " published_from = CASE WHEN %s THEN 0 ELSE published_from END"
+        " WHERE slot_name = %s AND created_lsn = %s::pg_lsn"
+    )
+    return catalog.run(query, xmin, everything, slot, str(point)) == 1

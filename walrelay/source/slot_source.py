@@ -9,8 +9,8 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.postgres.failures import slot_lost, slot_missing
-from walrelay.postgres.missing_slot import missing
 from walrelay.postgres.parts import passed_over
+from walrelay.postgres.slot_records import last_seen, missing
 from walrelay.source.lag import WaitReport
 from walrelay.source.position_keeper import Keeper
 from walrelay.source.start import Own, Server, Start, goes_on, start_of
@@ -56,7 +56,7 @@ class SlotSource:
         self.slot = _free(reading, catalog)
         self._notice = notice
         self._report = WaitReport(catalog, reading.slot)
-        self._seen = catalog.noted(reading.slot) if reading.publication is not None else None
+        self._seen = last_seen(catalog, reading.slot) if reading.publication is not None else None
         self._stamp = self._seen.stamp if self._seen else ""
         self._passed_over = ""
         self._vouched = self._check()

@@ -8,7 +8,15 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import hold, holder, lead, making
-from walrelay.postgres.slot_records import Note
+from walrelay.postgres.slot_records import (
+    Note,
+    begin_backfill,
+    end_backfill,
+    made_for_backfill,
+    may_be_read,
+    store_backfill,
+    unfinished_backfill,
+)
 from walrelay.table.selection import Reached
 
 
@@ -49,17 +57,7 @@ class Journal:
     def begin(self, scope: Scope, plugin: str) -> Progress:
         """Notes that a backfill is unfinished, before the slot is touched; returns how far an earlier one got."""
         progress = self._progress = unfinished(self._catalog, self._slot) or Progress(scope)
-        self._catalog.run(
-            "INSERT INTO walrelay.slots AS s (slot_name, plugin, system_identifier, created_lsn, backfill)"
-            " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
-            " ON CONFLICT (slot_name) DO UPDATE SET plugin = excluded.plugin, backfill = excluded.backfill,"
-            " created_xmin = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.created_xmin END,"
-            " published_from = CASE WHEN s.system_identifier = excluded.system_identifier THEN s.published_from END,"
-            " system_identifier = excluded.system_identifier",
-            self._slot,
-            plugin,
-            _written(progress),
-        )
+        begin_backfill(self._catalog, self._slot, plugin, _written(progress))
         return progress
 
     def made(self, consistent_point: LSN, xmin: int, note: Note, order: Sequence[str]) -> tuple[Reached, ...]:
@@ -70,11 +68,7 @@ class Journal:
         if self._progress.order != tuple(order):  # its places mean nothing in another order
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
-        self._catalog.run(
-            "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"
-            " publication_stamp = %s, published_from = %s, parts = %s::jsonb WHERE slot_name = %s",
-            *(str(consistent_point), *note.seen, note.published_from, note.document, self._slot),
-        )
+        made_for_backfill(self._catalog, self._slot, consistent_point, note)
         return self._earlier
 
     def reached(self, key: Sequence[bytes | None], published: int, *, passed: bool) -> None:
@@ -86,13 +80,7 @@ class Journal:
             return
         earlier = () if passed else self._earlier
         self._progress = self._progress._replace(reached=(*earlier, Reached(self._xmin, before)))
-        changed = self._catalog.run(
-            "UPDATE walrelay.slots SET backfill = %s::jsonb WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
-            _written(self._progress),
-            self._slot,
-            str(self._point),
-        )
-        self._insist(changed)
+        self._insist(store_backfill(self._catalog, self._slot, self._point, _written(self._progress)))
 
     def finish(self) -> None:
         """Everything is durable: from now on the slot may be read. Fatal if it was lost meanwhile."""
@@ -105,19 +93,11 @@ class Journal:
                 " took the slot, raise it before.",
             )
         scope = self._progress.scope
-        changed = self._catalog.run(
-            "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
-            " published_from = CASE WHEN %s THEN 0 ELSE published_from END"
-            " WHERE slot_name = %s AND created_lsn = %s::pg_lsn",
-            self._xmin,
-            not scope.floor and scope.since is None,  # then all that the table holds
-            self._slot,
-            str(self._point),
-        )
-        self._insist(changed)
+        everything = not scope.floor and scope.since is None
+        self._insist(end_backfill(self._catalog, self._slot, self._point, self._xmin, everything=everything))
 
-    def _insist(self, changed: int) -> None:
-        if changed != 1:
+    def _insist(self, changed: bool) -> None:
+        if not changed:
             raise Fatal(
                 f"the entry of slot {self._slot!r} in walrelay.slots was changed while rows were published",
                 hint="Somebody ran `walrelay drop`, or wrote there. What the table holds has not all been published.",
@@ -129,17 +109,10 @@ def unfinished(catalog: Catalog, slot: str) -> Progress | None:
 
     In a dump that was restored elsewhere the numbers of transactions mean nothing, and all is to be published anew.
     """
-    known = catalog.value(
-        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'backfill'"
-    )
-    query = (
-        "SELECT backfill, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
-        " FROM walrelay.slots WHERE slot_name = %s AND backfill IS NOT NULL"
-    )
-    for found, written_here in catalog.rows(query, slot) if known else []:
-        progress = _read(found)
-        return progress if written_here else Progress(progress.scope._replace(floor=0))
-    return None
+    if (found := unfinished_backfill(catalog, slot)) is None:
+        return None
+    progress = _read(found[0])
+    return progress if found[1] else Progress(progress.scope._replace(floor=0))
 
 
 def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
@@ -147,7 +120,7 @@ def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
 
     A role that may not read walrelay.slots is not told of any.
     """
-    if (progress := _unfinished_if_visible(catalog, slot)) is not None:
+    if may_be_read(catalog) and (progress := unfinished(catalog, slot)) is not None:
         raise refusal(catalog, slot, progress)
 
 
@@ -164,15 +137,6 @@ def refusal(catalog: Catalog, slot: str, progress: Progress) -> Fatal:
         " stream come behind them",
         hint=f"Run `{command}` again: it goes on where it stopped.",
     )
-
-
-def _unfinished_if_visible(catalog: Catalog, slot: str) -> Progress | None:
-    """As `unfinished`, for a role that may not be allowed to look."""
-    may = catalog.value(
-        "SELECT coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
-        " FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'walrelay' AND relname = 'slots'"
-    )
-    return unfinished(catalog, slot) if may else None
 
 
 def _written(progress: Progress) -> str:

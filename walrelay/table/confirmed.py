@@ -11,7 +11,7 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.postgres.missing_slot import missing
+from walrelay.postgres.slot_records import missing
 from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
 

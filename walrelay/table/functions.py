@@ -14,6 +14,7 @@ from typing import NamedTuple
 from walrelay.ddl import script
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import publisher
 from walrelay.wire.commands import literal
 
 UNPUBLISHED = "walrelay.emit_message is there, but outbox.messages.prefix is null: what it writes is not published"
@@ -147,14 +148,7 @@ def _in_use(catalog: Catalog, table: str, slot: str) -> str | None:
     """Who publishes that outbox, if somebody else does. A slot that was dropped with `walrelay drop` does not; one that
     is being read does so under the settings of its relay, whatever those of `init` say.
     """
-    known = (
-        "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('walrelay.slots') AND attname = 'table_oid'"
-        " AND has_table_privilege(attrelid, 'SELECT')"
-    )
-    if not catalog.value(known):
-        return None
-    query = "SELECT min(slot_name) FROM walrelay.slots WHERE table_oid = to_regclass(%s)::oid::int8 AND slot_name <> %s"
-    if (other := catalog.value(query, table, slot)) is not None:
+    if (other := publisher(catalog, table, but=slot)) is not None:
         return f"{table}, which slot {other} publishes"
     read = (
         "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL"

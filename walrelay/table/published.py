@@ -17,7 +17,7 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, part, parts
-from walrelay.postgres.slot_records import Record, records
+from walrelay.postgres.slot_records import Record, all_published, records
 from walrelay.source.start import refuse_future
 from walrelay.table.backfill_journal import refusal, unfinished
 from walrelay.table.description import OutboxTable
@@ -62,7 +62,7 @@ def horizon(catalog: Catalog, slot: str, table: str, publication: str | None) ->
         raise Fatal(
             f"rows of {table} may not have been published since `walrelay init` looked last: {why}",
             hint="`walrelay init` takes note of it. Rows from before that are then left alone, until you say that all"
-            f" of them were published: UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';",
+            f" of them were published: {all_published(slot)}",
         )
     _refuse_unfinished(catalog, noted)
     newest = int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))

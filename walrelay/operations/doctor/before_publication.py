@@ -6,7 +6,7 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, problem
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, of_a_standby
-from walrelay.postgres.missing_slot import made
+from walrelay.postgres.slot_records import made
 from walrelay.wire.commands import pgoutput_options
 
 _PEEK = """

@@ -6,7 +6,7 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.not_connected import without_password
-from walrelay.postgres.slot_records import schema_is_current
+from walrelay.postgres.slot_records import recorded, schema_is_current
 from walrelay.table.functions import examined
 
 
@@ -36,7 +36,7 @@ def current(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         return  # the relay needs nothing of it, and another role made it
     found = list(examined(catalog, expected.outbox, expected.slot, expected.functions))
     older = [f"function walrelay.{each.name}: {each.differs}" for each in found if each.differs]
-    if catalog.value("SELECT to_regclass('walrelay.slots')::text") and not schema_is_current(catalog):
+    if recorded(catalog) and not schema_is_current(catalog):
         older.insert(0, "the tables of the schema walrelay are of an earlier version")
     if older:
         yield warning(subject, "; ".join(older), expected.walrelay("init"))

@@ -9,7 +9,7 @@ from walrelay.operations.doctor.made_by_init import init_command
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.dsn import application_name
 from walrelay.postgres.locks import end, named, stranger
-from walrelay.postgres.missing_slot import made
+from walrelay.postgres.slot_records import made
 from walrelay.source.unreadable_slot import unreadable
 
 _SUBJECT = "slot"
