@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from typing import Any, NamedTuple
 
 from walrelay.lsn import LSN
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import Message, OutboxRecord, RecordPosition
 
 WHOLE_TRANSACTION = -1
 """The ordinal that stands for all records of a transaction."""
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     @property
     def position(self) -> str:
         """As in the message's header; without an ordinal for a whole transaction."""
-        return str(self.commit_lsn) if self.ordinal == WHOLE_TRANSACTION else f"{self.commit_lsn}:{self.ordinal}"
+        return str(RecordPosition(self.commit_lsn, None if self.ordinal == WHOLE_TRANSACTION else self.ordinal))
 
 
 class Letter(NamedTuple):

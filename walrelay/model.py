@@ -6,6 +6,34 @@ from typing import NamedTuple
 from walrelay.lsn import LSN, ZERO
 
 
+class RecordPosition(NamedTuple):
+    """Which record: where its transaction's commit record starts, and its ordinal there, in the order of commit.
+    `ordinal` None: all records of the transaction.
+    """
+
+    commit_lsn: LSN
+    ordinal: int | None
+
+    def __str__(self) -> str:
+        """`16/B374D848:0`, as in the header `position`; the part before the colon is PostgreSQL's pg_lsn text."""
+        return str(self.commit_lsn) if self.ordinal is None else f"{self.commit_lsn}:{self.ordinal}"
+
+    @staticmethod
+    def parse(text: str) -> "RecordPosition":
+        """ValueError for anything but what `__str__` writes."""
+        lsn, colon, ordinal = text.partition(":")
+        return RecordPosition(LSN.parse(lsn), int(ordinal) if colon else None)
+
+    @staticmethod
+    def of_header(text: str) -> tuple[LSN, int] | None:
+        """Of a message that was read back, to compare; None for what is no position."""
+        try:
+            lsn, ordinal = RecordPosition.parse(text)
+        except ValueError:
+            return None
+        return lsn, ordinal or 0
+
+
 class OutboxRecord(NamedTuple):
     """One committed outbox row (or transactional logical message), as decode hands it to route.
 
@@ -32,20 +60,13 @@ class OutboxRecord(NamedTuple):
 
     @property
     def position(self) -> str:
-        """`16/B374D848:0`: commit LSN and ordinal; the part before the colon is PostgreSQL's pg_lsn text."""
-        return f"{self.commit_lsn}:{self.ordinal}"
+        return str(RecordPosition(self.commit_lsn, self.ordinal))
 
 
 class Committed(NamedTuple):
     """The end of a transaction that held outbox records: `end_lsn` is the position to confirm, exactly."""
 
     end_lsn: LSN
-
-
-def position_of(text: str) -> tuple[LSN, int | None]:
-    """Commit LSN and ordinal of `16/B374D848:0`; None without an ordinal. ValueError for anything else."""
-    lsn, colon, ordinal = text.partition(":")
-    return LSN.parse(lsn), int(ordinal) if colon else None
 
 
 class Idle(NamedTuple):
@@ -84,8 +105,7 @@ class Undecoded(NamedTuple):
 
     @property
     def position(self) -> str:
-        """As a record's."""
-        return f"{self.commit_lsn}:{self.ordinal}"
+        return str(RecordPosition(self.commit_lsn, self.ordinal))
 
 
 AnyRecord = OutboxRecord | Undecoded

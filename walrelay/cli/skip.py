@@ -10,8 +10,7 @@ from walrelay.cli.options import config_option, operator
 from walrelay.config import load
 from walrelay.dead_letter import shown
 from walrelay.errors import Fatal
-from walrelay.lsn import LSN
-from walrelay.model import position_of
+from walrelay.model import RecordPosition
 from walrelay.postgres.catalog import Catalog
 
 _SHOWN = 2000  # characters of a value
@@ -20,9 +19,9 @@ _SHOWN = 2000  # characters of a value
 class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
     name = "LSN[:ORDINAL]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[LSN, int | None]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RecordPosition:
         try:
-            return position_of(str(value))
+            return RecordPosition.parse(str(value))
         except ValueError:
             self.fail(f"{value!r} is no position: write 16/B374D848:0, as the relay does", param, ctx)
 
@@ -32,7 +31,7 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 @click.option("--position", type=_Position(), required=True, help="Of the row; without :ORDINAL of its transaction.")
 @click.option("--reason", default="", help="Kept with what is skipped.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def skip(config_path: Path, position: tuple[LSN, int | None], reason: str, yes: bool) -> None:
+def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) -> None:
     """Let the relay pass over what cannot be read.
 
     That is one row or logical message. The relay has to be stopped, as it is after
@@ -53,9 +52,8 @@ def skip(config_path: Path, position: tuple[LSN, int | None], reason: str, yes: 
         letters = compose.dead_letters(settings, catalog)
         found = list(compose.unreadable(settings, catalog, lsn, ordinal, _note))
         if not found:
-            where = lsn if ordinal is None else f"{lsn}:{ordinal}"
             raise Fatal(
-                f"nothing at {where} is unreadable: there is no such row in the slot, or it can be read",
+                f"nothing at {position} is unreadable: there is no such row in the slot, or it can be read",
                 hint="`walrelay run` names the position it stops at; `walrelay tail` shows what waits.",
             )
         for row in found:

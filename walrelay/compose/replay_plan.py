@@ -14,7 +14,7 @@ from walrelay.dead_letters.session import TABLE as DEAD_LETTERS
 from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import position_of
+from walrelay.model import RecordPosition
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, load_read_back
@@ -159,7 +159,9 @@ def _at_positions(settings: Settings, view: View, table: OutboxTable, replaying:
     found = dict[str, str]()
     since = datetime.fromisoformat(replaying.since) - _MARGIN if replaying.since else datetime.fromtimestamp(0, UTC)
     for each in plugin.read_back(settings.sink.settings, sorted(names), int(since.timestamp() * 1000)):
-        if isinstance(each, Found) and (place := _place(each.position)) is not None and first <= place <= last:
+        if not isinstance(each, Found) or (place := RecordPosition.of_header(each.position)) is None:
+            continue
+        if place[0] > ZERO and first <= place <= last:  # that of a replayed row says nothing
             found[each.id] = each.position
     if not found:
         listed = ", ".join(sorted(names)) or "none that the rows go to"
@@ -174,17 +176,8 @@ def _at_positions(settings: Settings, view: View, table: OutboxTable, replaying:
 def position_range(text: str) -> tuple[tuple[LSN, float], tuple[LSN, float]]:
     """The first and the last of `A..B`, or of `A` alone; an LSN without an ordinal is all of its transaction."""
     first, dots, last = text.partition("..")
-    (from_lsn, from_ordinal), (to_lsn, to_ordinal) = position_of(first), position_of(last if dots else first)
+    (from_lsn, from_ordinal), (to_lsn, to_ordinal) = map(RecordPosition.parse, (first, last if dots else first))
     return (from_lsn, from_ordinal or 0), (to_lsn, inf if to_ordinal is None else to_ordinal)
-
-
-def _place(position: str) -> tuple[LSN, float] | None:
-    """None for one that says nothing: of a replayed row, or not of walrelay."""
-    try:
-        lsn, ordinal = position_of(position)
-    except ValueError:
-        return None
-    return (lsn, ordinal or 0) if lsn > ZERO else None
 
 
 def _not_found(view: View, table: OutboxTable, asked: Sequence[str], found: dict[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from walrelay.dead_letter import UNDECODABLE, Letter, Place
 from walrelay.dead_letters.policy import Policy
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
-from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, Refusal, Undecoded
+from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
 
 Key = tuple[str, bytes]
 """Topic and key."""
@@ -248,11 +248,8 @@ def _place(message: Message) -> Place | None:
     if isinstance(message, Offered):
         return _place_of(message)
     headers = {name: (value or b"").decode("utf-8", "surrogateescape") for name, value in message.headers}
-    lsn, _, ordinal = headers.get("position", "").partition(":")
-    try:
-        return Place(LSN.parse(lsn), int(ordinal), 0, headers.get("id", ""))  # what is no record has none
-    except ValueError:
-        return None
+    place = RecordPosition.of_header(headers.get("position", ""))
+    return place and Place(*place, 0, headers.get("id", ""))  # what is no record has no id
 
 
 def _letter(message: Message, status: str, error: str, reason: str, attempts: int) -> Letter:

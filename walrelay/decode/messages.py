@@ -16,7 +16,7 @@ from walrelay.decode.contract import REQUIRED, Columns, Outbox, Skips
 from walrelay.decode.records import is_skipped, record_of, skipped
 from walrelay.errors import Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import AnyRecord, Skipped, Undecoded
+from walrelay.model import AnyRecord, RecordPosition, Skipped, Undecoded
 
 AS_THEY_ARE = frozenset({"UTF8", "SQL_ASCII"})  # of the latter nobody knows more than whoever wrote the bytes
 
@@ -61,7 +61,7 @@ def message_event(
 ) -> AnyRecord | Skipped:
     """What becomes of a transactional logical message of the outbox's prefix: a record, or why it is none."""
     try:
-        fields = message_fields(content, f"{commit_lsn}:{ordinal}", outbox.encoding)
+        fields = message_fields(content, str(RecordPosition(commit_lsn, ordinal)), outbox.encoding)
     except Undecodable as error:
         if is_skipped(skips, commit_lsn, ordinal):
             return skipped(commit_lsn, ordinal, error)

@@ -25,7 +25,7 @@ from walrelay.decode.records import (
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
+from walrelay.model import Committed, Event, Idle, OutboxRecord, RecordPosition, Skipped
 from walrelay.wire import pgoutput
 from walrelay.wire.frames import BODY, XLOGDATA, parse_keepalive
 
@@ -143,7 +143,7 @@ class PgoutputDecoder:
         return (event,)
 
     def _position(self) -> str:
-        return f"{self._begin.final_lsn}:{self._ordinal}"
+        return str(RecordPosition(self._begin.final_lsn, self._ordinal))
 
     def _fails(self, error: WalrelayError) -> tuple[Event, ...]:
         """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""

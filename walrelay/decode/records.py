@@ -7,7 +7,7 @@ from typing import Any
 from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.errors import Undecodable, WalrelayError
 from walrelay.lsn import LSN
-from walrelay.model import OutboxRecord, Skipped
+from walrelay.model import OutboxRecord, RecordPosition, Skipped
 
 NOT_TRANSACTIONAL = "a logical message with our prefix that is not transactional"
 
@@ -31,8 +31,8 @@ def is_skipped(skips: Skips, lsn: LSN, ordinal: int | None) -> bool:
 
 def skipped(lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
     """What is passed over because it was named."""
-    position = str(lsn) if ordinal is None else f"{lsn}:{ordinal}"
-    return Skipped(lsn, f"{position} is skipped in walrelay.dead_letters, and cannot be read: {error}", ordinal)
+    where = RecordPosition(lsn, ordinal)
+    return Skipped(lsn, f"{where} is skipped in walrelay.dead_letters, and cannot be read: {error}", ordinal)
 
 
 def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable[bytes | None]) -> OutboxRecord:

@@ -24,7 +24,7 @@ from walrelay.decode.records import (
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
+from walrelay.model import Committed, Event, Idle, OutboxRecord, RecordPosition, Skipped
 from walrelay.wire import wal2json
 from walrelay.wire.frames import parse_keepalive
 
@@ -140,7 +140,7 @@ class Wal2jsonDecoder:
         return record
 
     def _position(self) -> str:
-        return f"{self._begin.commit_lsn}:{self._ordinal}"
+        return str(RecordPosition(self._begin.commit_lsn, self._ordinal))
 
     def _null_or_nan(self, role: str, column: str) -> Undecodable:
         outbox = self._outbox

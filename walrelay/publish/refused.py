@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from walrelay.errors import Refused
 from walrelay.lsn import LSN
-from walrelay.model import Refusal, position_of
+from walrelay.model import RecordPosition, Refusal
 
 _UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 
@@ -23,7 +23,7 @@ def refused(refusals: Iterable[Refusal]) -> Refused:
 
 def _place(refusal: Refusal) -> tuple[LSN, int] | None:
     try:
-        lsn, ordinal = position_of(_headers(refusal)["position"])
+        lsn, ordinal = RecordPosition.parse(_headers(refusal)["position"])
     except (ValueError, KeyError):
         return None
     return None if ordinal is None else (lsn, ordinal)

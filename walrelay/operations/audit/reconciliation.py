@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from walrelay.decode.rows import is_of_a_row
 from walrelay.lsn import LSN
-from walrelay.model import position_of
+from walrelay.model import RecordPosition
 from walrelay.publish import Found, Span
 
 _AGAIN, _LETTER, _ONE = 1, 2, 4  # published from the table; a dead letter in a topic; a message of the stream
@@ -76,7 +76,7 @@ class Tally:
     def found(self, each: Found) -> None:
         """A message, in the order of its partition."""
         self.read += 1
-        hash_, place = _hash(each.id), _place(each.position)
+        hash_, place = _hash(each.id), RecordPosition.of_header(each.position)
         from_table = each.replayed or (place is not None and is_of_a_row(place[0]))
         events = self._events(hash_, each)
         if events is not None:
@@ -159,7 +159,7 @@ def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]
     for each in messages:
         if isinstance(each, Span) or (key := (each.topic, each.partition, each.key)) not in last:
             continue
-        place = _place(each.position)
+        place = RecordPosition.of_header(each.position)
         if place is None or each.replayed or each.letter or is_of_a_row(place[0]):
             continue
         if (found := told.get(_where(each))) is not None and place < last[key]:
@@ -222,14 +222,6 @@ def _plain(value: Any) -> Any:
 
 def _hash(id_: str) -> int:
     return int.from_bytes(blake2b(id_.encode("utf-8", "surrogateescape"), digest_size=8).digest()) >> 4
-
-
-def _place(position: str) -> _Place | None:
-    try:
-        lsn, ordinal = position_of(position)
-    except ValueError:
-        return None
-    return lsn, ordinal or 0
 
 
 def _where(found: Found) -> tuple[str, int, int]:
