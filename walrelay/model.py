@@ -1,7 +1,7 @@
 """The values that cross the boundaries between the stages. Immutable; NamedTuples where there is one a row."""
 
 import json
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from walrelay.lsn import LSN, ZERO
 
@@ -227,6 +227,6 @@ class Finding(NamedTuple):
     """One answer of the doctor. `fix` is a command or statement to paste; empty where all is well."""
 
     subject: str
-    verdict: str  # "ok", "warning" or "problem"; a problem blocks a start
+    verdict: Literal["ok", "warning", "problem"]  # a problem blocks a start
     detail: str
     fix: str = ""

@@ -65,7 +65,7 @@ def _of_this_file(finding: Finding, config: str) -> Finding:
 
 def _print_json(findings: Iterable[Finding]) -> Counter[str]:
     listed = list(findings)
-    counts = Counter(finding.verdict for finding in listed)
+    counts = Counter[str](finding.verdict for finding in listed)
     told = {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
     click.echo(json.dumps(told, indent=2, ensure_ascii=False))
     return counts

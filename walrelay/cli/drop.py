@@ -7,7 +7,7 @@ import click
 from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
-from walrelay.operations import setup
+from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 
 
@@ -29,5 +29,5 @@ def drop(config_path: Path, yes: bool) -> None:
         what = f"slot {slot}" + (f" and publication {publication}" if publication else "")
         click.confirm(f"Remove {what}? What is not published yet will not be.", abort=True, err=True)
     with Catalog(compose.dsn(settings)) as catalog:
-        for name, outcome in setup.drop(catalog, slot, publication):
+        for name, outcome in drop_all(catalog, slot, publication):
             click.echo(f"{outcome:13}  {name}")

@@ -78,7 +78,7 @@ def init(
                 click.echo(f"-- topic {name}, at the broker")
             return
         made = make(catalog, wanted, steps[:-1] if backfill else steps, timeout)
-        if f"slot {wanted.slot}" in made:
+        if "slot" in made:
             _begin(settings, catalog)
         compose.refuse(settings, catalog, "init")  # what was made may not suit the settings either
     for name, created in making:
@@ -89,12 +89,12 @@ def init(
     click.echo("ready: start the relay with `walrelay run`")
 
 
-def make(catalog: Catalog, wanted: setup.Wanted, steps: Sequence[setup.Step], timeout: float) -> list[str]:
+def make(catalog: Catalog, wanted: setup.Wanted, steps: Sequence[setup.Step], timeout: float) -> set[setup.Kind]:
     """Makes what is missing and says so; returns what was made."""
-    made = []
+    made = set[setup.Kind]()
     for step, outcome in setup.apply(catalog, wanted, list(steps), patience=timeout):
-        click.echo(f"{outcome:8}  {step.what}" if ":" not in outcome else f"{step.what} {outcome}")
-        made += [step.what] if outcome == "created" else []
+        click.echo(f"{step.what} {outcome}" if outcome.why else f"{outcome.verdict:8}  {step.what}")
+        made |= {step.kind} if outcome.verdict == "created" else set()
     return made
 
 

@@ -11,7 +11,8 @@ from walrelay.config import Settings
 from walrelay.decode.rows import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
-from walrelay.operations.setup import blocked, drop_slot
+from walrelay.operations.drop import drop_slot
+from walrelay.operations.setup import blocked
 from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_notes import before_a_backfill

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import Letter, Place, message_from, record_from
-from walrelay.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
+from walrelay.dead_letters.session import TABLE, meaning, missing, text
 from walrelay.dead_letters.store import present
 from walrelay.lsn import LSN
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.locks import OF_A_KEY
 
 OPEN = ("waiting", "blocked")
 
@@ -104,7 +105,7 @@ class Letterbox:
         connection = self._catalog.connection
         with meaning(connection), connection.transaction():
             for topic, key in sorted({(line.topic, line.key) for line in lines if line.topic and line.key is not None}):
-                connection.execute(LOCK_KEY, (self._slot, topic, key))
+                connection.execute(OF_A_KEY, (self._slot, topic, key))
             connection.execute(
                 f"SELECT FROM {TABLE} WHERE id = ANY(%s) FOR UPDATE".encode(), ([line.id for line in lines],)
             )

@@ -7,7 +7,7 @@ behind it. A wave is one transaction: a crash before its end has its letters pub
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from time import monotonic
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import Kept, Letterbox
@@ -23,10 +23,10 @@ Route = Callable[[OutboxRecord], Sequence[Message]]
 
 
 class Replayed(NamedTuple):
-    """What came of a letter: "replayed", "refused" (and why), or "left": it is closed, or an earlier one is not."""
+    """What came of a letter, and why it was refused, or left: it is closed, or an earlier one is not."""
 
     id: int
-    outcome: str
+    outcome: Literal["replayed", "refused", "left"]
     why: str = ""
 
 

@@ -12,10 +12,6 @@ from walrelay.postgres.rights import of_table
 
 TABLE = "walrelay.dead_letters"
 
-# The relay and a replay of the same key wait for each other. hashtextextended is there since PostgreSQL 11.
-LOCK_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
-
-
 # Whoever changes the table or has its rows; one that waits for others itself comes last.
 _HOLDER = f"""
     SELECT {WHO} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)

@@ -3,10 +3,11 @@
 from typing import Any
 
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place, message_json, record_json
-from walrelay.dead_letters.session import LOCK_KEY, TABLE, meaning, missing, text
+from walrelay.dead_letters.session import TABLE, meaning, missing, text
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.failures import Denied
+from walrelay.postgres.locks import OF_A_KEY
 from walrelay.postgres.standbys import await_standbys
 
 _COLUMNS = (
@@ -71,7 +72,7 @@ class DeadLetters:
             meaning(connection),
             connection.transaction(),
         ):  # two statements: the second one sees what the lock waited for
-            connection.execute(LOCK_KEY, (self._slot, parameters["topic"], letter.key))
+            connection.execute(OF_A_KEY, (self._slot, parameters["topic"], letter.key))
             return connection.execute(_BLOCK.encode(), parameters).rowcount > 0
 
     def settled(self, start: LSN) -> dict[Place, Letter]:

@@ -1,24 +1,24 @@
-"""What `walrelay init` makes and `walrelay drop` removes: schema objects, publication, then the slot.
+"""What `walrelay init` makes: schema objects, publication, then the slot.
 
 The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
 what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (PITFALLS A18).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from walrelay.ddl import script
 from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.postgres import connect
-from walrelay.postgres.allowed import refuse, to_drop, to_replicate
+from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
 from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of, slot_lost
-from walrelay.postgres.locks import held, hold, lead, making
-from walrelay.postgres.message_rights import MESSAGE_RIGHTS, NOT_OURS_TO_GIVE, message_rights
+from walrelay.postgres.locks import held, making
+from walrelay.postgres.message_rights import NOT_OURS_TO_GIVE, message_rights
 from walrelay.postgres.slot_notes import remember
-from walrelay.postgres.slot_records import delete, last_seen, made, missing, of_record, schema_is_current
+from walrelay.postgres.slot_records import last_seen, made, missing, of_record, schema_is_current
 from walrelay.source.unreadable_slot import unreadable
 from walrelay.table import functions
 from walrelay.table.backfill_journal import Scope, refusal, refuse_unfinished_backfill, unfinished
@@ -42,17 +42,53 @@ class Wanted(NamedTuple):
     days: NewDays | None = None  # the outbox is to have a partition for each day
 
 
+Kind = Literal[
+    "schema",
+    "table",
+    "function",
+    "rights to write logical messages",
+    "partitions of the coming days",
+    "publication",
+    "slot",
+    "the outbox",
+]
+Verdict = Literal[
+    "present",
+    "created",
+    "updated",
+    "left as it is",
+    "left out",
+    "was not published all the time",
+    "has rows of before that the clean-up will leave",
+]
+
+
 class Step(NamedTuple):
-    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it. `outcome`: what
+    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it. `verdict`: what
     the SQL does. `note`: why it is left as it is, though the settings want another.
     """
 
-    what: str
+    kind: Kind
+    name: str
     present: bool
     sql: str
     optional: bool = False
-    outcome: str = "created"
+    verdict: Verdict = "created"
     note: str = ""
+
+    @property
+    def what(self) -> str:
+        return f"{self.kind} {self.name}" if self.name else self.kind
+
+
+class Outcome(NamedTuple):
+    """What came of a step, and why it was not made where it was not."""
+
+    verdict: Verdict
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self.why}" if self.why else self.verdict
 
 
 def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
@@ -62,7 +98,7 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
     _refuse_loss(catalog, wanted, slot)
     if slot is None:
         _refuse_old_server(catalog, wanted)
-    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", slot is not None, _slot(catalog, wanted))]
+    return [*surroundings(catalog, wanted), Step("slot", wanted.slot, slot is not None, _slot(catalog, wanted))]
 
 
 def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
@@ -81,7 +117,7 @@ def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
                 " are missing since the slot was lost or made anew: `walrelay recover`.",
             )
     _refuse_old_server(catalog, wanted)
-    return [*surroundings(catalog, wanted), Step(f"slot {wanted.slot}", False, _by_replication(wanted))]
+    return [*surroundings(catalog, wanted), Step("slot", wanted.slot, False, _by_replication(wanted))]
 
 
 def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
@@ -91,25 +127,24 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
         refuse_days(catalog, table, wanted.plugin)
     new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
     steps = [
-        Step("schema walrelay", schema_is_current(catalog), script("schema")),
-        Step("table walrelay.dead_letters", present(catalog), script("dead_letters")),
-        Step("table walrelay.replays", replays_present(catalog), script("replays")),
-        Step(f"table {table}", _table_exists(catalog, wanted), new_table),
+        Step("schema", "walrelay", schema_is_current(catalog), script("schema")),
+        Step("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
+        Step("table", "walrelay.replays", replays_present(catalog), script("replays")),
+        Step("table", table, _table_exists(catalog, wanted), new_table),
         *_functions(catalog, wanted),
         *_message_rights(catalog, wanted),
     ]
     if wanted.days is not None and _table_exists(catalog, wanted):
         missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
-        steps.append(Step("partitions of the coming days", not missing_days, missing_days))
+        steps.append(Step("partitions of the coming days", "", not missing_days, missing_days))
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
     return steps
 
 
-def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, str]]:
-    """Makes what is missing, one step after the other, and tells what came of each: "present", "created",
-    "updated", or why one was left as it is, or an optional one out. `patience`: seconds to wait for open transactions
-    when the slot is made.
+def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, Outcome]]:
+    """Makes what is missing, one step after the other, and tells what came of each. `patience`: seconds to wait for
+    open transactions when the slot is made.
     """
     connect.limit(catalog.connection, patience)
     catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
@@ -117,21 +152,21 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
         yield from _applied(catalog, wanted, steps, patience)
 
 
-def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, str]]:
+def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, Outcome]]:
     refuse(catalog, of_record(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
-    slot = f"slot {wanted.slot}"
-    made_here = any(step.what == slot and not step.present for step in steps)  # of another nothing is known
+    new = {step.kind for step in steps if not step.present}
+    made_here = "slot" in new  # of another nothing is known
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
-            yield step, f"{step.outcome}: {step.note}" if step.note else "present"
+            yield step, Outcome(step.verdict, step.note) if step.note else Outcome("present")
             continue
-        if step.what == slot:
+        if step.kind == "slot":
             needed = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
             refuse(catalog, needed, f"make slot {wanted.slot}")
         try:
             catalog.connection.execute(step.sql.encode())
-            yield step, step.outcome
+            yield step, Outcome(step.verdict)
         except StatementTimeout as cause:
             raise blocked(catalog, step.what, patience) from cause
         except PostgresError as cause:
@@ -139,53 +174,15 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
                 raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
             if not step.optional:
                 raise _not_made(step, cause, wanted) from cause
-            yield step, f"left out: {first_line(cause)}"
+            yield step, Outcome("left out", first_line(cause))
     now = catalog.published(wanted.publication or "", wanted.table)
     before = last_seen(catalog, wanted.slot) if wanted.publication is not None else None
-    mended = any(step.what == f"publication {wanted.publication}" and not step.present for step in steps)
-    lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended=mended)
+    lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended="publication" in new)
+    outbox = Step("the outbox", "", True, "")
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
-        yield Step("the outbox", True, ""), f"was not published all the time: {change}; look after rows of then"
+        yield outbox, Outcome("was not published all the time", f"{change}; look after rows of then")
     elif lost:
-        yield Step("the outbox", True, ""), f"has rows of before that the clean-up will leave: {'; '.join(lost)}"
-
-
-def drop(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
-    """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
-    them or, where something is in the way, none. Tells what came of each.
-    """
-    hold(catalog, making(catalog, slot))
-    hold(catalog, lead(slot, "drop again"))
-    found = _unread(catalog, slot)
-    needed = [*of_record(catalog, "DELETE"), *(to_drop(catalog, publication) if publication else [])]
-    refuse(catalog, [*needed, *(to_replicate(catalog) if found else [])], f"drop slot {slot}")
-    there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
-    with catalog.connection.transaction():
-        if there and publication is not None:
-            catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
-        delete(catalog, slot)
-        if found is not None:
-            catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
-    outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]
-    if publication is not None:
-        outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))
-    return outcomes
-
-
-def drop_slot(catalog: Catalog, slot: str) -> bool:
-    """Removes the slot; whether there was one. Fatal if somebody reads it."""
-    found = _unread(catalog, slot)
-    if found is not None:
-        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
-    return found is not None
-
-
-def _unread(catalog: Catalog, slot: str) -> Slot | None:
-    """The slot, if there is one; Fatal if somebody reads it."""
-    found = catalog.slot(slot)
-    if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
-    return found
+        yield outbox, Outcome("has rows of before that the clean-up will leave", "; ".join(lost))
 
 
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
@@ -209,14 +206,17 @@ def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
     id_column = wanted.columns["id"]
     unfit = functions.unfit(catalog, wanted.table, id_column)
     steps = []
+    verdict: Verdict
     for each in functions.examined(catalog, wanted.table, wanted.slot, scripts):
-        done, outcome, note = each.present, "updated" if each.differs else "created", each.note
+        done, verdict, note = each.present, "updated" if each.differs else "created", each.note
         if note:
-            outcome = "left as it is"
+            verdict = "left as it is"
         elif unfit and not done and not each.differs and each.name in ("emit", "emit_and_delete"):
-            done, outcome = True, "left out"
+            done, verdict = True, "left out"
             note = f"{id_column!r} is of type {unfit} and takes no UUID; writers insert their rows themselves"
-        steps.append(Step(f"function walrelay.{each.name}", done, each.sql, optional=True, outcome=outcome, note=note))
+        steps.append(
+            Step("function", f"walrelay.{each.name}", done, each.sql, optional=True, verdict=verdict, note=note)
+        )
     return steps
 
 
@@ -225,20 +225,20 @@ def _message_rights(catalog: Catalog, wanted: Wanted) -> list[Step]:
     if wanted.prefix is None:
         return []
     rights = message_rights(catalog, wanted.writers)
-    return [Step(MESSAGE_RIGHTS, rights.given, rights.sql)]
+    return [Step("rights to write logical messages", "", rights.given, rights.sql)]
 
 
 def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
     published = catalog.published(name, wanted.table)
-    what, quoted = f"publication {name}", identifier(name)
+    quoted = identifier(name)
     if not published.exists:
-        return Step(what, False, script("publication", publication=quoted, table=wanted.table))
+        return Step("publication", name, False, script("publication", publication=quoted, table=wanted.table))
     mend = []
     if not published.inserts or (published.partitioned and not published.via_root):
         mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
     if not published.covered and not _covered_by_its_root(catalog, name, published):
         mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wanted.table};")
-    return Step(what, not mend, "\n".join(mend) + "\n")
+    return Step("publication", name, not mend, "\n".join(mend) + "\n")
 
 
 def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable) -> bool:
@@ -293,11 +293,11 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
 
 
 def _not_made(step: Step, cause: PostgresError, wanted: Wanted) -> Fatal:
-    if step.what.startswith("slot "):
+    if step.kind == "slot":
         found = of(cause, slot=wanted.slot, publication=wanted.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
-    if step.what == MESSAGE_RIGHTS:
+    if step.kind == "rights to write logical messages":
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=NOT_OURS_TO_GIVE)
     return Fatal(
         f"{step.what} could not be made: {first_line(cause)}",

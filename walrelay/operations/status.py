@@ -8,7 +8,7 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Finding
 from walrelay.postgres.catalog import Catalog, Slot, age
-from walrelay.postgres.locks import lock_key
+from walrelay.postgres.locks import lock_key, of_lock
 from walrelay.postgres.slot_records import missing
 from walrelay.postgres.standbys import held_up_by
 from walrelay.source.lag import lag_seconds
@@ -113,15 +113,11 @@ def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
 
 
 def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[Instance]]:
-    """Who holds the lead of the slot, and who waits for it; pg_locks shows an int8 key in two halves."""
-    key = lock_key(slot_name) % 2**64
+    """Who holds the lead of the slot, and who waits for it."""
     rows = catalog.rows(
         "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
-        " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = pg_locks.pid)"
-        " FROM pg_locks JOIN pg_stat_activity USING (pid) JOIN pg_database d ON d.oid = database"
-        " WHERE locktype = 'advisory' AND objsubid = 1 AND classid = %s AND objid = %s"
-        " AND d.datname = current_database() ORDER BY waitstart",
-        *divmod(key, 2**32),
+        " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
+        f" FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock_key(slot_name))} ORDER BY waitstart",
     )
     instances = [(granted, Instance(*rest)) for granted, *rest in rows]
     return [each for granted, each in instances if granted], [each for granted, each in instances if not granted]

@@ -2,6 +2,14 @@
 
 The lead of a slot is for whoever reads it or puts another in its place: a relay, a backfill, a recovery, a drop. The
 others keep two of a kind apart. docs/locks.md has the table.
+
+A lock has a name, and its key is an int8 that is made of it; processes of earlier versions make the same:
+
+    walrelay leader SLOT          the first 8 bytes of SHA-256: a relay has its key before it has an ordinary connection
+    walrelay backfill of SLOT     hashtextextended(name, 0), and so are the next two
+    walrelay replay NAME of SLOT
+    walrelay cleanup of TABLE
+    SLOT TOPIC KEY                hashtextextended(name, 7301), for as long as a transaction: of one key of a topic
 """
 
 from collections.abc import Iterator
@@ -19,6 +27,9 @@ WHO = (
 )
 """SQL: the process of a row of pg_stat_activity, for people; `%%` for the driver."""
 
+OF_A_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
+"""SQL: the relay and a replay of the dead letters of slot, topic and key wait for each other."""
+
 _PATIENCE = 2.0  # seconds, for a connection of a process that just ended
 
 
@@ -35,14 +46,21 @@ def lock_key(slot: str) -> int:
     return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
 
 
+def of_lock(key: int) -> str:
+    """SQL: a condition on rows `l` of pg_locks, which shows an int8 key in two halves."""
+    high, low = divmod(key % 2**64, 2**32)
+    return (
+        f"l.locktype = 'advisory' AND l.objsubid = 1 AND l.classid = {high} AND l.objid = {low}"
+        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+    )
+
+
 def stranger(slot: str) -> str:
     """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
-    high, low = divmod(lock_key(slot) % 2**64, 2**32)
     return (
         "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
         " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
-        f" WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid = {high} AND l.objid = {low}"
-        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+        f" WHERE {of_lock(lock_key(slot))} AND l.granted"
         " AND NOT EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
     )
 
@@ -117,13 +135,9 @@ def held(catalog: Catalog, lock: Lock) -> Iterator[None]:
 
 
 def holder(catalog: Catalog, lock: Lock) -> str:
-    """Who has it, for people; empty if nobody has. pg_locks shows an int8 key in two halves."""
-    rows = catalog.rows(
-        f"SELECT {WHO} FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)"
-        " WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND classid = %s AND objid = %s"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 1",
-        *divmod(lock.key % 2**64, 2**32),
-    )
+    """Who has it, for people; empty if nobody has."""
+    holders = f"pg_locks l LEFT JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock.key)} AND granted"
+    rows = catalog.rows(f"SELECT {WHO} FROM {holders} LIMIT %s", 1)
     return str(rows[0][0]) if rows else ""
 
 

@@ -5,8 +5,6 @@ from typing import NamedTuple
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
 
-MESSAGE_RIGHTS = "rights to write logical messages"
-
 NOT_OURS_TO_GIVE = (
     "Only a superuser may take the right to pg_logical_emit_message from PUBLIC: `walrelay init --dry-run` prints the"
     " SQL to run as one, then init again. Where there is none (managed servers), write rows instead"

@@ -75,7 +75,7 @@ class Outbox:
         wanted = compose.wanted(self.settings)
         with Catalog(compose.dsn(self.settings)) as catalog:
             steps = setup.plan(catalog, wanted)
-            return {step.what: outcome for step, outcome in setup.apply(catalog, wanted, steps, patience=patience)}
+            return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=patience)}
 
     def backfill(self, patience: float = 10.0, stop: Event | None = None) -> bool:
         """`walrelay init --backfill`: whether it got to its end."""

@@ -58,7 +58,7 @@ def init_partitioned(outbox: Outbox) -> dict[str, str]:
     wanted = compose.wanted(outbox.settings, partitioned=True)
     with Catalog(compose.dsn(outbox.settings)) as catalog:
         steps = setup.plan(catalog, wanted)
-        return {step.what: outcome for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
 
 
 def fill(database: Database, table: str, payload: str, day: str = "now()") -> None:

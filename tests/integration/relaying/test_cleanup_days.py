@@ -43,7 +43,7 @@ def init(outbox: Outbox) -> dict[str, str]:
     wanted = compose.wanted(outbox.settings, partitioned=True)
     with Catalog(compose.dsn(outbox.settings)) as catalog:
         steps = setup.plan(catalog, wanted)
-        return {step.what: outcome for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
 
 
 def found(outbox: Outbox) -> days.Partitions:

@@ -10,7 +10,6 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.operations import setup
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.message_rights import MESSAGE_RIGHTS
 
 
 def plan(outbox: Outbox) -> list[setup.Step]:
@@ -30,7 +29,9 @@ def test_init_run_again_changes_nothing(outbox: Outbox) -> None:
 def test_the_sql_of_a_dry_run_makes_all_that_is_missing(database: Database, way: str) -> None:
     outbox = Outbox(database, way)
     steps = plan(outbox)
-    assert {step.what for step in steps if step.present} <= {MESSAGE_RIGHTS}  # an emptied database keeps them
+    assert {step.kind for step in steps if step.present} <= {
+        "rights to write logical messages"
+    }  # an emptied database keeps them
     assert database.execute("SELECT to_regclass('outbox'), to_regnamespace('walrelay')") == [(None, None)]
     assert database.server.slots(database.name) == set()
     for step in steps:

@@ -12,6 +12,7 @@ from walrelay import compose
 from walrelay.config import Settings
 from walrelay.operations import setup
 from walrelay.operations.doctor import examine
+from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 from walrelay.table import functions
 
@@ -33,7 +34,7 @@ def made(settings: Settings) -> Mapping[str, str]:
     with Catalog(compose.dsn(settings)) as catalog:
         wanted = compose.wanted(settings)
         steps = setup.plan(catalog, wanted)
-        return {step.what: outcome for step, outcome in setup.apply(catalog, wanted, steps, patience=30)}
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=30)}
 
 
 def told(settings: Settings) -> list[tuple[str, str, str]]:
@@ -79,10 +80,10 @@ def test_the_functions_of_another_outbox_in_use_are_left_to_it(outbox: Outbox) -
     assert {outcome for what, outcome in made(outbox.settings).items() if "function" in what} == {"present"}
 
     with Catalog(compose.dsn(outbox.settings)) as catalog:
-        list(setup.drop(catalog, slot, None))
+        list(drop_all(catalog, slot, None))
     assert made(second)["function walrelay.emit"] == "updated"
     with Catalog(compose.dsn(second)) as catalog:
-        list(setup.drop(catalog, "second", "second"))
+        list(drop_all(catalog, "second", "second"))
 
 
 @pytest.mark.parametrize(

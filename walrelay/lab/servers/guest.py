@@ -11,6 +11,7 @@ from walrelay import compose
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.operations import setup
+from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import first_line
 
@@ -41,7 +42,7 @@ def make(catalog: Catalog, settings: Settings, what: str, schema: str, *, with_e
             hint="GRANT CREATE ON DATABASE ... TO ..., or give --dsn a role that may.",
         ) from cause
     wanted = compose.wanted(settings)
-    steps = [step for step in setup.plan(catalog, wanted) if with_emit or not step.what.startswith("function ")]
+    steps = [step for step in setup.plan(catalog, wanted) if with_emit or step.kind != "function"]
     for _ in setup.apply(catalog, wanted, steps, patience=patience):
         pass
 
@@ -50,7 +51,7 @@ def remove(settings: Settings, schema: str, *, with_bookkeeping: bool) -> None:
     """Everything that was made; the schema walrelay only if it was not there before and is not used by now."""
     with Catalog(compose.dsn(settings)) as catalog:
         until_let_go(catalog, settings.source.slot)
-        for _ in setup.drop(catalog, settings.source.slot, compose.publication(settings)):
+        for _ in drop_all(catalog, settings.source.slot, compose.publication(settings)):
             pass
         if catalog.value("SELECT to_regnamespace(%s)::text", schema):
             catalog.connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())

@@ -1,0 +1,46 @@
+"""What `walrelay drop` removes: the publication, the record of the slot, and last the slot."""
+
+from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
+from walrelay.postgres.allowed import refuse, to_drop, to_replicate
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.locks import hold, lead, making
+from walrelay.postgres.slot_records import delete, of_record
+
+
+def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
+    """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
+    them or, where something is in the way, none. Tells what came of each.
+    """
+    hold(catalog, making(catalog, slot))
+    hold(catalog, lead(slot, "drop again"))
+    found = _unread(catalog, slot)
+    needed = [*of_record(catalog, "DELETE"), *(to_drop(catalog, publication) if publication else [])]
+    refuse(catalog, [*needed, *(to_replicate(catalog) if found else [])], f"drop slot {slot}")
+    there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
+    with catalog.connection.transaction():
+        if there and publication is not None:
+            catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
+        delete(catalog, slot)
+        if found is not None:
+            catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]
+    if publication is not None:
+        outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))
+    return outcomes
+
+
+def drop_slot(catalog: Catalog, slot: str) -> bool:
+    """Removes the slot; whether there was one. Fatal if somebody reads it."""
+    found = _unread(catalog, slot)
+    if found is not None:
+        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+    return found is not None
+
+
+def _unread(catalog: Catalog, slot: str) -> Slot | None:
+    """The slot, if there is one; Fatal if somebody reads it."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+    return found
