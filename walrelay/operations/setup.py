@@ -14,12 +14,12 @@ from walrelay.identifiers import identifier
 from walrelay.postgres import connect
 from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
-from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of, slot_lost
+from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of
 from walrelay.postgres.locks import held, making
 from walrelay.postgres.message_rights import NOT_OURS_TO_GIVE, message_rights
 from walrelay.postgres.slot_notes import remember
 from walrelay.postgres.slot_records import last_seen, made, missing, of_record, schema_is_current
-from walrelay.source.unreadable_slot import unreadable
+from walrelay.source.slot_source import usable
 from walrelay.table import functions
 from walrelay.table.backfill_journal import Scope, refusal, refuse_unfinished_backfill, unfinished
 from walrelay.table.days import NewDays, coming, partitions, refuse_days
@@ -190,10 +190,8 @@ def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
     if slot is None:
         if made(catalog, wanted.slot) is not None:
             raise missing(catalog, wanted.slot)
-    elif slot.wal_status == "lost" or slot.invalidation_reason:
-        raise slot_lost(wanted.slot, slot.invalidation_reason or "wal_status is lost")
-    elif (why := unreadable(slot, wanted.plugin, catalog.database)) is not None:
-        raise Fatal(f"slot {why.detail}", hint=why.fix)
+    else:
+        usable(slot, wanted.slot, wanted.plugin, catalog.database)
 
 
 def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:

@@ -14,9 +14,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
 from walrelay.postgres import pooler
-from walrelay.postgres.dsn import address
+from walrelay.postgres.dsn import address, cure
 from walrelay.postgres.failures import broke, first_line, said
-from walrelay.postgres.not_connected import cure
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
 _DEFAULTS: dict[str, Any] = {

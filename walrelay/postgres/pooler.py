@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from walrelay.errors import Fatal
-from walrelay.postgres.not_connected import without_password
+from walrelay.postgres.dsn import without_password
 
 _ROUNDS = 5
 _QUEUED = 1.0  # seconds

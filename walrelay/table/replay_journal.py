@@ -187,12 +187,8 @@ def present(catalog: Catalog) -> bool:
 def _make_table(catalog: Catalog) -> None:
     if present(catalog):
         return
-    words = Words(
-        f"{_TABLE} cannot be made",
-        f"the role may not make the table {_TABLE}",
-        f"{_TABLE} cannot be made",
-        hint="Run `walrelay init` first.",
-    )
+    refused = f"{_TABLE} cannot be made"
+    words = Words(refused, f"the role may not make the table {_TABLE}", refused, hint="Run `walrelay init` first.")
     by_init = "`walrelay init` makes it, by a role that owns the schema walrelay. Then: "
     with explained(words, lambda: by_init + statements(together(catalog.connection, of_table("replays")))):
         catalog.connection.execute(script("replays").encode())

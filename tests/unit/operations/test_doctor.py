@@ -9,8 +9,7 @@ from walrelay.operations.doctor.output_plugin import allowing
 from walrelay.operations.doctor.server import upstream_fixes
 from walrelay.operations.doctor.synchronous import Standbys, parse
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.dsn import application_name
-from walrelay.postgres.not_connected import cure, refusal, without_password
+from walrelay.postgres.dsn import application_name, cure, refusal, without_password
 
 DSN = "postgresql://relay:secret@db:5433/shop"
 

@@ -4,8 +4,8 @@ from walrelay.errors import Fatal, NotConnected
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.dsn import cure, refusal
 from walrelay.postgres.failures import first_line
-from walrelay.postgres.not_connected import cure, refusal
 from walrelay.postgres.pooler import SharedSession
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.not_connected import without_password
+from walrelay.postgres.dsn import without_password
 from walrelay.postgres.slot_records import recorded, schema_is_current
 from walrelay.table.functions import examined
 

@@ -9,9 +9,9 @@ from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres import connect
 from walrelay.postgres.allowed import to_replicate
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.dsn import cure, refusal
 from walrelay.postgres.failures import first_line, said
 from walrelay.postgres.grants import statements
-from walrelay.postgres.not_connected import cure, refusal
 from walrelay.postgres.pooler import between, direct
 
 _SUBJECT = "replication connection"
