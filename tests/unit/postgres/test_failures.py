@@ -4,7 +4,17 @@ import psycopg
 import pytest
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.postgres.failures import failure, first_line, of, readable, slot_lost, slot_missing
+from walrelay.postgres.failures import (
+    Denied,
+    Words,
+    explained,
+    failure,
+    first_line,
+    of,
+    readable,
+    slot_lost,
+    slot_missing,
+)
 
 
 def meaning(sqlstate: str | None, text: str = "something") -> WalrelayError:
@@ -97,3 +107,27 @@ def test_psycopgs_errors_mean_what_their_sqlstate_does() -> None:
     error = of(psycopg.errors.ObjectInUse("slot is active\nDETAIL"), slot="orders", publication="outbox")
     assert isinstance(error, Retryable)
     assert error.retry_within == 1.0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says", "hint"),
+    [
+        (psycopg.OperationalError, Retryable, "lost: why", ""),
+        (psycopg.InterfaceError, Retryable, "lost: why", ""),
+        (psycopg.errors.ReadOnlySqlTransaction, Retryable, "read only: why", ""),
+        (psycopg.errors.InsufficientPrivilege, Denied, "denied: why", "GRANT SELECT ON walrelay.slots TO relay;"),
+        (psycopg.errors.UndefinedTable, Fatal, "refused: why", "Run `walrelay doctor`."),
+    ],
+)
+def test_errors_of_a_tasks_statements_are_told_in_its_words_by_consequence(
+    error: type[psycopg.Error], kind: type[WalrelayError], says: str, hint: str
+) -> None:
+    words = Words("lost", "denied", "refused", "read only", again=Retryable)
+    with pytest.raises(WalrelayError) as caught, explained(words, lambda: "GRANT SELECT ON walrelay.slots TO relay;"):
+        raise error("why\nDETAIL")
+    assert (type(caught.value), str(caught.value), caught.value.hint) == (kind, says, hint)
+
+
+def test_without_words_for_it_no_retry_is_made_where_nothing_may_be_written() -> None:
+    with pytest.raises(Fatal, match="refused: why"), explained(Words("lost", "denied", "refused"), str):
+        raise psycopg.errors.ReadOnlySqlTransaction("why")
