@@ -62,8 +62,8 @@ class FakeCatalog:
     def published(self, publication: str, table: str) -> PublishedTable:
         return self.table
 
-    def noted(self, slot: str) -> None:
-        return None
+    def value(self, query: str, *parameters: object) -> None:
+        """There is no table walrelay.slots."""
 
 
 class FakeStream:
