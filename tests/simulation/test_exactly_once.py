@@ -17,8 +17,8 @@ from walrelay.model import System
 from walrelay.publish import ExactlyOnceSink
 from walrelay.relay.contract import Parameters
 from walrelay.sinks.kafka import transactions
+from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import Experience
 from walrelay.sinks.kafka.transactions import KafkaTransactions
 
 ALL_KINDS = [*KINDS, "another_one_leads"]
@@ -34,7 +34,7 @@ class ExactlyOnceWorld(World):
         self.broker = self.groups = TransactionalBroker(self.random, self.witness_commit, room=room)
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": "nowhere"})
         self.slot.patience = 60.0
-        self._experience = Experience()
+        self._history = BatchingHistory()
         self.uncounted: frozenset[str] = frozenset()  # events that are none under the settings of now
 
     def safe(self, event: Event) -> bool:
@@ -45,7 +45,7 @@ class ExactlyOnceWorld(World):
         return super().parameters._replace(exactly_once=True, place="topic")
 
     def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
-        return self.sink_type(self.settings, system, "slot", self._experience, self.counting)
+        return self.sink_type(self.settings, system, "slot", self._history, self.counting)
 
     def verify(self) -> None:
         super().verify()

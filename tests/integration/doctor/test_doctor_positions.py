@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from tests.servers.topics import Kafka
 from walrelay.model import Finding
-from walrelay.sinks.kafka.examine_positions import examine_positions
+from walrelay.sinks.kafka.examine import examine_positions
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 

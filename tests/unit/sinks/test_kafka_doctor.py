@@ -9,9 +9,9 @@ from confluent_kafka.admin import AclOperation
 from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Partition, Topic
 from walrelay.sinks.kafka.commands import commands, spread
-from walrelay.sinks.kafka.examine_positions import judged
+from walrelay.sinks.kafka.examine import positions_finding
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.topics import alone, complaints
+from walrelay.sinks.kafka.topics import single_replicas, topic_findings
 
 TOOLS = commands(KafkaSettings.model_validate({"bootstrap_servers": "a:9092,b:9092"}))
 SAFE = {"max.message.bytes": "1048588", "min.insync.replicas": "2", "cleanup.policy": "delete"}
@@ -24,7 +24,7 @@ def topic(partition: Partition = WHOLE, **limits: str) -> Topic:
 
 
 def said(topic: Topic) -> list[Finding]:
-    return list(complaints(topic, 1_000_000, TOOLS))
+    return list(topic_findings(topic, 1_000_000, TOOLS))
 
 
 def test_a_topic_of_three_replicas_of_which_two_are_needed_is_fine() -> None:
@@ -43,7 +43,7 @@ def test_acks_of_a_single_broker_are_warned_of_with_the_command_that_asks_for_tw
 def test_topics_of_a_single_replica_are_one_warning_with_a_plan_for_three() -> None:
     single = topic(Partition(0, 2, [2], [2]), min_insync_replicas="1")
     assert said(single) == []
-    (complaint,) = alone([single, topic(), single._replace(name="orders")], [1, 2, 3], TOOLS)
+    (complaint,) = single_replicas([single, topic(), single._replace(name="orders")], [1, 2, 3], TOOLS)
     assert complaint.verdict == "warning"
     assert complaint.detail.startswith("one replica only of events, orders: ")
     plan = json.loads(complaint.fix.split("'")[1])
@@ -54,8 +54,8 @@ def test_topics_of_a_single_replica_are_one_warning_with_a_plan_for_three() -> N
 
 
 def test_nothing_is_said_of_single_replicas_where_there_is_one_broker() -> None:
-    assert list(alone([topic(Partition(0, 1, [1], [1]))], [1], TOOLS)) == []
-    assert list(alone([topic()], [1, 2], TOOLS)) == []
+    assert list(single_replicas([topic(Partition(0, 1, [1], [1]))], [1], TOOLS)) == []
+    assert list(single_replicas([topic()], [1, 2], TOOLS)) == []
 
 
 def test_too_few_replicas_in_sync_block() -> None:
@@ -95,4 +95,4 @@ def test_replicas_are_spread_from_the_broker_they_are_on(
 
 def test_positions_on_one_of_several_brokers_are_warned_of() -> None:
     single = topic(Partition(0, 1, [1], [1]), cleanup_policy="compact")
-    assert [judged(single, brokers, TOOLS).verdict for brokers in (1, 3)] == ["ok", "warning"]
+    assert [positions_finding(single, brokers, TOOLS).verdict for brokers in (1, 3)] == ["ok", "warning"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from walrelay.sinks.kafka import trial as module
-from walrelay.sinks.kafka.trial import Trial
+from walrelay.sinks.kafka import batching as module
+from walrelay.sinks.kafka.batching import Trial
 
 
 class Now:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient, ConfigResource, NewTopic, ResourceType
 
+from walrelay.sinks.kafka.errors import error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 PATIENCE = 10.0  # seconds for the first answer
@@ -37,7 +38,7 @@ class Topic(NamedTuple):
 
 
 class Unreachable(Exception):
-    """No broker answered; `code` is that of the most telling complaint of the client library."""
+    """No broker answered; `code` is from the most telling complaint of the client library."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -73,11 +74,11 @@ class Cluster:
                 down = KafkaError._ALL_BROKERS_DOWN in codes and waited >= (_GIVE_UP if len(codes) > 1 else _MUTE)
                 if codes & _HOPELESS or down or waited > PATIENCE:
                     if codes & _HOPELESS or not (advertised := self._advertised()):
-                        raise self._unreachable(_error(cause)) from cause
+                        raise self._unreachable(error_of(cause)) from cause
                     return advertised, []
 
     def topics(self, names: Iterable[str]) -> tuple[list[Topic], dict[str, KafkaError]]:
-        """Those that can be described, and why the others cannot. Asking for a topic does not make it."""
+        """The topics that can be described, and why the others cannot. A question for a topic does not make it."""
         described, refused = list[Topic](), dict[str, KafkaError]()
         wanted = TopicCollection(list(names))
         answers = self._admin.describe_topics(wanted, include_authorized_operations=True, request_timeout=_REQUEST)
@@ -85,7 +86,7 @@ class Cluster:
             try:
                 told = answer.result()
             except KafkaException as cause:
-                refused[name] = _error(cause)
+                refused[name] = error_of(cause)
                 continue
             partitions = [_partition(each) for each in told.partitions]
             may = _operations(told.authorized_operations)
@@ -93,13 +94,13 @@ class Cluster:
         return described, refused
 
     def make(self, topics: list[NewTopic]) -> Iterator[tuple[str, KafkaError | None]]:
-        """Makes them; for each, in their order, why it could not be made."""
+        """Makes the topics; tells for each, in their order, why it could not be made."""
         answers = self._admin.create_topics(topics, operation_timeout=_REQUEST, request_timeout=PATIENCE)
         for topic in topics:
             try:
                 answers[topic.topic].result()
             except KafkaException as cause:
-                yield topic.topic, _error(cause)
+                yield topic.topic, error_of(cause)
             else:
                 yield topic.topic, None
 
@@ -129,8 +130,8 @@ class Cluster:
     def producer_refused(self) -> KafkaError | None:
         """Why the sink's own producer gets no producer id, without which it would publish nothing; None if it does.
 
-        The one question that is asked by doing it: librdkafka asks the broker for an id as soon as it is connected,
-        and its statistics, once a second, tell when it has one.
+        Only trying tells: librdkafka asks the broker for an id as soon as it is connected, and its statistics, once a
+        second, say when it has one.
         """
         states, refusals = list[str](), list[KafkaError]()
         told = {
@@ -143,8 +144,8 @@ class Cluster:
         while "Assigned" not in states and monotonic() < deadline:
             try:
                 producer.poll(0.1)
-            except KafkaException as cause:  # a fatal error is raised, not given to error_cb (PITFALLS C4)
-                return _error(cause)
+            except KafkaException as cause:  # a fatal error is raised, not given to error_cb
+                return error_of(cause)
         if "Assigned" in states:
             return None
         return refusals[-1] if refusals else KafkaError(KafkaError._TIMED_OUT, "no producer id came")
@@ -179,10 +180,5 @@ def _answered(answer: Any) -> bool:
     try:
         answer.result()
     except KafkaException as cause:
-        return _error(cause).code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+        return error_of(cause).code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
     return True
-
-
-def _error(cause: KafkaException) -> KafkaError:
-    error = cause.args[0]
-    return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 
 CLIENT_LOG = logging.getLogger("walrelay.kafka")
 CLIENT_LOG.setLevel(logging.INFO)  # the root's would leave the end of an outage out
-# The first is said of every producer, the second of every close with something in flight, as a "fatal error", and the
-# third when a refused message ended a producer, which is what it is told to do.
+# librdkafka says the first for every producer, the second for every close with something in flight, as a "fatal error",
+# and the third when a refused message ended a producer, which is what it is told to do.
 _EXPECTED = (
     "enable.gapless.guarantee is experimental",
     "Purged in flight",
@@ -22,7 +22,7 @@ _AGAIN = 60.0  # seconds between two lines about one outage
 
 
 class Outage:
-    """No broker can be reached. Of a process: the producers of a run see only a part of it."""
+    """No broker can be reached. One for the process: the producers of a run see only a part of it."""
 
     def __init__(self) -> None:
         self._began = self._said = 0.0
@@ -47,7 +47,7 @@ class Outage:
 
 
 class Complaints:
-    """The last one. An object of its own, the producer's error_cb: one that held its sink would outlive it."""
+    """The last complaint. The producer holds it as error_cb; it must not hold the sink, which would outlive the run."""
 
     def __init__(self, outage: Outage) -> None:
         self.text = ""
@@ -60,7 +60,7 @@ class Complaints:
             self.text = error.str()
 
     def answered(self) -> None:
-        """A broker took something."""
+        """A broker took something, so the complaints are over."""
         self.text = ""
         self._outage.ended()
 

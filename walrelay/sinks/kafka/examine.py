@@ -7,16 +7,17 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from walrelay.model import Finding
-from walrelay.sinks.kafka.cluster import Cluster, Unreachable
+from walrelay.sinks.kafka.cluster import Cluster, Topic, Unreachable
 from walrelay.sinks.kafka.commands import Commands, commands
+from walrelay.sinks.kafka.errors import text_of
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.topics import alone, complaints, not_allowed, praise
+from walrelay.sinks.kafka.topics import all_is_well, not_allowed, replicas, single_replicas, topic_findings
 
 _DEFAULT_LARGEST = 1_000_000  # librdkafka's message.max.bytes
 
 
 def examine(settings: KafkaSettings, topics: Sequence[str]) -> Iterator[Finding]:
-    """Every finding about the cluster. Never raises for what it finds; a `*` in a topic stands for any text."""
+    """Every finding about cluster and topics. Never raises for what it finds; a `*` in a topic stands for any text."""
     try:
         cluster = Cluster(settings)
     except (KafkaException, ValueError, TypeError) as cause:
@@ -41,10 +42,41 @@ def examine(settings: KafkaSettings, topics: Sequence[str]) -> Iterator[Finding]
         yield _producer(cluster, tools)
 
 
+def examine_positions(settings: KafkaSettings) -> Iterator[Finding]:
+    """The doctor's question about the topic that holds positions: one that forgets them would be worse than none. One
+    finding, or none where the cluster cannot be asked: another finding says so.
+    """
+    try:
+        cluster = Cluster(settings)
+        brokers, _ = cluster.reach()
+    except (KafkaException, ValueError, TypeError, Unreachable):
+        return
+    name, tools = settings.positions_topic, commands(settings)
+    described, refused = cluster.topics([name])
+    if described:
+        yield positions_finding(described[0], len(brokers), tools)
+    elif refused[name].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        yield Finding(f"topic {name}", "ok", "is not there; the relay makes it, compacted")
+    else:
+        fix = tools.allow("Read", "Write", "Describe", on=f"--topic {name}")
+        yield Finding(f"topic {name}", "problem", f"cannot be seen: {refused[name].str()}", fix)
+
+
+def positions_finding(topic: Topic, brokers: int, tools: Commands) -> Finding:
+    """About the topic that holds positions, in a cluster of so many brokers."""
+    subject, policy = f"topic {topic.name}", (topic.limits or {}).get("cleanup.policy", "compact")
+    copies = replicas(topic)
+    if policy != "compact":
+        fix = tools.configure_topic(topic.name, "cleanup.policy=compact")
+        return Finding(subject, "problem", f"has cleanup.policy={policy}: it would forget positions", fix)
+    if copies < 2 <= brokers:
+        detail = "one replica only: with that broker's disk the position is lost, and events are repeated"
+        return Finding(subject, "warning", detail, tools.create_positions_topic(topic.name, 3))
+    return Finding(subject, "ok", f"holds positions, {copies} replica{'' if copies == 1 else 's'}")
+
+
 def _bad_options(cause: Exception) -> Finding:
-    error = cause.args[0] if cause.args else cause
-    text = error.str() if isinstance(error, KafkaError) else str(error)
-    return Finding("Kafka", "problem", f"librdkafka refuses sink.options: {text}", "walrelay config check")
+    return Finding("Kafka", "problem", f"librdkafka refuses sink.options: {text_of(cause)}", "walrelay config check")
 
 
 def _unreachable(settings: KafkaSettings, cause: Unreachable, tools: Commands) -> Finding:
@@ -63,7 +95,7 @@ def _unreachable(settings: KafkaSettings, cause: Unreachable, tools: Commands) -
 
 
 def _brokers(brokers: Mapping[int, str], silent: Sequence[int]) -> Iterator[Finding]:
-    """A broker is talked to at the address it advertises, which need not be one that can be reached from here."""
+    """Clients talk to a broker at the address that it advertises, which they may not be able to reach."""
     for broker in silent:
         yield Finding(
             "Kafka",
@@ -111,9 +143,9 @@ class _Topics:
     def _named(self, names: list[str]) -> Iterator[Finding]:
         described, refused = self._cluster.topics(names) if names else ([], {})
         for topic in described:
-            wrong = list(complaints(topic, self._largest, self._tools))
-            yield from wrong or [praise(topic, self._largest)]
-        yield from alone(described, self._brokers, self._tools)
+            wrong = list(topic_findings(topic, self._largest, self._tools))
+            yield from wrong or [all_is_well(topic, self._largest)]
+        yield from single_replicas(described, self._brokers, self._tools)
         for name, error in refused.items():
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 yield self._missing(name)

@@ -11,36 +11,30 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import Position, System
+from walrelay.sinks.kafka.errors import AWAY, NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import error_of
 
-_PARTITION = 0  # the only one that is used: who reads a position must know where
+_PARTITION = 0  # the only one that is used: whoever reads a position must know where
 _FIRST_LOOK = 200  # records from the end; then ten times as many, and so on
 _REQUEST = 10.0  # seconds for an answer
 _MAKE = 1.0  # seconds: whoever makes the topic asks again, and looks whether to stop in between
-AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
-_NOT_THERE = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-}
-_BEHIND, _AGAIN = 5.0, 0.1  # seconds: a broker whose metadata are behind says of a topic that it is not there
+_BEHIND, _AGAIN = 5.0, 0.1  # seconds: a broker whose metadata are behind says that a topic does not exist
 _PATIENCE = 30.0  # seconds: other relays' transactions that are open hide what is behind them
 _PRODUCERS_OWN = ("linger.ms", "partitioner", "allow.auto.create.topics", "queue.buffering.max.")
 
 
 class PositionTopic:
-    """One relay's place in the topic: a key."""
+    """One relay's positions in the topic, under its key."""
 
     def __init__(self, settings: KafkaSettings, system: System, slot: str) -> None:
         self._topic = settings.positions_topic
         self._key = f"{system.identifier}/{slot}".encode()
         self._options = _shared_options(settings)
         self._made = False
-        self.written: Position | None = None  # the last one that was handed to a producer
+        self.written: Position | None = None  # what was handed to a producer last
 
     def make(self) -> None:
-        """Makes the topic if it is not there; KafkaException where the cluster cannot be asked."""
+        """Makes the topic if it does not exist; KafkaException where the cluster cannot be asked."""
         if self._made:
             return
         admin = AdminClient(self._options)
@@ -64,7 +58,7 @@ class PositionTopic:
     def last(self) -> Position | None:
         """The last committed position of this relay, None if the topic has none; Retryable where it cannot be read.
 
-        The topic was made or seen before: an error that says that it is not there is no answer.
+        The topic was made or seen before: an error that says that it does not exist is no answer.
         """
         deadline = monotonic() + _BEHIND
         while True:
@@ -72,7 +66,7 @@ class PositionTopic:
                 return self._search()
             except KafkaException as cause:
                 error = error_of(cause)
-                if error.code() not in _NOT_THERE or monotonic() > deadline:
+                if error.code() not in NOT_THERE or monotonic() > deadline:
                     raise Retryable(
                         f"the position could not be read from topic {self._topic!r}: {error.str()}"
                     ) from cause
@@ -94,7 +88,7 @@ class PositionTopic:
         return int(high)
 
     def _look(self, start: int, end: int) -> Position | None:
-        """The last position from `start` on. Up to `end`: what another relay has not committed yet is waited for."""
+        """The last position from `start` to `end`. It waits for what another relay has not committed yet."""
         found: Position | None = None
         deadline = monotonic() + _PATIENCE
         with closing(self._consumer("read_committed")) as consumer:
@@ -142,7 +136,7 @@ class PositionTopic:
         )
 
     def _refuse_missing(self, admin: AdminClient, error: KafkaError) -> None:
-        """It may be there already, made by somebody who is allowed to."""
+        """Not if the topic exists, made by somebody who is allowed to."""
         deadline = monotonic() + _BEHIND
         while self._topic not in admin.list_topics(timeout=_MAKE).topics:
             if monotonic() < deadline:
@@ -155,14 +149,14 @@ class PositionTopic:
             )
 
     def _refuse_forgetful(self, admin: AdminClient) -> None:
-        """A position that expires would be taken for one that never was."""
+        """A position that expired would look like one that never was."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         try:
             told = admin.describe_configs([resource], request_timeout=_MAKE)[resource].result()
         except KafkaException as cause:
             if error_of(cause).code() in AWAY:
                 raise
-            return  # not allowed to see it, which doctor says
+            return  # walrelay may not see the setting; the doctor says so
         policy = told["cleanup.policy"].value
         if policy != "compact":
             raise Fatal(

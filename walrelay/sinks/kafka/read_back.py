@@ -19,6 +19,7 @@ from confluent_kafka import Message as Consumed
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import REPLAYED
 from walrelay.publish.contract import Found, Recalled, Span
+from walrelay.sinks.kafka.errors import NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 _PATIENCE = 15.0  # seconds without another message, and for open transactions
@@ -28,11 +29,6 @@ _AT_ONCE = 1000  # messages
 _MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
 _NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
-_NOT_THERE = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-}
 
 _Where = tuple[str, int]
 
@@ -101,9 +97,9 @@ def _consumer(settings: KafkaSettings, purpose: _Purpose, isolation: str = "read
 
 
 def _explained(cause: KafkaException, purpose: _Purpose) -> WalrelayError:
-    error = cause.args[0]
-    text = f"the topics cannot be {purpose.action}: {error.str() if isinstance(error, KafkaError) else cause}"
-    if isinstance(error, KafkaError) and error.code() in _NOT_ALLOWED:
+    error = error_of(cause)
+    text = f"the topics cannot be {purpose.action}: {error.str()}"
+    if error.code() in _NOT_ALLOWED:
         return Fatal(text, hint=purpose.if_not_allowed)
     return Retryable(text)
 
@@ -147,7 +143,7 @@ def _asked(consumer: Consumer, topic: str) -> list[TopicPartition] | None:
         return [TopicPartition(topic, number) for number in told.partitions]
     if told.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
         return []
-    if told.error.code() in _NOT_THERE:
+    if told.error.code() in NOT_THERE:
         return None
     raise KafkaException(told.error)
 

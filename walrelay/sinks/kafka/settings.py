@@ -1,14 +1,16 @@
 """The settings of the Kafka sink, and which librdkafka options would break the guarantee."""
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 _GUARANTEED: dict[str, Any] = {
-    "enable.idempotence": True,  # order and no repetition under retries; forces acks=all (PITFALLS C1)
-    "message.timeout.ms": 0,  # never give up: a message that times out leaves a gap in the order (C2)
-    "enable.gapless.guarantee": True,  # after a message that failed for good no later one is sent (C3)
+    "enable.idempotence": True,  # order and no repetition under retries; forces acks=all
+    "message.timeout.ms": 0,  # never give up: a message that times out leaves a gap in the order
+    "enable.gapless.guarantee": True,  # after a message that failed for good no later one is sent
 }
 
 _REFUSED = {
@@ -34,7 +36,14 @@ _REFUSED = {
     "queue.buffering.max.kbytes": "it has a setting of its own: sink.max_queued_bytes",
 }
 
-Option = bool | int | float | str | SecretStr
+Plain = bool | int | float | str
+Option = Plain | SecretStr
+# What librdkafka says of an option itself; other complaints may be about another option that is missing.
+_ABOUT_THE_OPTION = re.compile(
+    r"No such configuration property|Invalid value|Configuration property \S+ value \S* is outside"
+)
+_SILENT = logging.Logger("librdkafka")
+_SILENT.addHandler(logging.NullHandler())
 
 
 class KafkaSettings(BaseModel):
@@ -99,10 +108,10 @@ class KafkaSettings(BaseModel):
     @classmethod
     def _known_to_the_client(cls, options: dict[str, Option]) -> dict[str, Option]:
         try:
-            from walrelay.sinks.kafka.options import unknown
+            wrong = [text for name, value in options.items() if (text := _refused_by_client(name, _plain(value)))]
         except ImportError:  # whoever opens the sink is told
             return options
-        if wrong := list(filter(None, (unknown(name, _plain(value)) for name, value in options.items()))):
+        if wrong:
             raise ValueError("; ".join(wrong))
         return options
 
@@ -113,7 +122,7 @@ class KafkaSettings(BaseModel):
         return {
             "client.id": "walrelay",
             "linger.ms": 20,  # only while frames keep coming: the relay flushes as soon as the stream is drained
-            "partitioner": "murmur2_random",  # where Java's clients would put the same key (C15)
+            "partitioner": "murmur2_random",  # where Java's clients would put the same key
             **options,
             **_GUARANTEED,
             "bootstrap.servers": self.bootstrap_servers,
@@ -124,5 +133,20 @@ class KafkaSettings(BaseModel):
         }
 
 
-def _plain(value: Option) -> bool | int | float | str:
+def _plain(value: Option) -> Plain:
     return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+def _refused_by_client(name: str, value: Plain) -> str:
+    """Why a producer cannot have the option with that value; empty if it can. librdkafka itself is asked, because no
+    list of names would keep up with it; nothing is connected.
+    """
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+    try:
+        Producer({"log_level": 0, name: value}, logger=_SILENT)
+    except (KafkaException, TypeError, ValueError) as cause:
+        error = cause.args[0] if cause.args else cause
+        text = error.str().strip() if isinstance(error, KafkaError) else str(error)
+        return f"{name}: librdkafka says: {text}" if _ABOUT_THE_OPTION.match(text) else ""
+    return ""

@@ -1,32 +1,32 @@
 """The Kafka producer behind the Sink contract.
 
 librdkafka keeps the order and retries for ever; its queue is the window. A delivery callback per message only counts:
-one object per transaction, because a callback that raises is lost (PITFALLS C9) and a closure per message costs.
+it is one object per transaction, because a callback that raises is lost and a closure per message costs time.
 
-A broker refuses whole batches, for the sake of one message in them or because together they are too large, and the
-report of a message that was sent has no headers. So after a refused batch the next run sends each message alone (see
-`alone`): what is refused then is the record to name, and a batch that was merely too large is no matter.
+A broker refuses whole batches, because of one message in them or because together they are too large, and the report
+of a message that was sent has no headers. So after a refused batch the next run sends each message alone (see
+`unbatched`): what is refused then is the record to name, and a batch that was merely too large does no harm.
 """
 
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable, StartAnew
+from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
-from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints, Outage
-from walrelay.sinks.kafka.refusals import is_refusal, refused
-from walrelay.sinks.kafka.trial import Trial
+from walrelay.sinks.kafka.batching import UNBATCHED, BatchingHistory, Trial
+from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints
+from walrelay.sinks.kafka.errors import Failure, error_of, reported_message, text_of
 
-ALONE = {"batch.num.messages": 1}
 ANY_PARTITION = -1  # the partitioner's choice
-_INTRODUCE_TRIES, _INTRODUCE_WAIT, _INTRODUCE_PAUSE = 20, 0.02, 0.01  # seconds
+_NUDGES = 20
+_NUDGE_WAIT, _NUDGE_PAUSE = 0.02, 0.01  # seconds
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
 _TOPIC_WAIT = "topic.metadata.propagation.max.ms"
 _TOPICS = 1_000  # that are remembered
@@ -34,40 +34,8 @@ _METADATA = 1.0  # seconds for the brokers to say which topics there are
 _CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
 
 
-class Experience:
-    """What the producers of this process found out; the next run's begins with it."""
-
-    batch_refused = False
-    quiet = 0  # messages in a row that were sent alone and went through
-    enough = 1_000  # of those until batches are tried again; doubled each time
-
-    def __init__(self) -> None:
-        self.outage = Outage()
-
-    @property
-    def reassured(self) -> bool:
-        """Whether batches are to be tried again."""
-        return self.batch_refused and self.quiet >= self.enough
-
-    def start_anew(self) -> StartAnew:
-        """What ends the run for that."""
-        passed, self.quiet, self.batch_refused = self.quiet, 0, False
-        self.enough *= 2
-        return StartAnew(f"{passed} messages went through one by one; batches are tried again")
-
-
-class Failure(NamedTuple):
-    """A message of a transaction that did not become durable. `certain`: it is to blame itself; `sent`: it was."""
-
-    ticket: int
-    error: KafkaError
-    message: Message
-    certain: bool
-    sent: bool
-
-
 class _Delivery:
-    """Counts what became durable of one transaction; `message` where it is the only one that is counted."""
+    """Counts the messages of one transaction that became durable; `message` if it counts only that one."""
 
     __slots__ = ("_failed", "_ready", "count", "message", "ticket")
 
@@ -91,47 +59,50 @@ class _Delivery:
             self.count += 1
         else:
             message = self.message
-            self._failed.append(Failure(self.ticket, error, message or _message(delivered), message is not None, True))
+            failed = message or reported_message(delivered)
+            self._failed.append(Failure(self.ticket, failed, error, certain=message is not None))
 
 
-class _Introduction:
-    """A producer's first second. Nothing is sent before it has its id, and librdkafka (2.16) asks for that whenever a
-    connected broker told it metadata, otherwise every 500 ms only. The first broker to tell it is the bootstrap one,
-    which is let go for that. So, until something was delivered, metadata is asked for again.
+class _MetadataNudge:
+    """Asks for metadata again and again until something was delivered, which gives a new producer its id sooner.
+
+    Nothing is sent without that id. librdkafka (2.16) asks for it whenever a connected broker tells it metadata, and
+    otherwise every 500 ms only. It lets go of the bootstrap broker as soon as that has told it metadata.
     """
 
     def __init__(self, producer: Producer) -> None:
         self.topic = ""
         self._producer = producer
-        self._tries, self._next = _INTRODUCE_TRIES, 0.0
+        self._left, self._next = _NUDGES, 0.0
 
-    def hasten(self) -> None:
-        if self._tries and self.topic and monotonic() >= self._next:
-            self._tries -= 1
+    def ask(self) -> None:
+        if self._left and self.topic and monotonic() >= self._next:
+            self._left -= 1
             with suppress(KafkaException):  # not connected yet, or what the receipts will tell
-                self._producer.list_topics(self.topic, timeout=_INTRODUCE_WAIT)
-            self._next = monotonic() + _INTRODUCE_PAUSE
+                self._producer.list_topics(self.topic, timeout=_NUDGE_WAIT)
+            self._next = monotonic() + _NUDGE_PAUSE
 
-    def over(self) -> None:
-        self._tries = 0
+    def stop(self) -> None:
+        self._left = 0
 
 
 class KafkaSink:
     """Owned by one run. Takes nothing more while a refusal waits to be told, so that nothing overtakes that message."""
 
-    def __init__(self, options: Mapping[str, Any], experience: Experience | None = None) -> None:
-        self._experience = experience or Experience()
-        self._alone = self._one_by_one = self._experience.batch_refused
+    def __init__(self, options: Mapping[str, Any], history: BatchingHistory | None = None) -> None:
+        self._history = history or BatchingHistory()
+        self._unbatched = self._history.batch_refused
+        self._names_each = self._unbatched  # whether a failure names its message: a delivery object for each
         self._trial: Trial | None = None
         self._begins = True
         self._ready: list[_Delivery] = []
         self._failed: list[Failure] = []
         self._fatal = ""
         self._delivery = _Delivery(-1, self._ready, self._failed)
-        self._topics: set[str] = set()  # of what was taken lately
-        self._complaints = Complaints(self._experience.outage)
-        if self._alone:  # the run before has waited for a topic that is unknown, for librdkafka's 30 s
-            options = {_TOPIC_WAIT: 5_000, **options, **ALONE}
+        self._topics: set[str] = set()  # of messages that were taken lately
+        self._complaints = Complaints(self._history.outage)
+        if self._unbatched:  # the run before has waited for a topic that is unknown, for librdkafka's 30 s
+            options = {_TOPIC_WAIT: 5_000, **options, **UNBATCHED}
         options = {**options, "error_cb": self._complaints}
         try:
             self._producer = Producer(options, logger=CLIENT_LOG)
@@ -141,18 +112,18 @@ class KafkaSink:
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
             ) from cause
         self._produce = self._producer.produce
-        self._introduction = _Introduction(self._producer)
+        self._nudge = _MetadataNudge(self._producer)
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._failed:
             return False
         delivery = self._delivery
-        if delivery.ticket != ticket or self._one_by_one:
+        if delivery.ticket != ticket or self._names_each:
             if self._trial is not None and not self._tries(self._trial, ticket):
                 return False
-            only = message if self._one_by_one else None
+            only = message if self._names_each else None
             delivery = self._delivery = _Delivery(ticket, self._ready, self._failed, only)
-            self._introduction.topic = message.topic
+            self._nudge.topic = message.topic
             if len(self._topics) > _TOPICS:
                 self._topics.clear()
             self._topics.add(message.topic)
@@ -163,24 +134,24 @@ class KafkaSink:
         except BufferError:
             return False
         except KafkaException as cause:
-            self._failed.append(Failure(ticket, error_of(cause), message, True, False))
+            self._failed.append(Failure(ticket, message, error_of(cause), certain=True, sent=False))
         except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
             error = KafkaError(KafkaError._INVALID_ARG, str(cause))
-            self._failed.append(Failure(ticket, error, message, True, False))
+            self._failed.append(Failure(ticket, message, error, certain=True, sent=False))
         else:
             if self._trial is not None:
                 self._trial.took(ticket)
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        """Where a stream begins, a trial does: there may be a message that was refused before."""
+        """A trial begins where the stream does: a message that was refused before may come first."""
         if self._begins:
             self._begins = False
-            if not self._alone:
-                self._trial, self._one_by_one = Trial(self._waits_for_a_topic), True
+            if not self._unbatched:
+                self._trial, self._names_each = Trial(self._waits_for_a_topic), True
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        self._introduction.hasten()
+        self._nudge.ask()
         if self._trial is not None and self._trial.waits and not self._failed:
             self.flush(timeout)  # without the time that a batch would be waited for
             timeout = 0
@@ -193,10 +164,10 @@ class KafkaSink:
                 delivery.count = 0
             self._ready.clear()
             self._complaints.answered()
-            self._introduction.over()
+            self._nudge.stop()
             return receipts
         if self._fatal and not self._failed:
-            self._poll(_REPORTS_WAIT)  # they come behind it
+            self._poll(_REPORTS_WAIT)  # the reports come after the fatal error
         return self._refusal() if self._failed or self._fatal else []
 
     def flush(self, timeout: float) -> None:
@@ -214,7 +185,7 @@ class KafkaSink:
 
     def close(self) -> None:
         purged = KafkaError(KafkaError._PURGE_QUEUE)
-        self._failed.append(Failure(-1, purged, Message("", None, None, [], 0), certain=False, sent=False))
+        self._failed.append(Failure(-1, Message("", None, None, [], 0), purged, certain=False, sent=False))
         deadline = monotonic() + _CLOSE_WAIT
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         while len(self._producer) and monotonic() < deadline:
@@ -244,56 +215,36 @@ class KafkaSink:
         return False
 
     def _tries(self, trial: Trial, ticket: int) -> bool:
-        """Whether a message may be taken now; the first of those that are not on trial ends it."""
+        """Whether a message may be taken now; the first message that is not on trial ends the trial."""
         taken = trial.takes(ticket)
         if trial.over:
-            self._trial, self._one_by_one = None, False
+            self._trial, self._names_each = None, False
         return taken
 
     @property
     def _outlives(self) -> bool:
-        """Whether the producer goes on after a message that was sent and refused: not without a gap."""
+        """Whether the producer can go on after a message that was sent and refused: this one would leave a gap."""
         return False
 
     def _refusal(self) -> list[Refusal]:
-        """What is to be done about the failures. Those of which nothing was sent, or that the producer outlives, are
-        no matter for it; any other is the end of it.
+        """Refusals, or the error that ends the run. A refused message does no harm if it was not sent, or if the
+        producer outlives it; any other failure is the end of the producer.
         """
-        harmless = (
-            each.certain and is_refusal(each.error) and (self._outlives or not each.sent) for each in self._failed
-        )
+        harmless = (each.certain and each.is_refusal and (self._outlives or not each.sent) for each in self._failed)
         if not self._fatal and all(harmless):
             failed, self._failed[:] = [*self._failed], []
-            return [refused(each.ticket, each.message, each.error, ends=False) for each in failed]
+            return [each.as_refusal(ends=False) for each in failed]
         for each in self._failed:
-            if not is_refusal(each.error):
-                continue
-            self._experience.batch_refused |= each.sent
-            if each.certain:
-                return [refused(each.ticket, each.message, each.error, ends=True)]
-            raise StartAnew(
-                f"Kafka refused a batch of messages for topic {each.message.topic!r}: {each.error.str()}; from now on"
-                " each message is sent alone, to find the record or to do without large batches"
-            )
+            if each.is_refusal and not each.certain:
+                raise self._history.without_batches(each.message.topic, each.error)
+            if each.is_refusal:
+                self._history.batch_refused |= each.sent
+                return [each.as_refusal(ends=True)]
         raise Retryable(f"the Kafka producer failed: {self._fatal or self._failed[0].error.str()}")
 
     def _poll(self, timeout: float) -> None:
-        """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb (C4)."""
+        """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb."""
         try:
             self._producer.poll(timeout)
         except (KafkaException, SystemError) as cause:
             self._fatal = text_of(cause.__cause__ or cause)
-
-
-def _message(delivered: Delivered) -> Message:
-    """The message of a delivery report, as far as the report has it: without headers."""
-    return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
-
-
-def error_of(cause: KafkaException) -> KafkaError:
-    error = cause.args[0]
-    return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
-
-
-def text_of(cause: BaseException) -> str:
-    return error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)

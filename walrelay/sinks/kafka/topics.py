@@ -1,4 +1,4 @@
-"""What is wrong with a topic, as findings: pure, from what the brokers told."""
+"""What is wrong with a topic, as findings. Pure: it judges what the brokers told."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -12,8 +12,8 @@ from walrelay.sinks.kafka.commands import Commands
 Limits: TypeAlias = Mapping[str, str]
 
 
-def complaints(topic: Topic, largest: int, tools: Commands) -> Iterator[Finding]:
-    """Everything that is to be said against it; `largest` is the sink's message.max.bytes."""
+def topic_findings(topic: Topic, largest: int, tools: Commands) -> Iterator[Finding]:
+    """Everything that is wrong with the topic; `largest` is the sink's message.max.bytes."""
     yield from _rights(topic, tools)
     yield from _availability(topic, tools)
     if topic.limits is None:
@@ -57,7 +57,7 @@ def _size(topic: Topic, limits: Limits, largest: int, tools: Commands) -> Iterat
 
 
 def _durability(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Finding]:
-    """acks=all waits for the replicas in sync, and one that is alone in sync is all of them (PITFALLS C22)."""
+    """acks=all waits for the replicas that are in sync, and that may be a single one."""
     subject = f"topic {topic.name}"
     needed = int(limits.get("min.insync.replicas", "1"))
     count = replicas(topic)
@@ -83,8 +83,8 @@ def _too_few(needed: int, replicas: int) -> str:
     return f"min.insync.replicas is {needed}, but {there}: no message is ever taken"
 
 
-def alone(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Iterator[Finding]:
-    """One finding for all topics that have one replica; none where there is one broker, which is no fault of theirs."""
+def single_replicas(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Iterator[Finding]:
+    """One finding for all topics that have one replica; none where there is one broker, which no topic can help."""
     single = [topic for topic in topics if topic.partitions and replicas(topic) < 2]
     if not single or len(brokers) < 2:
         return
@@ -95,7 +95,7 @@ def alone(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Itera
 
 
 def replicas(topic: Topic) -> int:
-    """Of the partition that has the fewest."""
+    """How many replicas each partition has at least."""
     return min((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
@@ -106,8 +106,8 @@ def _retention(topic: Topic, limits: Limits, tools: Commands) -> Iterator[Findin
         yield Finding(f"topic {topic.name}", "warning", detail, fix)
 
 
-def praise(topic: Topic, largest: int) -> Finding:
-    """For a topic that nothing is to be said against."""
+def all_is_well(topic: Topic, largest: int) -> Finding:
+    """The finding about a topic that nothing is wrong with."""
     partitions, copies = len(topic.partitions), replicas(topic)
     detail = f"{partitions} partition{'s' * (partitions != 1)}, {copies} replica{'s' * (copies != 1)}"
     return Finding(f"topic {topic.name}", "ok", f"{detail}, messages of up to {largest} bytes")

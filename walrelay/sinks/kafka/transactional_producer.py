@@ -6,31 +6,31 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import System
+from walrelay.sinks.kafka.batching import UNBATCHED
 from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints
-from walrelay.sinks.kafka.position_topic import AWAY
+from walrelay.sinks.kafka.errors import AWAY, error_of, text_of
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import ALONE, error_of, text_of
 
 _FENCE_WAIT = 1.0  # seconds
 _FORBIDDEN = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 def transactional_id(system: System, slot: str) -> str:
-    """What makes Kafka take one producer for the successor of another: the same for every instance."""
+    """The same for every instance: Kafka takes each producer of this id for the successor of the one before."""
     return f"walrelay-{system.identifier}-{slot}"
 
 
-def producer(settings: KafkaSettings, identity: str, *, alone: bool, complaints: Complaints) -> Producer:
-    """Transactional; reports failures only. `alone`: each message in a request of its own."""
+def producer(settings: KafkaSettings, identity: str, *, unbatched: bool, complaints: Complaints) -> Producer:
+    """Transactional; reports failures only. `unbatched`: each message in a request of its own."""
     options: dict[str, Any] = {
         **settings.client_options(),
-        **(ALONE if alone else {}),
+        **(UNBATCHED if unbatched else {}),
         "transactional.id": identity,
         "transaction.timeout.ms": int(settings.transaction_timeout * 1000),
         "delivery.report.only.error": True,
         "error_cb": complaints,
     }
-    # A message that times out aborts the transaction, and so does any gap: neither can be seen by anybody.
+    # A message that times out aborts the transaction, and so does any gap: nobody can see either.
     for name in ("message.timeout.ms", "enable.gapless.guarantee"):
         del options[name]
     try:

@@ -1,11 +1,20 @@
-"""Which of Kafka's errors no retry can cure, and what an operator can do about each."""
+"""Kafka's errors: which of them no retry can cure, and what an operator can do about each."""
 
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Message as Delivered
 
 from walrelay.errors import AS_IT_WAS_WRITTEN
 from walrelay.model import Message, Refusal
+
+AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+NOT_THERE = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+}
 
 _EPOCH = datetime(1970, 1, 1)
 _UNKNOWN = (
@@ -56,7 +65,9 @@ _KINDS = {
     KafkaError._VALUE_SERIALIZATION: ("serialization", "message"),
     KafkaError._KEY_SERIALIZATION: ("serialization", "message"),
 }
-"""What dead letters are filtered by, and what is refused: the message, its whole topic, or whatever the sink sends."""
+"""For each error the word that dead letters are filtered by, and what is refused: the message, its topic, or all that
+the sink sends.
+"""
 
 _OF_THE_MESSAGE = {
     KafkaError.TOPIC_EXCEPTION,
@@ -66,7 +77,28 @@ _OF_THE_MESSAGE = {
     KafkaError._VALUE_SERIALIZATION,
     KafkaError._KEY_SERIALIZATION,
 }
-"""Those that lie in what the message holds, which no repair of the broker's or of the row cures."""
+"""Errors that lie in what the message holds: no repair of the broker or of the row cures them."""
+
+
+class Failure(NamedTuple):
+    """A message of a transaction that did not become durable. `certain`: the error is about this very message, and not
+    about the batch that it was in. `sent`: it had gone to the broker.
+    """
+
+    ticket: int
+    message: Message
+    error: KafkaError
+    certain: bool
+    sent: bool = True
+
+    @property
+    def is_refusal(self) -> bool:
+        return is_refusal(self.error)
+
+    def as_refusal(self, *, ends: bool) -> Refusal:
+        """What the relay is told; `ends`: the sink takes nothing more after it."""
+        ticket, message, error = self.ticket, self.message, self.error
+        return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
 
 
 def is_refusal(error: KafkaError) -> bool:
@@ -74,9 +106,18 @@ def is_refusal(error: KafkaError) -> bool:
     return error.code() in _HINTS
 
 
-def refused(ticket: int, message: Message, error: KafkaError, *, ends: bool) -> Refusal:
-    """The refusal of `message`; `ends`: the sink takes nothing more after it."""
-    return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
+def reported_message(delivered: Delivered) -> Message:
+    """The message of a delivery report, as far as the report has it: without headers."""
+    return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
+
+
+def error_of(cause: KafkaException) -> KafkaError:
+    error = cause.args[0]
+    return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def text_of(cause: BaseException) -> str:
+    return error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)
 
 
 def _hint_for(error: KafkaError, message: Message) -> str:
@@ -87,7 +128,7 @@ def _hint_for(error: KafkaError, message: Message) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    """For people; a row may have one that no calendar of Python's goes up to."""
+    """For people; a row may have a time that is beyond Python's calendar."""
     try:
         return f"{_EPOCH + timedelta(milliseconds=milliseconds)} UTC"
     except OverflowError:

@@ -1,7 +1,7 @@
 """A relay's own position in Kafka while it publishes at least once: written after the messages have their receipts.
 
-Each in a Kafka transaction, for the fence: a relay that was frozen, or an earlier run whose broker was away, must not
-write an older position behind its successor's. To the next start it would look as if somebody had moved the slot.
+Each position has a Kafka transaction, for the fence: a relay that was frozen, or an earlier run whose broker was away,
+must not write an older position behind its successor's. The next start would think that somebody had moved the slot.
 """
 
 from time import monotonic
@@ -12,10 +12,10 @@ from walrelay.model import Position, System
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
 
-_FENCING = 30.0  # seconds
+_FENCE_WAIT = 30.0  # seconds
 
 
-class TopicPositions:
+class KafkaPositionKeeper:
     """Implements `walrelay.publish.contract.PositionKeeper` with a producer of its own."""
 
     def __init__(self, settings: KafkaSettings, system: System, slot: str) -> None:
@@ -30,7 +30,7 @@ class TopicPositions:
         return self._transactions.trouble()
 
     def last(self) -> Position | None:
-        deadline = monotonic() + _FENCING
+        deadline = monotonic() + _FENCE_WAIT
         while not self.fence():
             if monotonic() > deadline:
                 raise Retryable(f"the topic for positions could not be reached: {self.trouble()}")
@@ -41,5 +41,5 @@ class TopicPositions:
             return ZERO
         kept = self._transactions.keep(position)
         if kept < position.lsn:
-            self._transactions.receipts(0)  # none come; what broke is raised
+            self._transactions.receipts(0)  # none come; this raises what broke
         return kept
