@@ -20,7 +20,7 @@ class RecordPosition(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> "RecordPosition":
-        """ValueError for anything but what `__str__` writes."""
+        """ValueError for what is no position."""
         lsn, colon, ordinal = text.partition(":")
         return RecordPosition(LSN.parse(lsn), int(ordinal) if colon else None)
 

@@ -40,10 +40,12 @@ class _Commands(click.Group):
         return list(SUMMARIES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in SUMMARIES and cmd_name not in self.commands:
-            from walrelay.cli.options import guarded
+        wanted = [cmd_name] if cmd_name in SUMMARIES else SUMMARIES  # click suggests one of those that it has
+        for name in wanted:
+            if name not in self.commands:
+                from walrelay.cli.options import guarded
 
-            self.add_command(guarded(getattr(import_module(f"walrelay.cli.{cmd_name}"), cmd_name)))
+                self.add_command(guarded(getattr(import_module(f"walrelay.cli.{name}"), name)))
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -248,8 +248,11 @@ def _place(message: Message) -> Place | None:
     if isinstance(message, Offered):
         return _place_of(message)
     headers = {name: (value or b"").decode("utf-8", "surrogateescape") for name, value in message.headers}
-    place = RecordPosition.of_header(headers.get("position", ""))
-    return place and Place(*place, 0, headers.get("id", ""))  # what is no record has no id
+    try:
+        lsn, ordinal = RecordPosition.parse(headers.get("position", ""))
+    except ValueError:
+        return None
+    return None if ordinal is None else Place(lsn, ordinal, 0, headers.get("id", ""))  # what is no record has no id
 
 
 def _letter(message: Message, status: str, error: str, reason: str, attempts: int) -> Letter:

@@ -39,3 +39,10 @@ def test_every_module_of_a_command_is_in_the_list() -> None:
     modules = {path.stem for path in Path(cli.__file__).parent.iterdir() if not path.stem.startswith("_")}
     held = {name: getattr(import_module(f"walrelay.cli.{name}"), name, None) for name in modules}
     assert {name for name, each in held.items() if isinstance(each, click.Command)} == set(SUMMARIES)
+
+
+def test_a_command_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["statu"])
+    assert ended.value.code == 2
+    assert "No such command 'statu'. Did you mean 'status'?" in capsys.readouterr().err
