@@ -1,4 +1,4 @@
-"""The settings file: read and checked as a whole. `config.documentation` and `config.schema` describe it."""
+"""The settings file: read and checked as a whole. `config.documentation` describes it."""
 
 from walrelay.config.models import Settings
 from walrelay.config.reading import load, parse

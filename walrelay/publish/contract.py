@@ -136,7 +136,7 @@ class ExactlyOncePlugin(SinkPlugin, Protocol):
 
 
 class Recalled(NamedTuple):
-    """What was found at the ends of topics: (id, position) of messages that are there for consumers to see.
+    """What was found at the ends of topics: (id, position) of messages that were to be seen when the reading began.
 
     Of those with a timestamp from `complete_since_ms` on (Unix time in milliseconds) none is left out; 0: of none at
     all, ever; None: nothing can be said.

@@ -14,19 +14,13 @@ import select
 import signal
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from walrelay.lab.bench import child
 from walrelay.lab.bench.names import CHANNEL
-
-
-class Pauses(Protocol):
-    def after(self, published: int) -> float:
-        """Seconds to sleep after a poll that published so many rows."""
-        ...
 
 
 class Every:

@@ -62,6 +62,8 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
         for each in _Reading(consumer, _newest_spans(consumer, topics, count)).all():
             if isinstance(each, Found):
                 messages.append((each.id, each.position))
+            elif each.ended < each.high:
+                oldest.append(None)  # its end was not to be seen: nothing is known to be complete
             elif each.began > 0:
                 oldest.append(each.oldest_ms)
     known = [timestamp_ms for timestamp_ms in oldest if timestamp_ms is not None and timestamp_ms >= 0]
@@ -193,8 +195,8 @@ class _Reading:
         heard = monotonic()
         while self._unread:
             for message in self._consumer.consume(_AT_ONCE, timeout=0.2):
+                heard = monotonic()
                 if (error := message.error()) is None:
-                    heard = monotonic()
                     yield from self._take(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     yield from self._at_the_end(message)

@@ -252,7 +252,14 @@ class KafkaTransactions:
         return []
 
     def _searched(self, search: PoisonSearch) -> list[Refusal]:
-        return [each.as_refusal(ends=True) for each in search.found] if search.step() else []
+        try:
+            return [each.as_refusal(ends=True) for each in search.found] if search.step() else []
+        except KafkaException as cause:
+            self._broken = error_of(cause)
+        except SystemError as cause:
+            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+        self.close()
+        raise why_the_run_ends([], self._broken, self._group.mark.slot, self._history)
 
     def _produce(self, message: Message, report: Callable[..., None]) -> None:
         topic, key, value, headers, timestamp_ms = message
