@@ -1,6 +1,8 @@
 """The command line: one command a module, thin. `cli.ending` has the exit codes."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -41,11 +43,12 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         wanted = [cmd_name] if cmd_name in SUMMARIES else SUMMARIES  # click suggests one of those that it has
-        for name in wanted:
-            if name not in self.commands:
-                from walrelay.cli.options import guarded
+        with _interrupted_in_one_line():
+            for name in wanted:
+                if name not in self.commands:
+                    from walrelay.cli.options import guarded
 
-                self.add_command(guarded(getattr(import_module(f"walrelay.cli.{name}"), name)))
+                    self.add_command(guarded(getattr(import_module(f"walrelay.cli.{name}"), name)))
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -60,10 +63,19 @@ class _Commands(click.Group):
         sys.exit(ending.exit_code(run))
 
     def invoke(self, ctx: click.Context) -> Any:
-        from walrelay.telemetry import logs
-
+        with _interrupted_in_one_line():
+            from walrelay.telemetry import logs
         logs.configure("auto", "warning")  # what a command says besides its output, until it reads its settings
         return super().invoke(ctx)
+
+
+@contextmanager
+def _interrupted_in_one_line() -> Iterator[None]:
+    """While modules are imported, which takes a moment: click would leave a line empty, as after a prompt."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise click.Abort from interrupt
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
