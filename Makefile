@@ -31,10 +31,10 @@ demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 	@exec $(RUN)/walrelay demo $(ARGS)
 
 quick: $(VENV)/dev.stamp  ## the tests whose servers come with the package: a minute, no root, no Java
-	@exec $(PYTEST) -n 2 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
+	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
 
 test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=4: four at once)
-	@exec $(PYTEST) -n $(WORKERS) $(ARGS) $(SUITES)
+	@exec $(PYTEST) -n $(WORKERS) --max-worker-restart=0 $(ARGS) $(SUITES)
 
 check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
 	@$(RUN)/ruff format --check .
