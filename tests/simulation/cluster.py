@@ -246,9 +246,6 @@ class FakeCatalog(_Connection):
         self.asked()
         return PublishedTable(exists=True, oid=16400, partitioned=False, covered=True, inserts=True, via_root=False)
 
-    def noted(self, slot: str) -> None:
-        self.asked()
-
     def value(self, query: str, *parameters: Any) -> None:
         self.asked()
 

@@ -193,9 +193,6 @@ class SlotCatalog:
     def published(self, publication: str, table: str) -> PublishedTable:
         return PublishedTable(exists=True, oid=_OUTBOX, partitioned=False, covered=True, inserts=True, via_root=False)
 
-    def noted(self, slot: str) -> None:
-        pass
-
     def value(self, query: str, *parameters: Any) -> None:
         pass
 

@@ -217,7 +217,7 @@ class KafkaTransactions:
                 self._broken = error_of(cause)
             return
         except SystemError as cause:
-            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+            self._broken = _reason(cause)
             return
         self._durable, self._state, self._committed = self._closing, _State.IDLE, monotonic()
         self._history.unbatched_messages_passed(self._group.messages if self._unbatched else 0)
@@ -254,10 +254,8 @@ class KafkaTransactions:
     def _searched(self, search: PoisonSearch) -> list[Refusal]:
         try:
             return [each.as_refusal(ends=True) for each in search.found] if search.step() else []
-        except KafkaException as cause:
-            self._broken = error_of(cause)
-        except SystemError as cause:
-            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+        except (KafkaException, SystemError) as cause:
+            self._broken = _reason(cause)
         self.close()
         raise why_the_run_ends([], self._broken, self._group.mark.slot, self._history)
 
@@ -286,10 +284,15 @@ class KafkaTransactions:
     def _poll(self, timeout: float) -> None:
         try:
             self._producer.poll(timeout)
-        except KafkaException as cause:
-            self._broken = error_of(cause)
-        except SystemError as cause:
-            self._broken = KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
+        except (KafkaException, SystemError) as cause:
+            self._broken = _reason(cause)
+
+
+def _reason(cause: KafkaException | SystemError) -> KafkaError:
+    """The error in it; a SystemError has it as its cause, where it says any."""
+    if isinstance(cause, KafkaException):
+        return error_of(cause)
+    return KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
 
 
 def _limits(settings: KafkaSettings) -> Limits:
