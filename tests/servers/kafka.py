@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 from uuid import uuid4
 
@@ -43,6 +43,7 @@ class KafkaServer(Kafka):
     through: the same with a listener of the caller's, who closes it: made for the broker's address, it has an own one.
     beside: the broker of which this is the second one of a cluster, without a controller of its own.
     properties: further broker settings, or others than the defaults.
+    java_options: of the JVM, in the place of the archive of classes.
     """
 
     def __init__(
@@ -55,8 +56,10 @@ class KafkaServer(Kafka):
         through: Callable[[tuple[str, int]], Listener] | None = None,
         beside: "KafkaServer | None" = None,
         properties: Mapping[str, Any] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         self._jars = jars
+        self._java_options = java_options or [f"-XX:SharedArchiveFile={jars.classes}"]
         self._users = dict(users or {})
         self._process: ServerProcess | None = None
         self._clients_port, self._tests_port, self._controller_port = (free_port() for _ in range(3))
@@ -121,7 +124,9 @@ class KafkaServer(Kafka):
         self._process = ServerProcess(
             [
                 self._jars.java,
-                *("-Xmx384m", "-XX:+UseSerialGC", "-cp", self._jars.class_path),
+                # Compiled quickly rather than well: a broker of the tests has little to do and does not live long.
+                *("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *self._java_options),
+                *("-cp", self._jars.class_path),
                 *("kafka.Kafka", self._home / "server.properties"),
             ],
             log=self._log,
