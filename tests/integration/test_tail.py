@@ -14,7 +14,7 @@ from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.postgres.catalog import Catalog
-from walrelay.source import temporary_slot
+from walrelay.source import peek
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import pgoutput_options
 
@@ -333,12 +333,12 @@ def test_a_server_without_room_for_what_waits_says_so(tailed: Tailed) -> None:
 def test_a_slot_that_open_transactions_keep_from_being_made_is_told(
     tailed: Tailed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(temporary_slot, "_PATIENCE", 0.2)
+    monkeypatch.setattr(peek, "_SLOT_PATIENCE", 0.2)
     with tailed.database.connect(autocommit=False) as writer, Catalog(tailed.database.dsn) as catalog:
         tailed.write(1, connection=writer)
         options = pgoutput_options("walrelay", binary=False)
         with pytest.raises(Fatal, match="begins behind the transactions that are open now") as caught:
-            temporary_slot.temporary(tailed.database.dsn, "pgoutput", "walrelay", options, Timing(), catalog, print)
+            peek.temporary(tailed.database.dsn, "pgoutput", "walrelay", options, Timing(), catalog, print)
     assert "pg_stat_activity" in caught.value.hint
 
 

@@ -15,7 +15,7 @@ from walrelay.model import Position, System
 from walrelay.postgres.catalog import PublishedTable, Slot
 from walrelay.postgres.connect import Backend
 from walrelay.postgres.failures import is_a_standby
-from walrelay.postgres.timelines import began
+from walrelay.postgres.history import began
 from walrelay.wire.frames import keepalive, xlogdata
 
 SLOT = "orders"

@@ -14,7 +14,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.postgres.connect import Backend
-from walrelay.source.position_keeper import Keeper
+from walrelay.source.positions import Keeper
 from walrelay.source.slot_source import Reading, SlotSource
 from walrelay.source.start import Own, Start
 from walrelay.source.stream import Stream

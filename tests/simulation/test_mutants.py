@@ -23,7 +23,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Position
 from walrelay.relay.run import Runs
 from walrelay.sinks.kafka.transactions import KafkaTransactions
-from walrelay.source.position_keeper import Keeper
+from walrelay.source.positions import Keeper
 
 __all__ = ["make_world"]
 

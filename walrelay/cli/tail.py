@@ -20,10 +20,9 @@ from walrelay.errors import Fatal
 from walrelay.lsn import ZERO
 from walrelay.model import Skipped
 from walrelay.postgres.catalog import Catalog
-from walrelay.source.peek import Peek
+from walrelay.source.peek import Peek, temporary
 from walrelay.source.slot_source import usable
 from walrelay.source.stream import Stream, Timing
-from walrelay.source.temporary_slot import temporary
 from walrelay.wire.commands import Options
 
 _FEW = 1000  # records: what is printed of a backlog unless more is asked for

@@ -17,10 +17,9 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import beginning
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, ReadBack, Span, load_read_back
-from walrelay.table.confirmed import Confirmed, confirmed
-from walrelay.table.filters import Filters, condition
+from walrelay.table.published import Confirmed, confirmed
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import Selection, xid8
+from walrelay.table.selection import Filters, Selection, condition, xid8
 from walrelay.wire.commands import literal
 
 _HOUR = timedelta(hours=1)

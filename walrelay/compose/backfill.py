@@ -8,22 +8,20 @@ from walrelay.compose.commands import wanted
 from walrelay.compose.positions import begin_at
 from walrelay.compose.reading import dsn, needed, publication, router, table
 from walrelay.config import Settings
-from walrelay.decode.rows import RowDecoder
+from walrelay.decode.records import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Observer
 from walrelay.operations.drop import drop_slot
 from walrelay.operations.setup import blocked
-from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.role_checks import refuse, to_replicate
 from walrelay.postgres.slot_notes import before_a_backfill
 from walrelay.postgres.slot_records import of_record
 from walrelay.postgres.snapshot import Blocked, View, new_slot
 from walrelay.publish import load
 from walrelay.table.backfill_journal import Journal, Scope
-from walrelay.table.description import OutboxTable, look
-from walrelay.table.publishing import Backfill
-from walrelay.table.rows import OutboxRows, in_commit_order
-from walrelay.table.selection import Selection
+from walrelay.table.rows import Backfill, OutboxRows, in_commit_order
+from walrelay.table.selection import OutboxTable, Selection, look
 
 
 def backfill_until(

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from walrelay.compose.examination import told
 from walrelay.compose.reading import decoder, encoded, plugin_options, publication, shown, table, writers_columns
 from walrelay.config import Settings
-from walrelay.decode.as_wal2json import PluginLines, RenderedLines
-from walrelay.decode.lines import Lines, RecordLines
+from walrelay.decode.lines import Lines, PluginLines, RecordLines, RenderedLines
 from walrelay.errors import Fatal
 from walrelay.operations.setup import Wanted
 from walrelay.operations.tail.wal2json_differences import type_names, unlikenesses

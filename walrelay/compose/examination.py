@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from walrelay.compose.reading import dsn, needed, publication, table, writers_columns
 from walrelay.config import Settings
-from walrelay.decode.binary import PRINTERS
+from walrelay.decode.records import PRINTERS
 from walrelay.errors import NotConnected
 from walrelay.model import Finding
 from walrelay.operations import doctor

@@ -14,7 +14,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import history
 from walrelay.publish import load_exactly_once
 from walrelay.source.contract import Positions
-from walrelay.source.position_places import FilePositions, TablePositions
+from walrelay.source.positions import FilePositions, TablePositions
 
 _PATIENCE = 10.0  # seconds
 

@@ -1,10 +1,10 @@
 """Settings to how the outbox is read: connection string, names, plugin options, decoder."""
 
 from walrelay.config import Settings
-from walrelay.decode.binary import PRINTERS
 from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
 from walrelay.decode.messages import AS_THEY_ARE
 from walrelay.decode.pgoutput import PgoutputDecoder
+from walrelay.decode.records import PRINTERS
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier

@@ -19,9 +19,8 @@ from walrelay.postgres.history import History, history
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Recall, Recalled, load
 from walrelay.table.backfill_journal import Scope, refusal, unfinished
-from walrelay.table.description import OutboxTable
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import Selection
+from walrelay.table.selection import OutboxTable, Selection
 
 _UUID = 2950
 _NOTHING = Recalled([], None)

@@ -13,7 +13,7 @@ from walrelay.compose.backfill import outbox_table
 from walrelay.compose.reading import dsn, needed, router
 from walrelay.compose.replay_plan import ReplayPlan, selection
 from walrelay.config import Settings
-from walrelay.decode.rows import RowDecoder
+from walrelay.decode.records import RowDecoder
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.observe import Observer
@@ -21,9 +21,8 @@ from walrelay.operations.replay.rows import Again, Pace
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import load
-from walrelay.table.publishing import Backfill
 from walrelay.table.replay_journal import ReplayJournal
-from walrelay.table.rows import BATCH_ROWS, OutboxRows, Row, in_commit_order
+from walrelay.table.rows import BATCH_ROWS, Backfill, OutboxRows, Row, in_commit_order
 
 READING = 60.0  # seconds
 SORTING = 10  # times as long as it took to get at the first row, if that is more

@@ -18,12 +18,20 @@ from walrelay.model import RecordPosition
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, load_read_back
-from walrelay.table.confirmed import confirmed
-from walrelay.table.description import OutboxTable, as_text
-from walrelay.table.filters import Filters, and_also, condition
+from walrelay.table.published import confirmed
 from walrelay.table.replay_journal import Asked, Replaying, unfinished
 from walrelay.table.rows import OutboxRows, in_commit_order
-from walrelay.table.selection import Condition, Reached, Selection, xid8
+from walrelay.table.selection import (
+    Condition,
+    Filters,
+    OutboxTable,
+    Reached,
+    Selection,
+    and_also,
+    as_text,
+    condition,
+    xid8,
+)
 from walrelay.wire.commands import literal
 
 _MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that

@@ -7,15 +7,14 @@ from typing import NamedTuple
 from walrelay.compose.reading import needed
 from walrelay.config import Settings
 from walrelay.decode.contract import Outbox
-from walrelay.decode.rows import RowDecoder
+from walrelay.decode.records import RowDecoder
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.postgres.snapshot import View
 from walrelay.route import TopicTemplate
-from walrelay.table.description import OutboxTable
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import Selection
+from walrelay.table.selection import OutboxTable, Selection
 
 _UNROUTABLE = ""
 

@@ -8,7 +8,7 @@ from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_
 from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
 from walrelay.dead_letters.store import skips
-from walrelay.decode.lines import Column, RawRows
+from walrelay.decode.lines import RawColumn, RawRows
 from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Event, Idle, Skipped, Undecoded
@@ -22,7 +22,7 @@ class Unreadable(NamedTuple):
     """A row that cannot be read: the letter to keep of it, and what it holds."""
 
     letter: Letter
-    columns: list[Column]
+    columns: list[RawColumn]
 
 
 def unreadable(

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from walrelay.errors import Fatal, Retryable
 from walrelay.postgres.connect import Connection
 from walrelay.postgres.failures import NoSuchTable, PostgresError, StatementTimeout, Words, explained, first_line
-from walrelay.postgres.grants import of_all
 from walrelay.postgres.locks import WHO
-from walrelay.postgres.rights import of_table
+from walrelay.postgres.rights import of_all, of_table
 
 TABLE = "walrelay.dead_letters"
 

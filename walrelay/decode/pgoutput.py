@@ -9,13 +9,20 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from walrelay.decode.binary import BPCHAR, BYTEA, JSON, JSONB, PRINTERS, TEXT, VARCHAR, json_text
 from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
+    BPCHAR,
+    BYTEA,
     BYTES_ROLES,
+    JSON,
+    JSONB,
     NOT_TRANSACTIONAL,
+    PRINTERS,
+    TEXT,
+    VARCHAR,
     as_text,
+    json_text,
     missing_column,
     not_transactional,
     null_id,

@@ -1,12 +1,18 @@
-"""Column values to an OutboxRecord: what both output plugins share once they have found the roles' values."""
+"""Column values to OutboxRecords: of the stream, where both output plugins find the roles' values, and of the table.
 
-from collections.abc import Callable, Iterable
+Binary values become the text that PostgreSQL would print, for the types an outbox column usually has; a type that is
+not in PRINTERS is not guessed at: such a table is read in text mode. Every type there has a send function, so in
+binary mode the server never falls back to text for it (pgoutput: logicalrep_write_tuple).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from operator import methodcaller
 from typing import Any
 
 from walrelay.decode.contract import Columns, Outbox, Skips
 from walrelay.errors import Undecodable, WalrelayError
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import OutboxRecord, RecordPosition, Skipped
 
 NOT_TRANSACTIONAL = "a logical message with our prefix that is not transactional"
@@ -95,3 +101,130 @@ def not_transactional(prefix: str, where: str) -> Undecodable:
         hint="Call pg_logical_emit_message with transactional = true. To pass over such messages with a note in"
         " the log, set outbox.messages.non_transactional to skip.",
     )
+
+
+BOOL, BYTEA, NAME, INT8, INT2, INT4, TEXT, JSON = 16, 17, 19, 20, 21, 23, 25, 114
+BPCHAR, VARCHAR, TIMESTAMP, TIMESTAMPTZ, UUID, JSONB = 1042, 1043, 1114, 1184, 2950, 3802
+
+_EPOCH = datetime(2000, 1, 1)
+_DAY = 86_400_000_000  # microseconds
+_ERA = 146_097  # days of 400 years
+
+
+def _jsonb(value: bytes) -> str:
+    return as_text(json_text(value))
+
+
+def json_text(value: bytes) -> bytes:
+    """The text of a jsonb value: what follows its version, of which only 1 is known."""
+    if not value.startswith(b"\x01"):
+        raise ValueError(f"jsonb of version {value[:1]!r}, only 1 is known")
+    return value[1:]
+
+
+def _uuid(value: bytes) -> str:
+    if len(value) != 16:
+        raise ValueError(f"a uuid of {len(value)} bytes")
+    text = value.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _integer(size: int) -> Callable[[bytes], str]:
+    def text(value: bytes) -> str:
+        if len(value) != size:
+            raise ValueError(f"an int{size} of {len(value)} bytes")
+        return str(int.from_bytes(value, signed=True))
+
+    return text
+
+
+def _bool(value: bytes) -> str:
+    if value not in (b"\x00", b"\x01"):
+        raise ValueError(f"a boolean that is {value!r}")
+    return "t" if value == b"\x01" else "f"
+
+
+def _timestamp(zone: str) -> Callable[[bytes], str]:
+    def text(value: bytes) -> str:
+        if len(value) != 8:
+            raise ValueError(f"a timestamp of {len(value)} bytes")
+        microseconds = int.from_bytes(value, signed=True)
+        if microseconds in (2**63 - 1, -(2**63)):
+            return "infinity" if microseconds > 0 else "-infinity"
+        days, rest = divmod(microseconds, _DAY)
+        era, day = divmod(days, _ERA)  # Python knows the years 1 to 9999 only; 400 years later the calendar is the same
+        moment = _EPOCH + timedelta(days=day, microseconds=rest)
+        year = moment.year + 400 * era
+        printed = f"{year if year > 0 else 1 - year:04}{moment.isoformat(' ')[4:]}"
+        return (printed.rstrip("0") if moment.microsecond else printed) + zone + ("" if year > 0 else " BC")
+
+    return text
+
+
+PRINTERS: dict[int, Callable[[bytes], str]] = {
+    BOOL: _bool,
+    BYTEA: lambda value: "\\x" + value.hex(),
+    NAME: as_text,
+    INT8: _integer(8),
+    INT2: _integer(2),
+    INT4: _integer(4),
+    TEXT: as_text,
+    JSON: as_text,
+    BPCHAR: as_text,
+    VARCHAR: as_text,
+    TIMESTAMP: _timestamp(""),
+    TIMESTAMPTZ: _timestamp("+00"),  # the walsender's TimeZone is forced to UTC
+    UUID: _uuid,
+    JSONB: _jsonb,
+}
+"""type OID -> printer. OIDs of built-in types are part of PostgreSQL's interface and never change."""
+
+
+_BELOW = 2  # bytes
+
+
+def is_of_a_row(commit_lsn: LSN) -> bool:
+    """Whether a message with this commit LSN was made from the table, by a backfill or a replay: no commit has it."""
+    return commit_lsn == ZERO or commit_lsn % 8 == 8 - _BELOW
+
+
+class RowDecoder:
+    """Numbers the rows of one reading. Their commit LSN is one that no transaction has, just below the slot's first.
+
+    Commits begin at multiples of 8, and one may begin at the very consistent point; the last byte of one is where
+    wal2json's format version 1 says that it is. So positions are still unique, and grow from the rows to the stream.
+    """
+
+    def __init__(self, outbox: Outbox, types: Mapping[str, int], consistent_point: LSN, first: int = 0) -> None:
+        """`first`: the number of the first row."""
+        self._outbox = outbox
+        self._commit_lsn = LSN(max(ZERO, consistent_point - _BELOW))
+        self._ordinal = first
+        self.columns: list[str] = []
+        self._readers: list[tuple[int, Callable[[bytes], Any]] | None] = []  # for each role: column, and its reader
+        for role, column in zip(Columns._fields, outbox.columns, strict=True):
+            self._readers.append(None if column is None else self._reader(role, column, types))
+
+    def decode(self, values: Sequence[bytes | None], committed_at: int) -> OutboxRecord:
+        """The record of a row; `values` are the texts of `columns`."""
+        record = self.naming(values, committed_at)
+        if record.id is None:
+            raise null_id(self._outbox, record.position)
+        self._ordinal += 1
+        return record
+
+    def naming(self, values: Sequence[bytes | None], committed_at: int = 0) -> OutboxRecord:
+        """As `decode`, for routing only: the id need not be among the columns."""
+        roles: list[Any] = [
+            None if reader is None or (value := values[reader[0]]) is None else reader[1](value)
+            for reader in self._readers
+        ]
+        return OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles)
+
+    def _reader(self, role: str, column: str, types: Mapping[str, int]) -> tuple[int, Callable[[bytes], Any]]:
+        if column not in types:
+            raise missing_column(self._outbox, role, column, types, "the start of the backfill")
+        self.columns.append(column)
+        if role not in BYTES_ROLES:
+            return len(self.columns) - 1, as_text
+        return len(self.columns) - 1, unhex if role == "payload" and types[column] == BYTEA else bytes

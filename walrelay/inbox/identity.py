@@ -36,7 +36,7 @@ class Position(NamedTuple):
     def of_a_row(self) -> bool:
         """Whether a backfill or a recovery made it up for a row of the table: two below a multiple of 8.
 
-        Commits begin at multiples of 8. See walrelay/decode/rows.py; a test holds the two together.
+        Commits begin at multiples of 8. See walrelay/decode/records.py; a test holds the two together.
         """
         return int(self.commit_lsn.partition("/")[2], 16) % 8 == 6
 

@@ -2,9 +2,9 @@
 
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
-from walrelay.postgres.allowed import refuse, to_drop, to_replicate
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.locks import hold, lead, making
+from walrelay.postgres.role_checks import refuse, to_drop, to_replicate
 from walrelay.postgres.slot_records import delete, of_record
 
 

@@ -12,11 +12,10 @@ from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.postgres import connect
-from walrelay.postgres.allowed import refuse, to_replicate
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
 from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of
 from walrelay.postgres.locks import held, making
-from walrelay.postgres.message_rights import NOT_OURS_TO_GIVE, message_rights
+from walrelay.postgres.role_checks import NOT_OURS_TO_GIVE, message_rights, refuse, to_replicate
 from walrelay.postgres.slot_notes import remember
 from walrelay.postgres.slot_records import last_seen, made, missing, of_record, schema_is_current
 from walrelay.source.slot_source import usable

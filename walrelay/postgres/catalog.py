@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.postgres import connect, grants
+from walrelay.postgres import connect, rights
 from walrelay.postgres.failures import Words, explained, is_a_standby
 
 
@@ -162,7 +162,7 @@ class Catalog:
             return self.connection.execute(query.encode(), parameters or None)
 
     def _grants(self, query: str) -> str:
-        found = grants.refused(self.connection, query)
+        found = rights.refused(self.connection, query)
         return f"{found}  -- `walrelay doctor` has all that the relay needs" if found else ""
 
     def value(self, query: str, *parameters: Any) -> Any:

@@ -1,5 +1,11 @@
-"""Which history of WAL a server has, and whether a position lies in it: a promoted standby may lack the end of one."""
+"""Which history of WAL a server has, and whether a position lies in it: a promoted standby may lack the end of one.
 
+A promoted standby takes the next free number for its timeline, as far as it knows. Two that are promoted without
+knowing of each other take the same one. So a timeline is identified by its number and by where it began, which the
+server's history file says; nothing that a server keeps distinguishes two that began at the same place.
+"""
+
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from walrelay.errors import Retryable
@@ -8,7 +14,30 @@ from walrelay.model import Position, System
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import said, sqlstate_of
-from walrelay.postgres.timelines import began, branches, has, told
+
+
+def branches(history: str) -> dict[int, LSN]:
+    """timeline -> where the next one branched off, of a timeline history file's text."""
+    lines = (line.split() for line in history.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+    return {int(timeline): LSN.parse(lsn) for timeline, lsn, *_ in lines}
+
+
+def began(timeline: int, left_at: Mapping[int, LSN]) -> LSN | None:
+    """Where that timeline began on a server that left earlier ones there: where the one before it ended, if one did."""
+    return max((lsn for earlier, lsn in left_at.items() if earlier < timeline), default=None)
+
+
+def has(of: System, here: System, left_at: Mapping[int, LSN]) -> bool:
+    """Whether the server `here`, which left earlier timelines there, has that one in its history."""
+    if of.timeline != here.timeline and of.timeline not in left_at:
+        return False
+    here_too = began(of.timeline, left_at)
+    return here_too is None or of.began in (None, here_too)
+
+
+def told(of: System) -> str:
+    """The timeline, for people."""
+    return f"timeline {of.timeline}" + ("" if of.began is None else f" (from {of.began} on)")
 
 
 class History(NamedTuple):

@@ -9,16 +9,17 @@ and in which file it lies.
 Neither matters for what has never had other rows: a part whose rows were all published before may be rewritten. A
 partition that was made after the note has never had other rows if it was made as a partition: the catalog's rows of
 the table and of its place in the tree are of one transaction, and either its columns are of the same command as the
-table (CREATE TABLE ... PARTITION OF; ATTACH writes them anew), or walrelay made it, as its comment says.
+table (CREATE TABLE ... PARTITION OF; ATTACH writes them again), or walrelay made it, as its comment says.
 
 PostgreSQL 14 decides once in a stream whether rows of a table are published, at the first row that it meets there. So
-events in a partition that had rows before it was attached are passed over for as long as that stream goes on (and rows
-of a partition that was detached still come). Nobody can tell afterwards which: of such a part nothing is known.
+it skips events in a partition that had rows before it was attached for as long as that stream goes on (and still sends
+rows of a partition that was detached). Afterwards it cannot be found out which: of such a part nothing is known.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
 
 
@@ -156,3 +157,20 @@ def written(noted: Mapping[int, Noted]) -> dict[str, Any]:
         str(oid): {"file": each.file, "attached": each.attached, "from": each.since.number, "since": each.since.time}
         for oid, each in noted.items()
     }
+
+
+def managed(catalog: Catalog, table: str) -> bool:
+    """`table` quoted where it must be; pg_partman has the names without quotes, in whatever schema it was put."""
+    schema = catalog.value(
+        "SELECT nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace"
+        " WHERE extname = 'pg_partman'"
+    )
+    if schema is None:
+        return False
+    name = catalog.value(
+        "SELECT nspname || '.' || relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+        " WHERE c.oid = to_regclass(%s)",
+        table,
+    )
+    query = f"SELECT 1 FROM {identifier(schema).replace('%', '%%')}.part_config WHERE parent_table = %s"
+    return catalog.value(query, name) is not None

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.postgres.allowed import refuse
 from walrelay.postgres.catalog import Catalog, Seen
 from walrelay.postgres.failures import Denied, slot_missing
-from walrelay.postgres.grants import Lacking, lacking
 from walrelay.postgres.parts import Noted, read, written
-from walrelay.postgres.rights import OWN, Right
+from walrelay.postgres.rights import OWN, Lacking, Right, lacking
+from walrelay.postgres.role_checks import refuse
 
 _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"

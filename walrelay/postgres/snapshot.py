@@ -16,7 +16,7 @@ from psycopg.adapt import Loader
 from walrelay.errors import Retryable
 from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
-from walrelay.postgres import connect, grants
+from walrelay.postgres import connect, rights
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Words, explained, of_result, said, sqlstate_of
 from walrelay.wire.commands import create_slot, literal
@@ -123,7 +123,7 @@ class View:
     def _explained(self, query: str) -> AbstractContextManager[None]:
         user = identifier(self._connection.info.user)
         hidden = f"Row-level security hides some: ALTER ROLE {user} BYPASSRLS;"
-        return explained(_WORDS, lambda: grants.refused(self._connection, query) or hidden)
+        return explained(_WORDS, lambda: rights.refused(self._connection, query) or hidden)
 
 
 class _Bytes(Loader):

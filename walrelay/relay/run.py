@@ -22,8 +22,7 @@ from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
 from walrelay.route import Ahead, Resumed, Routing
 from walrelay.source.contract import Positions
-from walrelay.source.counting import refuse_another_count
-from walrelay.source.position_keeper import Keeper
+from walrelay.source.positions import Keeper, refuse_another_count
 from walrelay.source.slot_source import SlotSource, usable
 from walrelay.source.start import Own, Start
 from walrelay.source.stream import Stream

@@ -1,20 +1,26 @@
-"""What waits in a slot, read without moving it: pg_logical_slot_peek_binary_changes, as the frames of a stream.
+"""Reading a slot beside its relay, for `walrelay tail`: what waits in it, or what is committed from now on.
 
-The server collects the whole answer, in a temporary file where it is large, and lets the slot go before the first row
-arrives; so neither a slow reader nor a large backlog costs the relay its slot or this process its memory. It can stop
-only after a transaction and after so many rows, of which a record is one of several. So a small limit is asked for
-in rounds, each for more rows than the last, that go on behind the last row of the round before.
+`Peek` reads what waits without moving the slot: pg_logical_slot_peek_binary_changes, as the frames of a stream. The
+server collects the whole answer, in a temporary file where it is large, and releases the slot before the first row
+arrives; so neither a slow reader nor a large backlog costs the relay its slot or this process its memory. The server
+can stop only after a transaction and after so many rows, of which a record is one of several. So a small limit is
+asked for in rounds, each for more rows than the last, that go on behind the last row of the round before.
+
+`temporary` makes a slot that ends with its connection and streams what is committed from now on.
 """
 
 import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from uuid import uuid4
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.lsn import LSN
 from walrelay.postgres import connect, failures
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.standbys import blocking
-from walrelay.wire.commands import Options
+from walrelay.source.stream import Stream, Timing
+from walrelay.wire.commands import Options, create_temporary_slot
 from walrelay.wire.frames import xlogdata
 
 _PEEK = b"""
@@ -143,3 +149,31 @@ class _Standbys:
 
 def _rows_for(records: int | None) -> int | None:
     return None if records is None else min(max(records * _ROWS_A_RECORD, _FEWEST), _MOST)
+
+
+_SLOT_PATIENCE = 10  # seconds; a new slot begins behind each transaction that was writing when it was asked for
+
+
+def temporary(
+    dsn: str,
+    plugin: str,
+    publication: str | None,
+    options: Options,
+    timing: Timing,
+    catalog: Catalog,
+    notice: Callable[[str], None],
+) -> Stream:
+    """The stream of a new temporary slot, begun. Whoever reads it confirms, or it holds WAL back like any other."""
+    slot = f"walrelay_tail_{uuid4().hex[:12]}"
+    stream = Stream(dsn, slot, publication or "", timing, notice)
+    try:
+        catalog.refuse_another_server(stream.backend)
+        stream.command(f"SET lock_timeout = '{_SLOT_PATIENCE}s'")
+        _, start, *_ = stream.command(create_temporary_slot(slot, plugin))
+        stream.command("SET lock_timeout = 0")
+        stream.begin(LSN.parse(start), options)
+        catalog.refuse_synchronous(stream.pid)
+    except BaseException:
+        stream.close()
+        raise
+    return stream

@@ -12,7 +12,7 @@ where the own position is from:
   lead. It saves repetitions, and is no reason to stop.
 
 Positions are of one history of WAL: where a standby was promoted, the histories are the same only up to where its
-timeline branched off (`walrelay.postgres.timelines`).
+timeline branched off (`walrelay.postgres.history`).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Position, System
 from walrelay.postgres.catalog import Slot
-from walrelay.postgres.timelines import has, told
+from walrelay.postgres.history import has, told
 
 
 class Server(NamedTuple):

@@ -19,7 +19,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.postgres import connect
 from walrelay.postgres.failures import ConnectionBroke, broke, is_a_standby, of_a_standby, of_result, said, sqlstate_of
-from walrelay.postgres.timelines import began, branches
+from walrelay.postgres.history import began, branches
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update

@@ -1,15 +1,16 @@
-"""Which rows may be deleted: those that are published, as far as every slot of the outbox has confirmed it.
+"""Which rows are confirmed, because the relay or every slot of the outbox got so far, and which may be deleted.
 
-A row has no LSN; its transaction is known by its number. At the beginning of a pass a snapshot is taken, and then the
-end of the WAL is looked up: every transaction below the snapshot's xmin had ended before that, so what such a one
-committed is published once the slots have confirmed up to there. What a later one wrote is left to the next pass.
+A row has no LSN; its transaction is known by its number. What a snapshot shows was committed before the WAL position
+that the server has afterwards, so it is confirmed once the slot's confirmed position is there. In the same way, what
+transactions below a snapshot's xmin committed is published once every slot confirmed up to the end of the WAL that was
+looked up after the snapshot. What a later transaction wrote is left to the next pass.
 
-Whether the outbox is published, and what its tables are, is asked after that snapshot. So what is altered later cannot
-have kept a row of an earlier transaction from being published; it can only put other rows in a table's place, and each
-statement that deletes looks, when it has locked the table, whether it is still the one that was looked at.
+The clean-up asks whether the outbox is published, and what its tables are, after that snapshot. So a later change
+cannot have kept a row of an earlier transaction from being published; it can only put other rows in a table's place,
+and each statement that deletes looks, when it has locked the table, whether it is still the same table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
@@ -17,10 +18,74 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, part, parts
-from walrelay.postgres.slot_records import Record, all_published, records
+from walrelay.postgres.slot_records import Record, all_published, missing, records
+from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
 from walrelay.table.backfill_journal import refusal, unfinished
-from walrelay.table.description import OutboxTable
+from walrelay.table.selection import OutboxTable
+
+_LOOK = 0.05  # seconds between two looks
+
+
+# Each number that a transaction takes leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its
+# assignment, 4 in that of the commit), so within so much the 32 bits of a number cannot have come round.
+_WAL_OF_A_ROUND = 2**32 * 8
+
+
+class Confirmed(NamedTuple):
+    """`everything` in the snapshot, or what transactions before `xmin` wrote. `why`: what else is known, for people."""
+
+    everything: bool
+    xmin: int
+    why: str
+
+
+def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]) -> Confirmed:
+    """Waits up to `patience` seconds for the relay to get there. Fatal without a slot that can tell."""
+    end = catalog.current_lsn()
+    found, waited = _slot(catalog, slot), 0.0
+    while not _is_at(found, end) and found.active_pid is not None and waited < patience:
+        wait(_LOOK)
+        waited += _LOOK
+        found = _slot(catalog, slot)
+    refuse_future(found, catalog.current_lsn())
+    if _is_at(found, end):
+        return Confirmed(True, view.xmin, "")
+    xmin = ended_before(catalog, found, end)
+    if xmin is None:
+        raise Fatal(
+            f"slot {slot!r} does not say what the relay has confirmed (its position is {found.confirmed_flush_lsn})",
+            hint="`walrelay status` shows the slot; `walrelay recover --dry-run` what may not have been published.",
+        )
+    state = "no relay reads the slot" if found.active_pid is None else "the relay is behind"
+    why = f"{state}: it has confirmed up to {found.confirmed_flush_lsn}, and the server is at {end}"
+    return Confirmed(False, min(xmin, view.xmin), why)
+
+
+def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
+    """The xid8 below which all transactions had ended before the slot's position: it does not need them. None where it
+    does not say, or stands so far before the WAL's `end` that the 32 bits of a number may have come round.
+    """
+    if slot.confirmed_flush_lsn is None or end - slot.confirmed_flush_lsn > _WAL_OF_A_ROUND:
+        return None
+    xmin = catalog.value(
+        "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
+        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next WHERE slot_name = %s",
+        slot.name,
+    )
+    return int(xmin) if xmin else None
+
+
+def _slot(catalog: Catalog, name: str) -> Slot:
+    found = catalog.slot(name)
+    if found is None:
+        raise missing(catalog, name)
+    return found
+
+
+def _is_at(slot: Slot, end: LSN) -> bool:
+    return slot.confirmed_flush_lsn is not None and slot.confirmed_flush_lsn >= end
+
 
 _ROUND = 2**32
 _TIMES = {1114, 1184}  # timestamp, timestamptz

@@ -9,9 +9,8 @@ from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Words, explained
-from walrelay.postgres.grants import statements, together
 from walrelay.postgres.locks import hold, replaying
-from walrelay.postgres.rights import of_table
+from walrelay.postgres.rights import of_table, statements, together
 from walrelay.table.selection import Reached
 
 _TABLE = "walrelay.replays"

@@ -1,14 +1,110 @@
-"""Which rows of the outbox: the condition for those of a selection, and for how far an earlier reading got.
+"""Which rows of the outbox, and in which order: what the catalog says of the table, and the conditions of a selection.
+
+The order is that of the commit timestamps if the server keeps them, then created_at, then id: the order of commits is
+nowhere else in the table.
 
 A row's transaction is known by its xmin, 32 bits of the number that it had (xid8). A transaction below the xmin of a
 snapshot had ended when that was taken; of all others nothing is known, because the list of a snapshot's running
 transactions leaves out their subtransactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from walrelay.table.description import OutboxTable, Term, as_text, verbatim
+from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
+from walrelay.postgres.catalog import READABLE, Catalog
+
+_TIMESTAMP, _TIMESTAMPTZ = 1114, 1184
+
+
+class Term(NamedTuple):
+    """One part of the order: an expression over the row `o`, with its type's name and OID. NULL comes first."""
+
+    name: str
+    expression: str
+    type: str
+    oid: int
+
+
+COMMIT = Term("commit", "pg_xact_commit_timestamp(o.xmin)", "timestamptz", _TIMESTAMPTZ)
+
+
+class OutboxTable(NamedTuple):
+    """What the catalog says about the table, as far as reading it needs that."""
+
+    name: str  # quoted where it must be
+    types: dict[str, int]  # column -> type OID
+    partitioned: bool
+    id: str
+    order: tuple[Term, ...]
+    time: str  # an expression for when a row was committed, or at least written
+    condition: str  # of the publication; empty: none
+    commits: bool  # whether the server keeps commit timestamps
+
+
+def look(catalog: Catalog, table: str, publication: str | None, id_: str, created_at: str | None) -> OutboxTable:
+    """The outbox as it is now; `created_at` is passed over if there is no such column."""
+    found = {
+        name: Term(name, f"o.{quoted(name)}", verbatim(kind), oid)
+        for name, kind, oid in catalog.rows(
+            "SELECT attname::text, format_type(atttypid, atttypmod), atttypid::int8 FROM pg_attribute"
+            f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE}",
+            table,
+        )
+    }
+    commits = catalog.value("SHOW track_commit_timestamp") == "on"
+    order, times = list[Term](), [COMMIT.expression] if commits else []
+    if created_at in found:
+        order.append(found[created_at]._replace(name="created_at"))
+        if found[created_at].oid in (_TIMESTAMP, _TIMESTAMPTZ):
+            times.append(f"{found[created_at].expression}::timestamptz")
+    if id_ in found:
+        order.append(found[id_]._replace(name="id"))
+    return OutboxTable(
+        name=verbatim(table),
+        types={name: term.oid for name, term in found.items()},
+        partitioned=catalog.published("", table).partitioned,
+        id=id_,
+        order=tuple(order),
+        time=f"coalesce({', '.join(times)})" if times else "",
+        condition=_row_filter(catalog, publication, table),
+        commits=commits,
+    )
+
+
+def as_text(table: OutboxTable) -> str:
+    """The row's id, as messages and dead letters have it."""
+    return f"o.{quoted(table.id)}::text"
+
+
+def quoted(column: str) -> str:
+    """A column of the outbox, for such a query."""
+    return verbatim(identifier(column))
+
+
+def verbatim(text: str) -> str:
+    """Text for a query with parameters, in which a per cent sign stands for one."""
+    return text.replace("%", "%%")
+
+
+def _row_filter(catalog: Catalog, publication: str | None, table: str) -> str:
+    """A publication may leave rows out of the stream (since PostgreSQL 15): then they are not ours here either."""
+    if publication is None:
+        return ""
+    return (
+        catalog.value(
+            "SELECT to_jsonb(t)->>'rowfilter' FROM pg_publication_tables t JOIN pg_namespace n ON nspname = schemaname"
+            " JOIN pg_class c ON c.relnamespace = n.oid AND relname = tablename"
+            " WHERE pubname = %s AND c.oid = to_regclass(%s)",
+            publication,
+            table,
+        )
+        or ""
+    )
+
 
 Key = tuple[str | None, ...]
 """A row's place in the order: the printed value of each term."""
@@ -90,3 +186,101 @@ def _before(order: Sequence[Term], key: Key) -> tuple[str, list[str]]:
         return f"({term.expression} IS NULL AND {nested})", parameters
     less = f"{term.expression} IS NULL OR {term.expression} < %s::{term.type}"
     return f"({less} OR ({term.expression} = %s::{term.type} AND {nested}))", [value, value, *parameters]
+
+
+_UUID, _INTEGERS = 2950, frozenset({20, 21, 23})
+
+
+class Filters(NamedTuple):
+    """All of them count. Times are ISO 8601, `until` is not included; an aggregate without an id stands for all of its
+    type; `ids` None: any, empty: none.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    aggregates: Sequence[tuple[str, str | None]] = ()
+    types: Sequence[str] = ()
+    ids: Sequence[str] | None = None
+
+
+def condition(table: OutboxTable, columns: Mapping[str, str | None], filters: Filters) -> Condition:
+    """`columns`: role -> column. Fatal where the table has no column that a filter needs."""
+    conditions, parameters = list[str](), list[Any]()
+    if filters.since or filters.until:
+        _refuse_without_time(table)
+    for time, operator in ((filters.since, ">="), (filters.until, "<")):
+        if time:
+            conditions.append(f"coalesce({table.time}, 'infinity') {operator} %s::timestamptz")
+            parameters.append(time)
+    if filters.aggregates:
+        text, values = _aggregates(table, columns, filters.aggregates)
+        conditions.append(text)
+        parameters += values
+    if filters.types:
+        conditions.append(f"{_column(table, columns, 'type', '--type')}::text = ANY (%s::text[])")
+        parameters.append(list(filters.types))
+    if filters.ids is not None:
+        text, values = _with_ids(table, filters.ids)
+        conditions.append(text)
+        parameters.append(values)
+    return Condition(" AND ".join(conditions) or "true", parameters)
+
+
+def _with_ids(table: OutboxTable, ids: Sequence[str]) -> tuple[str, list[Any]]:
+    """Whether the row's id is among them, and the parameter: of the column's own type, so that an index is of use."""
+    column, type_ = f"o.{quoted(table.id)}", table.types.get(table.id)
+    if type_ == _UUID:
+        return f"{column} = ANY (%s::uuid[])", [str(each) for each in _readable(ids, UUID)]
+    if type_ in _INTEGERS:
+        return f"{column} = ANY (%s::int8[])", [each for each in _readable(ids, int) if abs(each) < 2**63]
+    return f"{column}::text = ANY (%s::text[])", list(ids)
+
+
+def and_also(*conditions: Condition) -> Condition:
+    """All of them."""
+    return Condition(
+        " AND ".join(f"({each.text})" for each in conditions),
+        [parameter for each in conditions for parameter in each.parameters],
+    )
+
+
+def _aggregates(
+    table: OutboxTable, columns: Mapping[str, str | None], aggregates: Sequence[tuple[str, str | None]]
+) -> tuple[str, list[Any]]:
+    kind = _column(table, columns, "aggregate_type", "--aggregate")
+    alternatives, parameters = list[str](), list[Any]()
+    for type_, id_ in aggregates:
+        alternatives.append(f"{kind}::text = %s::text")
+        parameters.append(type_)
+        if id_ is not None:
+            which = _column(table, columns, "aggregate_id", "--aggregate TYPE:ID")
+            alternatives[-1] = f"({alternatives[-1]} AND {which}::text = %s::text)"
+            parameters.append(id_)
+    return f"({' OR '.join(alternatives)})", parameters
+
+
+def _refuse_without_time(table: OutboxTable) -> None:
+    if not table.time:
+        raise Fatal(
+            f"a period needs times to compare with, and {table.name} has none",
+            hint="Map outbox.columns.created_at to a column of type timestamptz, or set track_commit_timestamp.",
+        )
+
+
+def _column(table: OutboxTable, columns: Mapping[str, str | None], role: str, option: str) -> str:
+    column = columns.get(role)
+    if column is None or column not in table.types:
+        raise Fatal(
+            f"{option} needs a column for {role}, and {table.name} has none",
+            hint=f"outbox.columns.{role} names it. Or select the rows in another way.",
+        )
+    return f"o.{quoted(column)}"
+
+
+def _readable(ids: Sequence[str], read: Callable[[str], Any]) -> list[Any]:
+    """No row has an id that cannot be one."""
+    found = list[Any]()
+    for each in ids:
+        with suppress(ValueError):
+            found.append(read(each))
+    return found

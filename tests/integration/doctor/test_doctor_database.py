@@ -23,9 +23,9 @@ from walrelay.config import load
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
 from walrelay.operations.doctor import writers
-from walrelay.postgres.allowed import to_replicate
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import lock_key
+from walrelay.postgres.role_checks import to_replicate
 from walrelay.source.stream import Stream, Timing
 from walrelay.table import days
 from walrelay.wire.commands import pgoutput_options

@@ -12,7 +12,7 @@ from tests.integration.inbox.conftest import WaitForLock
 from tests.integration.libraries import Client, Library, transaction
 from tests.servers.database import Database
 from walrelay.decode.contract import Columns, Outbox
-from walrelay.decode.rows import RowDecoder
+from walrelay.decode.records import RowDecoder
 from walrelay.inbox import Identity, Inbox, Position
 from walrelay.lsn import LSN
 

@@ -5,34 +5,34 @@ from random import Random
 from tests.integration.relaying.harness import Outbox, relaying, small
 from tests.integration.relaying.ways import there
 from tests.servers.database import Database
-from walrelay.decode import binary
-from walrelay.decode.binary import PRINTERS
+from walrelay.decode import records
+from walrelay.decode.records import PRINTERS
 
 FIRST, LAST = -211_813_488_000_000_000, 9_223_371_331_199_999_999  # microseconds from 2000 that PostgreSQL knows
 SEND = {
-    binary.BOOL: "boolsend",
-    binary.BYTEA: "byteasend",
-    binary.NAME: "namesend",
-    binary.INT8: "int8send",
-    binary.INT2: "int2send",
-    binary.INT4: "int4send",
-    binary.TEXT: "textsend",
-    binary.JSON: "json_send",
-    binary.BPCHAR: "bpcharsend",
-    binary.VARCHAR: "varcharsend",
-    binary.UUID: "uuid_send",
-    binary.JSONB: "jsonb_send",
+    records.BOOL: "boolsend",
+    records.BYTEA: "byteasend",
+    records.NAME: "namesend",
+    records.INT8: "int8send",
+    records.INT2: "int2send",
+    records.INT4: "int4send",
+    records.TEXT: "textsend",
+    records.JSON: "json_send",
+    records.BPCHAR: "bpcharsend",
+    records.VARCHAR: "varcharsend",
+    records.UUID: "uuid_send",
+    records.JSONB: "jsonb_send",
 }
 VALUES = {
-    binary.BOOL: ["t", "f"],
-    binary.BYTEA: ["", "\\x00ff", "\\x0a"],
-    binary.INT8: ["-9223372036854775808", "0", "9223372036854775807"],
-    binary.INT2: ["-32768", "-1", "32767"],
-    binary.INT4: ["-2147483648", "7", "2147483647"],
-    binary.BPCHAR: ["a  ", ""],
-    binary.JSON: ['{"a":  [1, 2.50, "\\u00e9"]}', "null"],
-    binary.JSONB: ['{"a":  [1, 2.50, "\\u00e9"], "a": 1e400}', '"x"'],
-    binary.UUID: ["00112233-4455-6677-8899-aabbccddeeff"],
+    records.BOOL: ["t", "f"],
+    records.BYTEA: ["", "\\x00ff", "\\x0a"],
+    records.INT8: ["-9223372036854775808", "0", "9223372036854775807"],
+    records.INT2: ["-32768", "-1", "32767"],
+    records.INT4: ["-2147483648", "7", "2147483647"],
+    records.BPCHAR: ["a  ", ""],
+    records.JSON: ['{"a":  [1, 2.50, "\\u00e9"]}', "null"],
+    records.JSONB: ['{"a":  [1, 2.50, "\\u00e9"], "a": 1e400}', '"x"'],
+    records.UUID: ["00112233-4455-6677-8899-aabbccddeeff"],
 }
 STRANGE = [
     *("infinity", "-infinity", "4714-11-24 00:00:00+00 BC", "0044-03-15 12:00:00.5+00 BC", "0001-12-31 23:59:59+00 BC"),
@@ -58,12 +58,12 @@ def test_any_moment_is_printed_as_the_server_does(database: Database) -> None:
         ).fetchall()
     assert len(rows) == len(moments)
     for text, sent, local in rows:
-        assert PRINTERS[binary.TIMESTAMPTZ](bytes(sent)) == text
-        assert PRINTERS[binary.TIMESTAMP](bytes(sent)) == local
+        assert PRINTERS[records.TIMESTAMPTZ](bytes(sent)) == text
+        assert PRINTERS[records.TIMESTAMP](bytes(sent)) == local
 
 
 def test_every_type_of_binary_mode_is_printed_as_the_server_does(database: Database) -> None:
-    assert {*SEND, binary.TIMESTAMP, binary.TIMESTAMPTZ} == set(PRINTERS)
+    assert {*SEND, records.TIMESTAMP, records.TIMESTAMPTZ} == set(PRINTERS)
     with database.connect() as connection:
         for oid, send in SEND.items():
             for value in VALUES.get(oid, ["", "caf\u00e9", "x" * 60]):
@@ -96,15 +96,15 @@ def test_moments_before_year_1_and_after_9999_are_the_same_message_in_every_way(
 
 
 def _name(oid: int) -> str:
-    return {binary.BPCHAR: "character(3)", binary.VARCHAR: "varchar"}.get(oid, "") or {
-        binary.BOOL: "bool",
-        binary.BYTEA: "bytea",
-        binary.NAME: "name",
-        binary.INT8: "int8",
-        binary.INT2: "int2",
-        binary.INT4: "int4",
-        binary.TEXT: "text",
-        binary.JSON: "json",
-        binary.UUID: "uuid",
-        binary.JSONB: "jsonb",
+    return {records.BPCHAR: "character(3)", records.VARCHAR: "varchar"}.get(oid, "") or {
+        records.BOOL: "bool",
+        records.BYTEA: "bytea",
+        records.NAME: "name",
+        records.INT8: "int8",
+        records.INT2: "int2",
+        records.INT4: "int4",
+        records.TEXT: "text",
+        records.JSON: "json",
+        records.UUID: "uuid",
+        records.JSONB: "jsonb",
     }[oid]

@@ -26,11 +26,10 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import history
 from walrelay.postgres.locks import lock_key
 from walrelay.postgres.snapshot import View, new_slot
-from walrelay.source.peek import Peek
-from walrelay.source.position_places import TablePositions
+from walrelay.source.peek import Peek, temporary
+from walrelay.source.positions import TablePositions
 from walrelay.source.stream import Timing
-from walrelay.source.temporary_slot import temporary
-from walrelay.table.confirmed import confirmed
+from walrelay.table.published import confirmed
 from walrelay.wire.commands import pgoutput_options, start_replication
 from walrelay.wire.frames import status_update
 

@@ -6,7 +6,7 @@ from walrelay.model import System
 from walrelay.operations.recovery.floors import Loss
 from walrelay.postgres.history import History
 from walrelay.publish import Recalled
-from walrelay.table.description import OutboxTable
+from walrelay.table.selection import OutboxTable
 
 INT8, UUID = 20, 2950
 RECALLED = Recalled([("1", "0/1000:0"), ("2", "0/3000:1"), ("3", "nonsense"), ("4\udcff", "0/1000:1")], 0)

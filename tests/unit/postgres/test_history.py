@@ -4,8 +4,7 @@ import pytest
 
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
-from walrelay.postgres.history import History
-from walrelay.postgres.timelines import branches
+from walrelay.postgres.history import History, branches
 
 SERVER = History(System("7", 3), LSN.parse("0/9000"), {1: LSN.parse("0/3000"), 2: LSN.parse("0/6000")})
 

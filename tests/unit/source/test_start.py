@@ -8,7 +8,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Position, System
 from walrelay.postgres.catalog import Slot
-from walrelay.postgres.timelines import branches
+from walrelay.postgres.history import branches
 from walrelay.source.start import Own, Server, Start, start_of
 
 HERE, PROMOTED = System("7301", 1), System("7301", 2)

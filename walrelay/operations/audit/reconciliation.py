@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from walrelay.decode.rows import is_of_a_row
+from walrelay.decode.records import is_of_a_row
 from walrelay.lsn import LSN
 from walrelay.model import RecordPosition
 from walrelay.publish import Found, Span

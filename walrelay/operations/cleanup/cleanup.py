@@ -9,11 +9,10 @@ from walrelay.operations.cleanup.partition_days import PartitionDays
 from walrelay.operations.cleanup.rhythm import Rhythm
 from walrelay.operations.cleanup.session import Session
 from walrelay.operations.cleanup.tally import CleanupWish, Step, Tally
-from walrelay.postgres.partman import managed
-from walrelay.postgres.parts import Unknown
+from walrelay.postgres.parts import Unknown, managed
 from walrelay.table.days import partitions
-from walrelay.table.description import OutboxTable
 from walrelay.table.published import Horizon, Parts, behind, held_by, horizon, refuse_changes, written_at
+from walrelay.table.selection import OutboxTable
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed
 _NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from walrelay.operations.cleanup.rhythm import Rhythm
 from walrelay.operations.cleanup.session import Busy, Session
-from walrelay.table.description import verbatim
 from walrelay.table.published import Rows
+from walrelay.table.selection import verbatim
 
 _ATTEMPTS = 5
 _PAUSE = 0.2  # seconds after which a batch that gave way is tried again

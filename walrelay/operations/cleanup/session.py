@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from walrelay.errors import WalrelayError
-from walrelay.postgres import grants
+from walrelay.postgres import rights
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.connect import Cursor
 from walrelay.postgres.failures import InTheWay, Words, explained, first_line
@@ -92,5 +92,5 @@ class Session(Catalog):
                 f"the role {self.connection.info.user!r} may not clean up",
                 "the clean-up cannot go on",
             ),
-            lambda: grants.refused(self.connection, statement) or _BY_ANOTHER_ROLE,
+            lambda: rights.refused(self.connection, statement) or _BY_ANOTHER_ROLE,
         )

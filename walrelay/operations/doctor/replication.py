@@ -7,12 +7,12 @@ from walrelay.model import Finding
 from walrelay.operations.doctor import limits
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres import connect
-from walrelay.postgres.allowed import to_replicate
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import cure, refusal
 from walrelay.postgres.failures import first_line, said
-from walrelay.postgres.grants import statements
 from walrelay.postgres.pooler import between, direct
+from walrelay.postgres.rights import statements
+from walrelay.postgres.role_checks import to_replicate
 
 _SUBJECT = "replication connection"
 

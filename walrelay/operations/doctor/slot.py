@@ -10,7 +10,7 @@ from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.dsn import application_name
 from walrelay.postgres.locks import end, named, stranger
 from walrelay.postgres.slot_records import made
-from walrelay.source.unreadable_slot import unreadable
+from walrelay.source.slot_source import unreadable
 
 _SUBJECT = "slot"
 _NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left

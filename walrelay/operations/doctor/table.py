@@ -9,10 +9,8 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.operations.doctor.made_by_init import init_command
 from walrelay.postgres.catalog import KINDS, READABLE, Catalog
-from walrelay.postgres.grants import Lacking, lacking, statements
-from walrelay.postgres.partman import managed
-from walrelay.postgres.parts import passed_over
-from walrelay.postgres.rights import POSITION, REFUSALS, RETENTION, of_role
+from walrelay.postgres.parts import managed, passed_over
+from walrelay.postgres.rights import POSITION, REFUSALS, RETENTION, Lacking, lacking, of_role, statements
 from walrelay.table import days
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}

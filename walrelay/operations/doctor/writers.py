@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog, age
-from walrelay.postgres.message_rights import message_rights
+from walrelay.postgres.role_checks import message_rights
 from walrelay.table.functions import UNPUBLISHED, present
 from walrelay.wire.commands import literal
 

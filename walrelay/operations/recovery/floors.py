@@ -9,7 +9,7 @@ from walrelay.model import Position
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.history import History
 from walrelay.postgres.slot_records import beginning, noted
-from walrelay.table.confirmed import ended_before
+from walrelay.table.published import ended_before
 
 
 class KeptPosition(NamedTuple):

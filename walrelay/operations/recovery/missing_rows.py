@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.postgres.snapshot import View
-from walrelay.table.description import OutboxTable
-from walrelay.table.selection import xid8
+from walrelay.table.selection import OutboxTable, xid8
 
 _INTEGERS = {20, 21, 23}
 _LISTED = 5  # ranges

@@ -1,4 +1,4 @@
-"""The stages of a backfill: a batch is over when each of its messages is durable."""
+"""Rows that are read from the table are published batch by batch."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
 from walrelay.observe import Observer
 from walrelay.route import Router
-from walrelay.table.publishing import Backfill
+from walrelay.table.rows import Backfill
 
 
 class Sink:

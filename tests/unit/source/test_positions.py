@@ -1,14 +1,14 @@
-"""When a position is kept, what of it may be confirmed, and which xid goes with it."""
+"""The relay's own position: when it is kept, and whether it still means the same records."""
 
 from typing import cast
 
 import pytest
 
-from walrelay.errors import NotKept
+from walrelay.errors import Fatal, NotKept
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import Counting, Position, System
 from walrelay.postgres.catalog import Catalog
-from walrelay.source.position_keeper import Keeper
+from walrelay.source.positions import Keeper, refuse_another_count
 
 START = Position(System("7301", 1), "orders", LSN(100))
 
@@ -40,7 +40,7 @@ class Timed:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr("walrelay.source.position_keeper.monotonic", lambda: self.now)
+        monkeypatch.setattr("walrelay.source.positions.monotonic", lambda: self.now)
         self.place = Place()
         self.said: list[str] = []
         self.keeper = Keeper(self.place, cast(Catalog, self.place), 0.1, self.said.append)
@@ -99,7 +99,7 @@ def test_on_leaving_a_place_that_cannot_take_it_is_asked_for_two_seconds_with_pa
     def sleep(seconds: float) -> None:
         timed.now += seconds
 
-    monkeypatch.setattr("walrelay.source.position_keeper.sleep", sleep)
+    monkeypatch.setattr("walrelay.source.positions.sleep", sleep)
     timed.place.limit = LSN(0)
     assert timed.keeper.keep_at_last(LSN(200)) == 100
     assert len(timed.place.kept) < 500
@@ -140,3 +140,34 @@ def test_the_xid_of_the_position_that_a_run_begins_with_goes_on_with_it(timed: T
     assert timed.place.kept[-1].xmin == timed.keeper.xmin == 650
     timed.keep(210)
     assert timed.keeper.xmin == 700
+
+
+THEN = Counting("pgoutput", "walrelay", "public.outbox", "walrelay")
+POSITION = Position(System("7301", 1), "walrelay", LSN(16), LSN(32), 5, counted=THEN)
+
+
+def test_settings_that_count_in_the_same_way_go_on() -> None:
+    refuse_another_count(POSITION, THEN)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"plugin": "wal2json, format 2"}, "source.plugin: pgoutput, not wal2json, format 2"),
+        ({"publication": "other"}, "source.publication: walrelay, not other"),
+        ({"table": "public.events"}, "outbox.table: public.outbox, not public.events"),
+        ({"prefix": None}, "outbox.messages.prefix: walrelay, not null"),
+    ],
+)
+def test_each_setting_that_decides_what_counts_is_named_with_what_it_was(change: dict[str, str], said: str) -> None:
+    with pytest.raises(Fatal) as caught:
+        refuse_another_count(POSITION, THEN._replace(**change))
+    assert f"at 0/20 is published up to before its record 5, which was counted with {said}:" in str(caught.value)
+    assert "beyond 0/20" in caught.value.hint
+
+
+def test_what_an_earlier_version_kept_goes_on_where_logical_messages_count_as_they_did_by_default() -> None:
+    earlier = POSITION._replace(counted=None)
+    refuse_another_count(earlier, THEN)
+    with pytest.raises(Fatal, match=r"earlier version, for which outbox\.messages\.prefix was walrelay"):
+        refuse_another_count(earlier, THEN._replace(prefix=None))

@@ -1,10 +1,13 @@
-"""What an operator says of rows, as SQL."""
+"""Rows of the outbox by what an operator asks for, and the numbers of their transactions."""
+
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from walrelay.errors import Fatal
-from walrelay.table.description import OutboxTable
-from walrelay.table.filters import Filters, and_also, condition
+from walrelay.table.selection import Filters, OutboxTable, and_also, condition, xid8
 
 UUID, INT8, TEXT = 2950, 20, 25
 ROLES = {"aggregate_type": "kind", "aggregate_id": "of%", "type": "type"}
@@ -71,3 +74,20 @@ def test_conditions_are_joined_with_their_parameters_in_order() -> None:
     joined = and_also(first, second)
     assert joined.text.count(" AND ") == 1
     assert joined.parameters == [["A"], ["B"]]
+
+
+def number(xmax: int, xmin: int) -> int:
+    """What PostgreSQL makes of the expression; its arithmetic of 64 bits is Python's here."""
+    return int(eval(re.sub(r"o\.xmin::text::int8", str(xmin), xid8(xmax)), {}))
+
+
+@given(some.integers(3, 2**40), some.integers(0, 2**31))
+def test_a_row_of_the_last_two_billion_transactions_is_known_exactly(xmax: int, age: int) -> None:
+    true = xmax - 1 - min(age, xmax - 1)
+    assert number(xmax, true % 2**32) == true
+
+
+@given(some.integers(2**33, 2**40), some.integers(0, 2**33))
+def test_a_row_so_old_that_the_bits_came_round_is_taken_for_a_later_one(xmax: int, age: int) -> None:
+    true = xmax - 1 - age
+    assert true <= number(xmax, true % 2**32) < xmax

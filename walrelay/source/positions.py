@@ -1,0 +1,248 @@
+"""The relay's own position: where it is kept, when, and whether it still means the same records.
+
+It is kept before PostgreSQL is told, so it is never behind the slot's. A crash of PostgreSQL forgets what was confirmed
+since the last checkpoint; an own position does not. Every transaction below its `xmin` had ended before the position:
+if the slot is ever lost, rows of those transactions are known to be published.
+
+A position inside a transaction says how many of its records are published. Other settings count more or fewer records,
+or others, and then the same number is another record: events would be skipped silently, or repeated. So a position says
+how its records were counted, and under other settings nothing is published. (To count whatever may ever be a record
+would count rows of other tables and messages of others: the ordinals that consumers see would have gaps, and wal2json
+is not sent those rows at all.)
+"""
+
+import os
+from collections.abc import Callable
+from errno import EDQUOT, ENOSPC
+from pathlib import Path
+from time import monotonic, sleep
+from typing import NamedTuple
+
+from walrelay.errors import Disconnected, Fatal, NotKept
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Counting, Position, System
+from walrelay.postgres.catalog import Catalog
+from walrelay.source.contract import Positions
+
+_IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would then have to be kept again
+_IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
+_HORIZON_INTERVAL = 5.0  # seconds
+_LAST_PATIENCE, _LAST_PAUSE = 2.0, 0.01  # seconds
+_RETRY, _QUIET = 1.0, 30.0  # seconds between two tries where there is no space, and between two lines about it
+
+
+class Horizon(NamedTuple):
+    """Every transaction with an xid8 below `xmin` had ended before the server got to `lsn`."""
+
+    xmin: int
+    lsn: LSN
+
+
+class Keeper:
+    """Owned by one run. `interval`: seconds between two positions while events are published.
+
+    Without space for a position nothing more is confirmed, which `notice` is told, and everything else goes on: a run
+    that ended would publish again what it has not confirmed, each time.
+    """
+
+    def __init__(self, positions: Positions, catalog: Catalog, interval: float, notice: Callable[[str], None]) -> None:
+        self._positions, self._catalog, self._interval, self._notice = positions, catalog, interval, notice
+        self._durable = Position(System("", 0), "", ZERO)
+        self._horizon = Horizon(0, ZERO)
+        self._kept_at = self._looked_at = 0.0
+        self._failed_at = self._told_at = 0.0  # 0.0: it did not
+        self._idle_interval = interval
+
+    def begin(self, position: Position) -> None:
+        """The stream began with all before `position` confirmed; until a snapshot says more, its xmin holds."""
+        self._durable, self._horizon = position, Horizon(position.xmin, position.lsn)
+
+    @property
+    def xmin(self) -> int:
+        """That of the position that was kept last."""
+        return self._durable.xmin
+
+    def keep(self, lsn: LSN, *, idle: bool) -> LSN:
+        """How much of what is before `lsn` may be confirmed: what is kept. `idle`: nothing was published for it."""
+        if lsn > self._durable.lsn and self._due(lsn, idle=idle):
+            self._idle_interval = min(2 * self._idle_interval, _IDLE_INTERVAL) if idle else self._interval
+            return self.keep_now(lsn)
+        return min(lsn, self._durable.lsn)
+
+    def keep_now(self, lsn: LSN) -> LSN:
+        """As `keep`, whether it is due or not."""
+        if lsn > self._durable.lsn:
+            wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
+            try:
+                self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
+            except NotKept as why:
+                self._not_kept(why)
+            else:
+                self._kept_at = monotonic()
+                self._kept_again()
+        return min(lsn, self._durable.lsn)
+
+    def keep_at_last(self, lsn: LSN) -> LSN:
+        """As `keep_now`, with some patience: what is not kept when the relay leaves is published again."""
+        deadline = monotonic() + _LAST_PATIENCE
+        while (kept := self.keep_now(lsn)) < lsn and monotonic() < deadline:
+            sleep(_LAST_PAUSE)  # a place that cannot take it now says so at once
+        return kept
+
+    def _not_kept(self, why: NotKept) -> None:
+        self._failed_at = monotonic()
+        if not self._told_at or self._failed_at - self._told_at >= _QUIET:
+            self._told_at = self._failed_at
+            self._notice(
+                f"{why}: events are published, but nothing past {self._durable.lsn} is confirmed until it can be; make"
+                " room there, and on the server, which keeps its WAL from there on"
+            )
+
+    def _kept_again(self) -> None:
+        if self._failed_at:
+            self._failed_at = self._told_at = 0.0
+            self._notice("the relay's own position is kept again")
+
+    def _due(self, lsn: LSN, *, idle: bool) -> bool:
+        if self._failed_at and monotonic() - self._failed_at < _RETRY:
+            return False
+        age = monotonic() - self._kept_at
+        if idle and lsn - self._durable.lsn < _IDLE_BYTES:
+            return age >= self._idle_interval
+        return age >= self._interval
+
+    def _xmin(self, lsn: LSN) -> int:
+        """The xmin of the last snapshot that was taken before the server got to `lsn`."""
+        known = self._horizon.xmin if lsn >= self._horizon.lsn else self._durable.xmin
+        if lsn >= self._horizon.lsn and monotonic() - self._looked_at >= _HORIZON_INTERVAL:
+            self._horizon = Horizon(*self._catalog.horizon())
+            self._looked_at = monotonic()
+        return known
+
+
+class FilePositions:
+    """A small JSON file that is replaced as a whole, so that it is never half written. For one instance."""
+
+    def __init__(self, path: Path, slot: str) -> None:
+        self._path, self._slot = path, slot
+
+    def last(self) -> Position | None:
+        try:
+            position = Position.of_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError) as cause:
+            raise Fatal(
+                f"the position file {self._path} cannot be read: {cause}",
+                hint="Nothing was changed. Restore the file; or remove it, and the relay begins where the slot stands.",
+            ) from cause
+        if position.slot != self._slot:
+            raise Fatal(
+                f"the position file {self._path} is of slot {position.slot!r}, not of {self._slot!r}",
+                hint="Give each relay a file of its own: position.path.",
+            )
+        return position
+
+    def keep(self, position: Position) -> LSN:
+        beside = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(position.as_json())
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self._path)
+            _sync_directory(self._path.parent)
+        except OSError as cause:
+            why = f"the position file {self._path} cannot be written: {cause.strerror}"
+            if cause.errno in (ENOSPC, EDQUOT):  # space may come back
+                raise NotKept(why) from cause
+            raise Fatal(
+                why,
+                hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to.",
+            ) from cause
+        return position.lsn
+
+
+class TablePositions:
+    """One row of walrelay.positions, updated ten times a second at most. It is there for every instance; only the one
+    whose walsender, `reader`, has the slot may write (None: whoever made the slot just now): one that was frozen would
+    take its successor's position back.
+    """
+
+    def __init__(self, catalog: Catalog, slot: str, reader: int | None) -> None:
+        self._catalog, self._slot, self._reader = catalog, slot, reader
+        catalog.commits_survive()  # or a crash could take the row back, and not the slot, which is saved by itself
+        if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
+            raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
+
+    def last(self) -> Position | None:
+        rows = self._catalog.rows(
+            "SELECT system_identifier, timeline, lsn::text, commit_lsn::text, ordinal, xmin_xid::text::int8"
+            " FROM walrelay.positions WHERE slot_name = %s",
+            self._slot,
+        )
+        if not rows:
+            return None
+        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]  # which is in the history that it tells of
+        return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
+
+    def keep(self, position: Position) -> LSN:
+        written = self._catalog.rows(
+            """
+            INSERT INTO walrelay.positions AS p
+                (slot_name, system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid)
+            SELECT slot_name, %s, %s, %s::pg_lsn, %s::pg_lsn, %s, %s::text::xid8
+            FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT DISTINCT FROM %s::int4
+            ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid,
+                kept_at) = (excluded.system_identifier, excluded.timeline, excluded.lsn, excluded.commit_lsn,
+                excluded.ordinal, excluded.xmin_xid, now())
+            RETURNING 1
+            """,
+            *(*position.system[:2], str(position.lsn), str(position.commit_lsn), position.ordinal, position.xmin),
+            *(position.slot, self._reader),
+        )
+        if not written:
+            raise Disconnected(f"slot {self._slot!r} is not read by this relay any more")
+        return position.lsn
+
+
+def _sync_directory(directory: Path) -> None:
+    """Without it the file is safe but its name may not be."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_SETTINGS = Counting("source.plugin", "source.publication", "outbox.table", "outbox.messages.prefix")
+
+
+def refuse_another_count(position: Position, now: Counting) -> None:
+    """Fatal if the records of the transaction in which `position` is are counted in another way now."""
+    then = position.counted
+    if then is None:
+        if now.prefix is None:  # what earlier versions kept does not say, and with them it was 'walrelay' by default
+            raise _refused(position, "was kept by an earlier version, for which outbox.messages.prefix was walrelay")
+    elif then != now:
+        raise _refused(position, f"was counted with {_differences(then, now)}")
+
+
+def _differences(then: Counting, now: Counting) -> str:
+    each = zip(_SETTINGS, then, now, strict=True)
+    return " and ".join(f"{name}: {_shown(old)}, not {_shown(new)}" for name, old, new in each if old != new)
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _refused(position: Position, why: str) -> Fatal:
+    return Fatal(
+        f"the transaction at {position.commit_lsn} is published up to before its record {position.ordinal}, which {why}"
+        ": under these settings another record has that number, and events would be passed over or repeated",
+        hint="Start the relay with those settings until `walrelay status` shows a confirmed position beyond"
+        f" {position.commit_lsn}, then with the new ones; if it stops at a record that cannot be read, `walrelay skip`"
+        " passes over that. `walrelay run --from-slot` begins where the slot stands instead, and repeats what was"
+        " published behind that.",
+    )
