@@ -11,10 +11,10 @@ from walrelay.errors import Retryable
 
 _MODULES = (
     *("relay.loop", "relay.settling", "observe", "supervise", "dead_letters.decisions"),
-    *("source.slot_source", "source.position_keeper", "source.lag"),
+    *("source.slot_source", "source.positions", "source.lag"),
     *("sinks.kafka.transactions", "sinks.kafka.poison_search"),
 )
-_SLEEPERS = "source.slot_source", "source.position_keeper"
+_SLEEPERS = "source.slot_source", "source.positions"
 
 
 class Clock:
