@@ -20,7 +20,7 @@ _BYTES = frozenset({"payload", "headers"})
 _NUMBERS = frozenset({"commit_lsn", "ordinal", "committed_at"})
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """Which message: the record's position and id, and the message's number among those of its record.
 
     The id is part of it because positions repeat in another history of WAL, after a restore for instance.
@@ -37,10 +37,10 @@ class Place(NamedTuple):
         return str(RecordPosition(self.commit_lsn, None if self.ordinal == WHOLE_TRANSACTION else self.ordinal))
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """`topic` is None where it got none. `attempts`: how often it was offered; 0: it was not, see `reason`."""
 
-    place: Place
+    origin: Origin
     status: str  # waiting, blocked, replayed, discarded or skipped
     error: str
     reason: str

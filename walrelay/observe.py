@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from walrelay.dead_letter import Letter
+from walrelay.dead_letter import DeadLetter
 from walrelay.lsn import LSN
 
 
@@ -35,7 +35,7 @@ class Observer:
     def skipped(self, lsn: LSN, why: str) -> None:
         """Something at `lsn` was passed over because the settings say so."""
 
-    def set_aside(self, letter: Letter) -> None:
+    def set_aside(self, letter: DeadLetter) -> None:
         """A message was refused, or a record not routed or read, and is a dead letter now; called for each of them."""
 
     def noticed(self, text: str) -> None:

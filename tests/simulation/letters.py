@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.simulation.fuse import Fuse, boundary
-from walrelay.dead_letter import Letter, Place
+from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 
@@ -13,37 +13,37 @@ class FakeLetters:
 
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
-        self.kept: dict[Place, Letter] = {}
-        self.standbys: dict[Place, Letter] = {}  # what the standby has of it
+        self.kept: dict[Origin, DeadLetter] = {}
+        self.standbys: dict[Origin, DeadLetter] = {}  # what the standby has of it
         self.hangs: Callable[[], bool] = lambda: False  # whether it gets nothing now
 
     @property
     def ids(self) -> list[str]:
         """Of the records, in the order of their positions."""
-        return [place.record_id for place in sorted(self.kept)]
+        return [origin.record_id for origin in sorted(self.kept)]
 
     @property
     def raw(self) -> list[bytes]:
         """What could not be read, in the order of the positions."""
-        return [raw for place in sorted(self.kept) if (raw := self.kept[place].raw) is not None]
+        return [raw for origin in sorted(self.kept) if (raw := self.kept[origin].raw) is not None]
 
     def statuses(self) -> dict[str, str]:
-        return {place.record_id: self.kept[place].status for place in sorted(self.kept)}
+        return {origin.record_id: self.kept[origin].status for origin in sorted(self.kept)}
 
     @boundary
-    def keep(self, letter: Letter) -> None:
+    def write(self, letter: DeadLetter) -> None:
         self._write(letter)
 
     @boundary
-    def block(self, letter: Letter) -> bool:
+    def write_blocked(self, letter: DeadLetter) -> bool:
         first = self.first_open(letter.topic or "", letter.key or b"")
-        if first is None or first >= letter.place:
+        if first is None or first >= letter.origin:
             return False
         self._write(letter)
         return True
 
     @boundary
-    def survive(self) -> None:
+    def await_standbys(self) -> None:
         """As `DeadLetters` does it for a failover slot."""
         if self.hangs():
             raise Retryable("standby slot standby_1: its standby does not have the dead letters yet")
@@ -53,23 +53,23 @@ class FakeLetters:
         """The standby's copy is all there is."""
         self.kept = dict(self.standbys)
 
-    def first_open(self, topic: str, key: bytes) -> Place | None:
+    def first_open(self, topic: str, key: bytes) -> Origin | None:
         return self.blocked_keys().get((topic, key))
 
-    def settled(self, start: LSN) -> dict[Place, Letter]:
-        return {place: letter for place, letter in self.kept.items() if place.commit_lsn >= start}
+    def settled(self, start: LSN) -> dict[Origin, DeadLetter]:
+        return {origin: letter for origin, letter in self.kept.items() if origin.commit_lsn >= start}
 
-    def over(self, catalog: object) -> None:
+    def reconnect(self, catalog: object) -> None:
         pass
 
-    def blocked_keys(self) -> dict[tuple[str, bytes], Place]:
-        first: dict[tuple[str, bytes], Place] = {}
-        for place in sorted(self.kept):
-            letter = self.kept[place]
-            first.setdefault((letter.topic or "", letter.key or b""), place)
+    def blocked_keys(self) -> dict[tuple[str, bytes], Origin]:
+        first: dict[tuple[str, bytes], Origin] = {}
+        for origin in sorted(self.kept):
+            letter = self.kept[origin]
+            first.setdefault((letter.topic or "", letter.key or b""), origin)
         return first
 
-    def _write(self, letter: Letter) -> None:
-        if before := self.kept.get(letter.place):
+    def _write(self, letter: DeadLetter) -> None:
+        if before := self.kept.get(letter.origin):
             letter = before._replace(attempts=before.attempts + letter.attempts)
-        self.kept[letter.place] = letter
+        self.kept[letter.origin] = letter

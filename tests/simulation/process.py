@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, cast
 from tests.simulation.broker import FakeSink
 from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.slot import FusedSource, FusedStream, SlotCatalog
-from walrelay.dead_letters import DeadLetters
-from walrelay.dead_letters.refusals import Refusals
-from walrelay.dead_letters.wrapping import CarefulSink
+from walrelay.dead_letters import DeadLetterTableWriter
+from walrelay.dead_letters.wrapping import DeadLettering, DeadLetteringSink
 from walrelay.decode.contract import Decoder, Outbox
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import NotConnected, Undecodable
@@ -52,13 +51,13 @@ class FusedDecoder(PgoutputDecoder):
         return Undecoded(*event[:3], "walrelay", event.payload, "no record", "none")
 
 
-class _Refusals(Refusals):
+class _DeadLettering(DeadLettering):
     """What was in the relay's hand and became a dead letter is not owed any more."""
 
-    def begin(self, catalog: Catalog, start: LSN, routing: Routing, sink: Sink) -> tuple[Routing, Sink]:
-        routing, careful = super().begin(catalog, start, routing, sink)
-        if isinstance(careful, CarefulSink):
-            publish = careful.publish
+    def wrap(self, catalog: Catalog, start: LSN, routing: Routing, sink: Sink) -> tuple[Routing, Sink]:
+        routing, wrapped = super().wrap(catalog, start, routing, sink)
+        if isinstance(wrapped, DeadLetteringSink):
+            publish = wrapped.publish
 
             def unowed(message: Message, ticket: int) -> bool:
                 taken = publish(message, ticket)
@@ -66,8 +65,8 @@ class _Refusals(Refusals):
                     sink.owed = None
                 return taken
 
-            careful.publish = unowed  # type: ignore[method-assign]
-        return routing, careful
+            wrapped.publish = unowed  # type: ignore[method-assign]
+        return routing, wrapped
 
 
 class Process:
@@ -113,7 +112,7 @@ class Process:
         fused.paused = lambda: self._sink is not None and self._sink.owed is not None
         source = self.source_type(fused, catalog, last, proof=world.alone, begun=lambda begun: world.prepare(begun))
         if world.letters.kept:
-            world.letters.survive()
+            world.letters.await_standbys()
         unreadable = world.unreadable and world.unreadable.payload
         return source, FusedDecoder(world.fuse, world.outbox, unreadable, world.undecoded)
 
@@ -132,9 +131,9 @@ class Process:
     def routing(self) -> Routing:
         return Router("{aggregate_type}")
 
-    def refusals(self) -> Refusals:
-        return _Refusals(
-            self.world.policy, lambda _: cast(DeadLetters, self.world.letters), self.world.journal.set_aside
+    def refusals(self) -> DeadLettering:
+        return _DeadLettering(
+            self.world.policy, lambda _: cast(DeadLetterTableWriter, self.world.letters), self.world.journal.set_aside
         )
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:

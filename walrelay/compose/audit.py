@@ -11,7 +11,7 @@ from walrelay.compose.commands import topics
 from walrelay.compose.reading import dsn
 from walrelay.compose.row_topics import TopicOf, row_topics
 from walrelay.config import Settings
-from walrelay.dead_letters.by_record import letters_of
+from walrelay.dead_letters.store import dead_letters_of
 from walrelay.operations.audit.reconciliation import Missing, Report, SetAside, Tally, within_keys
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import beginning
@@ -117,7 +117,7 @@ class _Audit:
         """What is to be said of the rows that no message was found of."""
         absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
         while some := list(islice(found, _AT_ONCE)):
-            letters = letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
+            letters = dead_letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
             for row, is_before in some:
                 if (letter := letters.get(row.id)) is not None:
                     absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))

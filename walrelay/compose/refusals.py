@@ -2,10 +2,10 @@
 
 from walrelay.compose.reading import router
 from walrelay.config import Settings
-from walrelay.dead_letters import DeadLetters, Letterbox
+from walrelay.dead_letters import DeadLetterTable, DeadLetterTableWriter
 from walrelay.dead_letters.policy import Policy
-from walrelay.dead_letters.redelivery import Redelivery
-from walrelay.dead_letters.refusals import Refusals
+from walrelay.dead_letters.replay import DeadLetterReplay
+from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import Sink, load
@@ -24,25 +24,25 @@ def policy(settings: Settings) -> Policy:
     )
 
 
-def refusals(settings: Settings, observer: Observer) -> Refusals:
+def refusals(settings: Settings, observer: Observer) -> DeadLettering:
     """What becomes of refusals in one process."""
-    return Refusals(policy(settings), lambda catalog: dead_letters(settings, catalog), observer.set_aside)
+    return DeadLettering(policy(settings), lambda catalog: dead_letters(settings, catalog), observer.set_aside)
 
 
-def dead_letters(settings: Settings, catalog: Catalog) -> DeadLetters:
+def dead_letters(settings: Settings, catalog: Catalog) -> DeadLetterTableWriter:
     """Where the letters of the settings' slot are written."""
-    return DeadLetters(catalog, settings.source.slot, settings.sink.kind)
+    return DeadLetterTableWriter(catalog, settings.source.slot, settings.sink.kind)
 
 
-def letterbox(settings: Settings, catalog: Catalog) -> Letterbox:
+def letterbox(settings: Settings, catalog: Catalog) -> DeadLetterTable:
     """Where the letters of the settings' slot are found."""
-    return Letterbox(catalog, settings.source.slot)
+    return DeadLetterTable(catalog, settings.source.slot)
 
 
-def redelivery(settings: Settings, box: Letterbox, by: str) -> Redelivery:
+def redelivery(settings: Settings, table: DeadLetterTable, by: str) -> DeadLetterReplay:
     """What publishes dead letters by the rules and to the broker of the settings."""
 
     def open_sink() -> Sink:
         return load(settings.sink.kind).open(settings.sink.settings)
 
-    return Redelivery(box, router(settings).route, open_sink, by)
+    return DeadLetterReplay(table, router(settings).route, open_sink, by)

@@ -10,7 +10,7 @@ from walrelay.compose.commands import topics
 from walrelay.compose.reading import dsn
 from walrelay.compose.row_topics import Group, grouped, row_topics
 from walrelay.config import Settings
-from walrelay.dead_letters.session import TABLE as DEAD_LETTERS
+from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
 from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO

@@ -10,8 +10,8 @@ from walrelay.compose.reading import binary_suits, counting, decoder, dsn, neede
 from walrelay.compose.refusals import refusals
 from walrelay.compose.retention import Retention
 from walrelay.config import Settings
-from walrelay.dead_letters.refusals import Refusals
 from walrelay.dead_letters.store import await_letters, skips
+from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
 from walrelay.model import Position, System
@@ -114,7 +114,7 @@ class Factories:
     def routing(self) -> Routing:
         return router(self._settings)
 
-    def refusals(self) -> Refusals:
+    def refusals(self) -> DeadLettering:
         return refusals(self._settings, self._observer)
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:

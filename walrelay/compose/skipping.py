@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_options, publication
 from walrelay.config import Settings
-from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place
+from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin
 from walrelay.dead_letters.store import skips
 from walrelay.decode.lines import RawColumn, RawRows
 from walrelay.errors import Fatal, Undecodable
@@ -21,7 +21,7 @@ _AT_A_TIME = 1000  # records
 class Unreadable(NamedTuple):
     """A row that cannot be read: the letter to keep of it, and what it holds."""
 
-    letter: Letter
+    letter: DeadLetter
     columns: list[RawColumn]
 
 
@@ -65,7 +65,7 @@ def _another(why: str, hint: str) -> Fatal:
     )
 
 
-def _letter(skipped: Skipped, frame: bytes) -> Letter:
+def _letter(skipped: Skipped, frame: bytes) -> DeadLetter:
     ordinal = WHOLE_TRANSACTION if skipped.ordinal is None else skipped.ordinal
-    place = Place(skipped.lsn, ordinal, 0, "")
-    return Letter(place, "skipped", UNDECODABLE, skipped.why, raw=frame, attempts=0)
+    origin = Origin(skipped.lsn, ordinal, 0, "")
+    return DeadLetter(origin, "skipped", UNDECODABLE, skipped.why, raw=frame, attempts=0)

@@ -1,6 +1,6 @@
 """The table walrelay.dead_letters: what the relay writes there, and what `walrelay dlq` reads and changes."""
 
-from walrelay.dead_letters.handling import Kept, Letterbox, Wanted
-from walrelay.dead_letters.store import DeadLetters
+from walrelay.dead_letters.handling import DeadLetterFilter, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.store import DeadLetterTableWriter
 
-__all__ = ["DeadLetters", "Kept", "Letterbox", "Wanted"]
+__all__ = ["DeadLetterFilter", "DeadLetterTable", "DeadLetterTableWriter", "StoredDeadLetter"]

@@ -1,14 +1,14 @@
-"""Setting aside: a message that will never be taken is kept as a dead letter, durably, before it counts as settled.
+"""Which messages become dead letters. A dead letter is durable before its message counts as settled.
 
-What is set aside is known by its place (position, id). A letter that was written before a crash is found again at the
-start of the next run, and its message is not offered then: this is the one recovery path, and it needs no other.
+The next run recognises a dead letter by its origin (position, id): a crash may have come right after it was written,
+and its message is not offered again then. No other recovery is needed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-from walrelay.dead_letter import UNDECODABLE, Letter, Place
+from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
 from walrelay.dead_letters.policy import Policy
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
@@ -22,74 +22,72 @@ _new = tuple.__new__
 _STATUS = {"dead_letter": "waiting", "skip": "skipped"}
 
 
-class Letters(Protocol):
-    """Where letters are kept. `keep` and `block` return when the letter is durable where it was written, `survive` when
-    all of them survive whatever their records survive; any failure ends the run, and nothing is settled.
+class DeadLetterWriter(Protocol):
+    """`write` and `write_blocked` return when the dead letter is durable on this server, `await_standbys` when a
+    standby has all that were written, if it has their records. Any failure ends the run, and nothing is settled.
     """
 
-    def keep(self, letter: Letter) -> None:
-        """Writes the letter; one that is there already only counts its attempts."""
+    def write(self, letter: DeadLetter) -> None:
+        """If it is there already, only its attempts are counted."""
         ...
 
-    def block(self, letter: Letter) -> bool:
-        """Writes the letter if an earlier one of its topic and key is still open; False, and nothing, if none is."""
+    def write_blocked(self, letter: DeadLetter) -> bool:
+        """Writes it only if an earlier dead letter of its topic and key is open; returns whether one is."""
         ...
 
-    def survive(self) -> None:
-        """Returns when a standby that takes over has the letters that were written, if it has their records."""
+    def await_standbys(self) -> None: ...
+
+    def first_open(self, topic: str, key: bytes) -> Origin | None:
+        """Of the open dead letters with that topic and key, the first one's."""
         ...
 
-    def first_open(self, topic: str, key: bytes) -> Place | None:
-        """The first letter of that topic and key that is still open."""
-        ...
 
-
-class Closed(NamedTuple):
-    """A topic that refused everything, until when it is not asked again."""
+class ClosedTopic(NamedTuple):
+    """Why a topic is offered nothing before `until` (on the monotonic clock, in seconds)."""
 
     until: float
     error: str
     reason: str
 
 
-class Memory:
-    """What a process knows of refusals from one run to the next."""
+class RefusalHistory:
+    """What a process learned from refusals; each of its runs begins with it."""
 
     def __init__(self) -> None:
-        self.attempts: dict[Place, int] = {}
-        self.closed: dict[str, Closed] = {}  # by topic
-        self.aside: dict[Place, Letter] = {}  # what is set aside and in no table
-        self.bare: set[Place] = set()  # whose dead letters are too large for their topic
+        self.attempts: dict[Origin, int] = {}
+        self.closed: dict[str, ClosedTopic] = {}  # by topic
+        self.in_no_table: dict[Origin, DeadLetter] = {}
+        self.without_value: set[Origin] = set()  # dead letters that are too large for their topic
 
     def forget_before(self, lsn: LSN) -> None:
-        """What was confirmed will not come again."""
-        self.attempts = {place: count for place, count in self.attempts.items() if place.commit_lsn >= lsn}
-        self.aside = {place: letter for place, letter in self.aside.items() if place.commit_lsn >= lsn}
-        self.bare = {place for place in self.bare if place.commit_lsn >= lsn}
+        """Records before `lsn` are confirmed and do not come again."""
+        self.attempts = {origin: count for origin, count in self.attempts.items() if origin.commit_lsn >= lsn}
+        self.in_no_table = {origin: letter for origin, letter in self.in_no_table.items() if origin.commit_lsn >= lsn}
+        self.without_value = {origin for origin in self.without_value if origin.commit_lsn >= lsn}
 
 
-class Aside:
-    """The decisions of one run. `settled`: the letters there are from its start on; `blocked`: the keys that wait, and
-    the first letter of each.
+class DeadLetterDecisions:
+    """The decisions of one run. `settled`: the dead letters that exist from its start on; `blocked`: topics and keys
+    with an open dead letter, and the first one of each.
     """
 
     def __init__(
         self,
         policy: Policy,
-        letters: Letters,
-        memory: Memory,
-        settled: Mapping[Place, Letter],
-        blocked: Mapping[Key, Place],
-        tell: Callable[[Letter], None],
+        writer: DeadLetterWriter,
+        history: RefusalHistory,
+        settled: Mapping[Origin, DeadLetter],
+        blocked: Mapping[Key, Origin],
+        observe: Callable[[DeadLetter], None],
     ) -> None:
-        self._policy, self._letters, self._memory, self._tell = policy, letters, memory, tell
-        self._settled = {**memory.aside, **settled}
-        self._last = max((place.commit_lsn for place in self._settled), default=LSN(0))
+        self._policy, self._writer, self._history, self._observe = policy, writer, history, observe
+        self._settled = {**history.in_no_table, **settled}
+        self._last = max((origin.commit_lsn for origin in self._settled), default=LSN(0))
         self._blocked = dict(blocked)
-        self._decided: tuple[Place, Sequence[Message]] | None = None  # the last one that was not to be offered
+        self._decided: tuple[Origin, Sequence[Message]] | None = None  # the last one that was not to be offered
 
     def offered(self, record: OutboxRecord, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages of `record` that are to be published, or their dead letters where they are set aside."""
+        """What to publish for the messages of `record`: dead letters in place of those that have become one."""
         if len(messages) == 1 and not self._settled:  # as a rule; a third of the price of what follows
             offered = _new(Offered, messages[0])
             offered.record = record
@@ -101,133 +99,138 @@ class Aside:
             self._settled = {}
         return [each for message in numbered for each in self._unless_settled(message)]
 
-    def without_message(self, record: AnyRecord, why: Unroutable | Undecodable) -> Sequence[Message]:
-        """What is published of a record that no rule routes, or of what is no record: nothing, or its dead letter;
-        `why` where that stops.
+    def unpublishable(self, record: AnyRecord, why: Unroutable | Undecodable) -> Sequence[Message]:
+        """What to publish for a record that cannot be routed or read: nothing, or its dead letter. Raises `why` where
+        the policy is to stop.
         """
-        # what is no record has no topic that another policy could be for
+        # what cannot be read has no topic, and so no policy of its own
         choice = self._policy.default if isinstance(record, Undecoded) else self._policy.of(record.topic or "")
         if choice == "stop":
             raise why
-        letter, unsent = _unpublishable(record, _STATUS[choice], str(why))
-        if self._decided is None or self._decided[0] != letter.place:
-            self._keep(letter)
-            self._decided = (letter.place, self._published(letter, unsent))
+        letter, unsent = _dead_letter_of_record(record, _STATUS[choice], str(why))
+        if self._decided is None or self._decided[0] != letter.origin:
+            self._write(letter)
+            self._decided = (letter.origin, self._published(letter, unsent))
         return self._decided[1]
 
-    def alert(self) -> bool:
-        """Whether `instead` may have anything to say."""
-        return bool(self._memory.closed or self._blocked or self._decided)
+    def may_replace(self) -> bool:
+        """False: `replacement` returns None for every message. Cheaper to ask."""
+        return bool(self._history.closed or self._blocked or self._decided)
 
-    def instead(self, message: Message) -> Sequence[Message] | None:
-        """What takes the place of a message that is not to be offered at all; None: offer it.
+    def replacement(self, message: Message) -> Sequence[Message] | None:
+        """What to publish instead of a message that must not be offered; None: offer it.
 
-        What found no room is asked about again, and after a new connection it is another object of the same place.
+        A message that the sink had no room for is asked about again, as another object after a new connection.
         """
         if not isinstance(message, Offered):
             return None
-        place = _place_of(message)
-        if self._decided is not None and self._decided[0] == place:
+        origin = _origin_of_offered(message)
+        if self._decided is not None and self._decided[0] == origin:
             return self._decided[1]
-        instead = self._decide(message)
-        self._decided = None if instead is None else (place, instead)
-        return instead
+        replacement = self._decide(message)
+        self._decided = None if replacement is None else (origin, replacement)
+        return replacement
 
     def _decide(self, message: Offered) -> Sequence[Message] | None:
         if message.key is not None and self._blocks(message, message.key):
             return ()
-        closed = self._memory.closed.get(message.topic)
+        closed = self._history.closed.get(message.topic)
         if closed is None:
             return None
         if monotonic() >= closed.until:
-            del self._memory.closed[message.topic]
+            del self._history.closed[message.topic]
             return None
-        return self._set_aside(self._letter(message, closed.error, closed.reason, attempts=0), message)
+        return self._dead_lettered(self._dead_letter(message, closed.error, closed.reason, attempts=0), message)
 
-    def tries_again(self, refusal: Refusal) -> bool | None:
+    def is_retried(self, refusal: Refusal) -> bool | None:
         """Whether a refused message is to be offered again; None: the policy is to stop."""
         if self._too_large_a_letter(refusal):
             return False
-        place = _place(refusal.message)
-        if place is None or refusal.scope == "sink" or self._policy.of(refusal.message.topic) == "stop":
+        origin = _origin(refusal.message)
+        if origin is None or refusal.scope == "sink" or self._policy.of(refusal.message.topic) == "stop":
             return None
-        attempts = self._memory.attempts[place] = self._memory.attempts.get(place, 0) + 1
+        attempts = self._history.attempts[origin] = self._history.attempts.get(origin, 0) + 1
         return attempts < self._policy.attempts
 
-    def takes_the_place(self, refusal: Refusal) -> Sequence[Message]:
-        """What takes the place of a refused message, which is a dead letter now. Its topic may be closed by that."""
+    def dead_letter_instead(self, refusal: Refusal) -> Sequence[Message]:
+        """Makes a refused message a dead letter; returns what to publish instead of it. May close its topic."""
         message = refusal.message
-        if self._too_large_a_letter(refusal) and (place := _place(message)) is not None:
-            self._memory.bare.add(place)  # for the next run, where this one ends
-            return (_bare(message),)
+        if self._too_large_a_letter(refusal) and (origin := _origin(message)) is not None:
+            self._history.without_value.add(origin)  # for the next run, where this one ends
+            return (_without_value(message),)
         if refusal.scope == "topic":
-            self._memory.closed[message.topic] = Closed(monotonic() + _CLOSED, refusal.error, refusal.reason)
-        place = _place(message)
-        attempts = self._memory.attempts.pop(place, 1) if place else 1
-        letter = self._letter(message, refusal.error, refusal.reason, attempts)
+            self._history.closed[message.topic] = ClosedTopic(monotonic() + _CLOSED, refusal.error, refusal.reason)
+        origin = _origin(message)
+        attempts = self._history.attempts.pop(origin, 1) if origin else 1
+        letter = self._dead_letter(message, refusal.error, refusal.reason, attempts)
         if refusal.ends and not self._policy.table:
-            self._memory.aside[letter.place] = letter
-        return self._set_aside(letter, message)
+            self._history.in_no_table[letter.origin] = letter
+        return self._dead_lettered(letter, message)
 
     def _too_large_a_letter(self, refusal: Refusal) -> bool:
-        """Whether it is a dead letter that the table has whole, and that its topic may take without its value."""
+        """Whether it is a dead letter on its way to the topic for them, which may take it without its value. The table
+        has it whole.
+        """
         message = refusal.message
         if refusal.error != "too_large" or not self._policy.table or isinstance(message, Offered):
             return False
-        return message.topic == self._policy.topic and _place(message) not in {None, *self._memory.bare}
+        return message.topic == self._policy.topic and _origin(message) not in {None, *self._history.without_value}
 
-    def _letter(self, message: Message, error: str, reason: str, attempts: int) -> Letter:
-        return _letter(message, _STATUS[self._policy.of(message.topic)], error, reason, attempts)
+    def _dead_letter(self, message: Message, error: str, reason: str, attempts: int) -> DeadLetter:
+        return _dead_letter(message, _STATUS[self._policy.of(message.topic)], error, reason, attempts)
 
-    def _set_aside(self, letter: Letter, message: Message) -> Sequence[Message]:
-        self._keep(letter)
+    def _dead_lettered(self, letter: DeadLetter, message: Message) -> Sequence[Message]:
+        self._write(letter)
         if self._policy.block_key and letter.status == "waiting" and message.key is not None:
-            self._blocked.setdefault((message.topic, message.key), letter.place)
+            self._blocked.setdefault((message.topic, message.key), letter.origin)
         return self._published(letter, message)
 
-    def _keep(self, letter: Letter) -> None:
+    def _write(self, letter: DeadLetter) -> None:
         if self._policy.table:
-            self._letters.keep(letter)
-        self._tell(letter)
+            self._writer.write(letter)
+        self._observe(letter)
         if self._policy.table:
-            self._letters.survive()
+            self._writer.await_standbys()
 
     def _blocks(self, message: Offered, key: bytes) -> bool:
         first = self._blocked.get((message.topic, key))
-        if first is None or _place_of(message) <= first:  # read again, it comes before what it would wait for
+        if (
+            first is None or _origin_of_offered(message) <= first
+        ):  # read again: it precedes the one that it would wait for
             return False
         why = "an earlier message of its key is a dead letter"
-        letter = _letter(message, "blocked", "blocked", why, attempts=0)
-        if self._letters.block(letter):
-            self._tell(letter)
-            self._letters.survive()
+        letter = _dead_letter(message, "blocked", "blocked", why, attempts=0)
+        if self._writer.write_blocked(letter):
+            self._observe(letter)
+            self._writer.await_standbys()
             return True
         del self._blocked[message.topic, key]
-        if (first := self._letters.first_open(message.topic, key)) is not None:
+        if (first := self._writer.first_open(message.topic, key)) is not None:
             self._blocked[message.topic, key] = first
         return False
 
     def _unless_settled(self, message: Offered) -> Sequence[Message]:
-        letter = self._settled.get(_place_of(message))
+        letter = self._settled.get(_origin_of_offered(message))
         return (message,) if letter is None else self._published(letter, message)
 
-    def _published(self, letter: Letter, message: Message) -> Sequence[Message]:
-        """The dead letter as a message for its topic, if they go to one.
+    def _published(self, letter: DeadLetter, message: Message) -> Sequence[Message]:
+        """The dead letter as a message, if dead letters go to a topic.
 
-        What is too large is too large there as well; where the table has it whole, the message goes without its value.
+        A message that was too large for its topic is too large for this one: it goes without its value if the table has
+        it whole.
         """
         topic = self._policy.topic
         if topic is None or letter.status != "waiting":
             return ()
         notes = {"error": letter.error, "reason": letter.reason, "topic": letter.topic or ""}
         noted = ((f"dead_letter_{name}", text.encode("utf-8", "backslashreplace")) for name, text in notes.items())
-        # not Offered: it stands for itself
+        # not Offered: its refusal is not about the original
         whole = Message(topic, message.key, message.value, [*message.headers, *noted], message.timestamp_ms)
-        too_large = letter.error == "too_large" or letter.place in self._memory.bare
-        return (_bare(whole) if too_large and self._policy.table else whole,)
+        too_large = letter.error == "too_large" or letter.origin in self._history.without_value
+        return (_without_value(whole) if too_large and self._policy.table else whole,)
 
 
-def _bare(letter: Message) -> Message:
+def _without_value(letter: Message) -> Message:
     why = ("dead_letter_value", b"too large for a topic; the table walrelay.dead_letters has it")
     return letter._replace(value=None, headers=[*letter.headers, why])
 
@@ -238,43 +241,43 @@ def _offered(message: Message, record: OutboxRecord, number: int) -> Offered:
     return offered
 
 
-def _place_of(message: Offered) -> Place:
+def _origin_of_offered(message: Offered) -> Origin:
     record = message.record
-    return Place(record.commit_lsn, record.ordinal, message.number, record.id)
+    return Origin(record.commit_lsn, record.ordinal, message.number, record.id)
 
 
-def _place(message: Message) -> Place | None:
-    """Where it came from; of a sink that gives back another object than it was offered, by the headers."""
+def _origin(message: Message) -> Origin | None:
+    """By the headers if the sink returns another object than it was offered."""
     if isinstance(message, Offered):
-        return _place_of(message)
+        return _origin_of_offered(message)
     headers = {name: (value or b"").decode("utf-8", "surrogateescape") for name, value in message.headers}
     try:
         lsn, ordinal = RecordPosition.parse(headers.get("position", ""))
     except ValueError:
         return None
-    return None if ordinal is None else Place(lsn, ordinal, 0, headers.get("id", ""))  # what is no record has no id
+    return None if ordinal is None else Origin(lsn, ordinal, 0, headers.get("id", ""))
 
 
-def _letter(message: Message, status: str, error: str, reason: str, attempts: int) -> Letter:
-    place = _place(message)
-    assert place is not None, "only what can be named is set aside"
+def _dead_letter(message: Message, status: str, error: str, reason: str, attempts: int) -> DeadLetter:
+    origin = _origin(message)
+    assert origin is not None, "a dead letter has an origin"
     record = message.record if isinstance(message, Offered) else None
     plain = Message(*message)
-    return Letter(place, status, error, reason, message.topic, message.key, record, plain, attempts=attempts)
+    return DeadLetter(origin, status, error, reason, message.topic, message.key, record, plain, attempts=attempts)
 
 
-def _unpublishable(record: AnyRecord, status: str, reason: str) -> tuple[Letter, Message]:
-    """Its letter, and what it is as a message without a topic; headers that may be the very fault are left out."""
+def _dead_letter_of_record(record: AnyRecord, status: str, reason: str) -> tuple[DeadLetter, Message]:
+    """The record as a dead letter, and as a message without a topic and without its headers: they may be the fault."""
     position, timestamp_ms = ("position", record.position.encode()), record.committed_at // 1000
     if isinstance(record, Undecoded):
-        place = Place(record.commit_lsn, record.ordinal, 0, "")
+        origin = Origin(record.commit_lsn, record.ordinal, 0, "")
         noted = f"{reason} (prefix {record.prefix!r})"
-        letter = Letter(place, status, UNDECODABLE, noted, raw=record.content)
+        letter = DeadLetter(origin, status, UNDECODABLE, noted, raw=record.content)
         return letter, Message("", None, record.content, [position], timestamp_ms)
-    place = Place(record.commit_lsn, record.ordinal, 0, record.id)
+    origin = Origin(record.commit_lsn, record.ordinal, 0, record.id)
     key = None if record.aggregate_id is None else record.aggregate_id.encode("utf-8", "surrogateescape")
     headers: list[tuple[str, bytes | None]] = [("id", record.id.encode("utf-8", "surrogateescape"))]
     if record.type is not None:
         headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
-    letter = Letter(place, status, "unroutable", reason, key=key, record=record)
+    letter = DeadLetter(origin, status, "unroutable", reason, key=key, record=record)
     return letter, Message("", key, record.payload, [*headers, position], timestamp_ms)

@@ -1,14 +1,78 @@
-"""The relay's side of the dead letters: written one by one, each durable on return, and found again after a crash."""
+"""The relay's side of walrelay.dead_letters: each dead letter durable when it is written, and found again after a
+crash.
+"""
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, Letter, Place, message_json, record_json
-from walrelay.dead_letters.session import TABLE, meaning, missing, text
+from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin, message_json, record_json
+from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.postgres.failures import Denied
-from walrelay.postgres.locks import OF_A_KEY
+from walrelay.postgres.connect import Connection
+from walrelay.postgres.failures import (
+    Denied,
+    NoSuchTable,
+    PostgresError,
+    StatementTimeout,
+    Words,
+    explained,
+    first_line,
+)
+from walrelay.postgres.locks import OF_A_KEY, WHO
+from walrelay.postgres.rights import of_all, of_table
 from walrelay.postgres.standbys import await_standbys
+
+TABLE = "walrelay.dead_letters"
+
+# The process that changes the table or has locked its rows; one that waits for others itself comes last.
+_HOLDER = f"""
+    SELECT {WHO} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
+    WHERE relation = to_regclass('{TABLE}') AND granted AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid()
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    ORDER BY EXISTS (SELECT FROM pg_locks w WHERE w.pid = l.pid AND NOT w.granted), backend_start LIMIT 1
+"""
+
+
+_WORDS = Words(
+    "the dead letters in PostgreSQL cannot be reached",
+    "the dead letters may not be read or written",
+    "a dead letter cannot be written or read",
+    "PostgreSQL takes no writes now, and so no dead letter",
+    again=Retryable,
+)
+
+
+@contextmanager
+def meaning(connection: Connection) -> Iterator[None]:
+    """Raises errors of the statements inside as Retryable or Fatal."""
+    with explained(_WORDS, lambda: of_all(connection, of_table("dead_letters"))):
+        try:
+            yield
+        except StatementTimeout as cause:
+            raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
+        except NoSuchTable as cause:
+            raise missing() from cause
+
+
+def _taken(connection: Connection) -> str:
+    """Which other process holds the dead letters; empty if none, or if that cannot be seen."""
+    try:
+        found = connection.execute(_HOLDER.encode(), ()).fetchone()
+    except PostgresError:
+        return ""
+    return f"another process holds the dead letters: {found[0]}; wait for it, or end it" if found else ""
+
+
+def missing() -> Fatal:
+    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; what is there already stays as it is.")
+
+
+def text(value: str) -> str:
+    """As PostgreSQL takes it: no NUL, and what is not UTF-8 as an escape."""
+    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
 
 _COLUMNS = (
     "slot_name, commit_lsn, ordinal, number, record_id, sink, topic, key, status, error, reason, attempts, record,"
@@ -19,7 +83,7 @@ _VALUES = (
     " %(status)s, %(error)s, %(reason)s, %(attempts)s, %(record)s::json, %(message)s::json, %(raw)s::bytea,"
     " CASE WHEN %(status)s = 'skipped' THEN clock_timestamp() END, %(closed_by)s"
 )
-_AGAIN = (  # a crash had the record read again; what was said of it first stands
+_AGAIN = (  # read again after a crash: its first reason stays
     " ON CONFLICT (slot_name, commit_lsn, ordinal, number, record_id) DO UPDATE"
     " SET attempts = dead_letters.attempts + excluded.attempts, last_at = clock_timestamp()"
 )
@@ -34,15 +98,14 @@ _BLOCK = (
 )
 
 
-class DeadLetters:
-    """The letters of one slot; implements `walrelay.publish.Letters`. Fatal where the table is missing."""
+class DeadLetterTableWriter:
+    """Implements `DeadLetterWriter` for one slot. Fatal where the table is missing."""
 
     def __init__(self, catalog: Catalog, slot: str, sink: str) -> None:
         self._slot, self._sink = slot, sink
-        self.over(catalog)
+        self.reconnect(catalog)
 
-    def over(self, catalog: Catalog) -> None:
-        """From now on over this connection."""
+    def reconnect(self, catalog: Catalog) -> None:
         self._catalog = catalog
         if not present(catalog):
             raise missing()
@@ -50,22 +113,22 @@ class DeadLetters:
         slot = catalog.slot(self._slot)
         self._failover = slot is not None and slot.failover
 
-    def keep(self, letter: Letter) -> None:
+    def write(self, letter: DeadLetter) -> None:
         self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}", letter, "policy")
 
-    def skip(self, letter: Letter, by: str) -> None:
-        """Writes the letter as skipped by an operator, whose word counts whatever an earlier run made of it."""
+    def skip(self, letter: DeadLetter, by: str) -> None:
+        """Writes it as skipped by an operator, whatever status an earlier run gave it."""
         self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}{_CLOSED}", letter, by)
 
-    def _write(self, statement: str, letter: Letter, by: str) -> None:
+    def _write(self, statement: str, letter: DeadLetter, by: str) -> None:
         with meaning(self._catalog.connection):
             self._catalog.connection.execute(statement.encode(), self._parameters(letter, by))
 
-    def survive(self) -> None:
+    def await_standbys(self) -> None:
         if self._failover:
             await_standbys(self._catalog)
 
-    def block(self, letter: Letter) -> bool:
+    def write_blocked(self, letter: DeadLetter) -> bool:
         parameters = self._parameters(letter, "")
         connection = self._catalog.connection
         with (
@@ -75,8 +138,8 @@ class DeadLetters:
             connection.execute(OF_A_KEY, (self._slot, parameters["topic"], letter.key))
             return connection.execute(_BLOCK.encode(), parameters).rowcount > 0
 
-    def settled(self, start: LSN) -> dict[Place, Letter]:
-        """What is set aside of that which streams from `start` on, without its content."""
+    def settled(self, start: LSN) -> dict[Origin, DeadLetter]:
+        """The dead letters of what streams from `start` on, without their contents."""
         rows = self._catalog.rows(
             "SELECT commit_lsn::text, ordinal, number, record_id, status, error, reason, topic"
             f" FROM {TABLE} WHERE slot_name = %s AND commit_lsn >= %s::pg_lsn AND error <> %s",
@@ -84,20 +147,20 @@ class DeadLetters:
             str(start),
             UNDECODABLE,
         )
-        places = (Place(LSN.parse(row[0]), *row[1:4]) for row in rows)
-        return {place: Letter(place, *row[4:]) for place, row in zip(places, rows, strict=True)}
+        origins = (Origin(LSN.parse(row[0]), *row[1:4]) for row in rows)
+        return {origin: DeadLetter(origin, *row[4:]) for origin, row in zip(origins, rows, strict=True)}
 
-    def blocked_keys(self) -> dict[tuple[str, bytes], Place]:
-        """Topics and keys with an open letter, and the first one of each."""
+    def blocked_keys(self) -> dict[tuple[str, bytes], Origin]:
+        """Topics and keys with an open dead letter, and the origin of the first one of each."""
         rows = self._catalog.rows(
             "SELECT DISTINCT ON (topic, key) topic, key, commit_lsn::text, ordinal, number, record_id"
             f" FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
             " AND topic IS NOT NULL AND key IS NOT NULL ORDER BY topic, key, commit_lsn, ordinal, number",
             self._slot,
         )
-        return {(topic, bytes(key)): Place(LSN.parse(lsn), *place) for topic, key, lsn, *place in rows}
+        return {(topic, bytes(key)): Origin(LSN.parse(lsn), *origin) for topic, key, lsn, *origin in rows}
 
-    def first_open(self, topic: str, key: bytes) -> Place | None:
+    def first_open(self, topic: str, key: bytes) -> Origin | None:
         rows = self._catalog.rows(
             f"SELECT commit_lsn::text, ordinal, number, record_id FROM {TABLE} WHERE slot_name = %s AND topic = %s"
             " AND key = %s::bytea AND status IN ('waiting', 'blocked') ORDER BY commit_lsn, ordinal, number LIMIT 1",
@@ -105,16 +168,16 @@ class DeadLetters:
             text(topic),
             key,
         )
-        return next((Place(LSN.parse(lsn), *place) for lsn, *place in rows), None)
+        return next((Origin(LSN.parse(lsn), *origin) for lsn, *origin in rows), None)
 
-    def _parameters(self, letter: Letter, by: str) -> dict[str, Any]:
-        place, status, error, reason, topic, key, record, message, raw, attempts = letter
+    def _parameters(self, letter: DeadLetter, by: str) -> dict[str, Any]:
+        origin, status, error, reason, topic, key, record, message, raw, attempts = letter
         return {
             "slot": self._slot,
-            "commit_lsn": str(place.commit_lsn),
-            "ordinal": place.ordinal,
-            "number": place.number,
-            "record_id": text(place.record_id),
+            "commit_lsn": str(origin.commit_lsn),
+            "ordinal": origin.ordinal,
+            "number": origin.number,
+            "record_id": text(origin.record_id),
             "sink": self._sink,
             "topic": None if topic is None else text(topic),
             "key": key,
@@ -130,29 +193,27 @@ class DeadLetters:
 
 
 def await_letters(catalog: Catalog, slot: Slot) -> None:
-    """Returns when whatever was kept before this run survives a failover that `slot` survives, where it stands now: by
-    a run that was killed, or by `walrelay skip`. The records of these letters are passed over from here on.
+    """Returns when dead letters of earlier runs, and of `walrelay skip`, survive a failover that `slot` survives: the
+    relay does not publish their records again.
     """
     if not slot.failover or not present(catalog):
         return
     query = f"SELECT EXISTS (SELECT FROM {TABLE} WHERE slot_name = %s AND commit_lsn >= %s::pg_lsn)"
     try:
         kept = catalog.value(query, slot.name, str(slot.confirmed_flush_lsn or ZERO))
-    except Denied:  # who may not read them passes over nothing
+    except Denied:  # a role that may not read them skips nothing
         return
     if kept:
         await_standbys(catalog)
 
 
 def present(catalog: Catalog) -> bool:
-    """Whether the table is there."""
     return catalog.value(f"SELECT to_regclass('{TABLE}')") is not None
 
 
 def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
-    """The positions still to come that `walrelay skip` named, or that the policy skipped before a crash; ordinal None:
-    of a non-transactional message. A role that may not read the table is not told of any, and stops at them as it would
-    without it.
+    """Positions from the confirmed one on that `walrelay skip` named, or that the policy skipped before a crash;
+    ordinal None: a non-transactional message. None for a role that may not read the table: the relay stops at them.
     """
     if not present(catalog):
         return frozenset()
@@ -169,7 +230,7 @@ def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
 
 
 def waiting(catalog: Catalog, slot: str) -> int | None:
-    """How many letters are open; None where there is no table for them, or none that the role may read."""
+    """How many dead letters are open; None where there is no table, or the role may not read it."""
     if not present(catalog):
         return None
     query = f"SELECT count(*) FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
@@ -177,3 +238,26 @@ def waiting(catalog: Catalog, slot: str) -> int | None:
         return int(catalog.value(query, slot))
     except Denied:
         return None
+
+
+class DeadLetterOfRecord(NamedTuple):
+    """What `walrelay audit` says of a dead letter. `status`: waiting, blocked, replayed, discarded or skipped."""
+
+    record_id: str
+    position: str
+    status: str
+    error: str
+    topic: str | None
+
+
+def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, DeadLetterOfRecord]:
+    """By record id; records without a dead letter are left out."""
+    if not record_ids or not present(catalog):
+        return {}
+    rows = catalog.rows(
+        f"SELECT record_id, commit_lsn::text || ':' || ordinal, status, error, topic FROM {TABLE}"
+        " WHERE slot_name = %s AND record_id = ANY (%s::text[]) ORDER BY commit_lsn, ordinal, number",
+        slot,
+        list(record_ids),
+    )
+    return {row[0]: DeadLetterOfRecord(*row) for row in rows}

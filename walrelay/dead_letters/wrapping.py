@@ -1,60 +1,68 @@
-"""Router and sink as the relay sees them where refusals do not simply stop it: what is set aside counts as settled."""
+"""Router and sink of a run whose policy is more than to stop: refused messages become dead letters, and count as
+settled.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from walrelay.dead_letters.decisions import Aside
+from walrelay.dead_letter import DeadLetter
+from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
+from walrelay.dead_letters.policy import Policy
+from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
+from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, Message, Receipt, Refusal, Undecoded
+from walrelay.postgres.catalog import Catalog
 from walrelay.publish.contract import Sink
+from walrelay.route import Routing
 
 Route = Callable[[AnyRecord], Iterable[Message]]
 
 
-class CarefulRouter:
-    """Routes as `route` does, less what is set aside."""
+class DeadLetteringRouter:
+    """Routes as `route` does; dead letters take the place of messages that became one."""
 
-    def __init__(self, route: Route, aside: Aside) -> None:
-        self._route, self._aside = route, aside
+    def __init__(self, route: Route, decisions: DeadLetterDecisions) -> None:
+        self._route, self._decisions = route, decisions
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
         try:
             messages = tuple(self._route(record))
         except (Unroutable, Undecodable) as why:
-            return self._aside.without_message(record, why)
-        return messages if isinstance(record, Undecoded) else self._aside.offered(record, messages)
+            return self._decisions.unpublishable(record, why)
+        return messages if isinstance(record, Undecoded) else self._decisions.offered(record, messages)
 
 
-class CarefulSink:
-    """Implements `walrelay.publish.Sink` over another one, whose refusals become dead letters.
+class DeadLetteringSink:
+    """Implements `walrelay.publish.Sink` over another sink, whose refusals become dead letters.
 
-    A refused message is replaced under its own ticket: by a receipt when its letter is in the table, by the letter as
-    a message where letters go to a topic, and then that one's receipt settles it. If the sink takes nothing more after
-    a refusal, or is to be tried again later, the run ends once the relay has heard all there was to hear.
+    Under the ticket of a refused message comes a receipt as soon as the dead letter is in the table, or, where dead
+    letters go to a topic, that message's receipt. If the sink is useless after a refusal, or is to be offered the
+    message again, the run ends after the relay got all receipts.
     """
 
-    def __init__(self, sink: Sink, aside: Aside) -> None:
-        self._sink, self._aside = sink, aside
-        self._settled: list[Receipt] = []  # of what was set aside
-        self._owed: deque[tuple[Message, int]] = deque()  # dead letters of what was taken, still to be offered
-        self._alert = aside.alert
-        self._end: StartAnew | None = None
+    def __init__(self, sink: Sink, decisions: DeadLetterDecisions) -> None:
+        self._sink, self._decisions = sink, decisions
+        self._settled: list[Receipt] = []  # of messages that became dead letters
+        self._owed: deque[tuple[Message, int]] = deque()  # dead letters, still to be offered, and their tickets
+        self._may_replace = decisions.may_replace
+        self._ends_with: StartAnew | None = None
         self.mark, self.flush, self.close, self.trouble = sink.mark, sink.flush, sink.close, sink.trouble
 
     def publish(self, message: Message, ticket: int) -> bool:
-        if self._end or (self._owed and not self._paid()):
+        if self._ends_with or (self._owed and not self._offers_owed()):
             return False
-        if self._alert() and (instead := self._aside.instead(message)) is not None:
-            if not instead:
+        if self._may_replace() and (replacement := self._decisions.replacement(message)) is not None:
+            if not replacement:
                 self._settled.append(Receipt(ticket, 1))
                 return True
-            (message,) = instead  # not owed: it has a receipt only once the relay was told that it was taken
+            (message,) = replacement  # not owed: no receipt may come before the relay counts the message as taken
         return self._sink.publish(message, ticket)
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        if self._end:
-            raise self._end
-        self._paid()
+        if self._ends_with:
+            raise self._ends_with
+        self._offers_owed()
         heard: list[Receipt | Refusal] = []
         for each in self._sink.receipts(0.0 if self._settled else timeout):
             if isinstance(each, Receipt) or not self._handled(each):
@@ -65,31 +73,59 @@ class CarefulSink:
 
     def _handled(self, refusal: Refusal) -> bool:
         """False: the relay has to stop because of it."""
-        again = self._aside.tries_again(refusal)
+        again = self._decisions.is_retried(refusal)
         if again is None:
             return False
         topic, reason = refusal.message.topic, refusal.reason
         if again:
-            self._end = StartAnew(
+            self._ends_with = StartAnew(
                 f"a message was refused for topic {topic!r}, to be tried again: {reason}", retry_within=None
             )
             return True
-        instead = self._aside.takes_the_place(refusal)
+        replacement = self._decisions.dead_letter_instead(refusal)
         if not refusal.ends:
-            self._replace(instead, refusal.ticket)
-        elif self._end is None:
-            self._end = StartAnew(f"a message was refused for topic {topic!r} and is set aside: {reason}")
+            self._replace(replacement, refusal.ticket)
+        elif self._ends_with is None:
+            self._ends_with = StartAnew(f"a message was refused for topic {topic!r} and is a dead letter now: {reason}")
         return True
 
-    def _paid(self) -> bool:
-        """Whether the sink has taken all dead letters that it is owed."""
+    def _offers_owed(self) -> bool:
+        """Offers the dead letters that are owed; returns whether the sink has taken all of them."""
         while self._owed and self._sink.publish(*self._owed[0]):
             self._owed.popleft()
         return not self._owed
 
-    def _replace(self, instead: Sequence[Message], ticket: int) -> None:
-        """Whatever stands for a message has its ticket."""
-        if instead:
-            self._owed.extend((message, ticket) for message in instead)
+    def _replace(self, replacement: Sequence[Message], ticket: int) -> None:
+        if replacement:
+            self._owed.extend((message, ticket) for message in replacement)
         else:
             self._settled.append(Receipt(ticket, 1))
+
+
+class DeadLettering:
+    """The policy of one process, through all of its runs. `open_writer` gives access to the table over a connection;
+    `observe` gets each dead letter.
+    """
+
+    def __init__(
+        self, policy: Policy, writer: Callable[[Catalog], DeadLetterTableWriter], observe: Callable[[DeadLetter], None]
+    ) -> None:
+        self._policy, self._open, self._observe = policy, writer, observe
+        self._history = RefusalHistory()
+        self._writer: DeadLetterTableWriter | None = None
+
+    def wrap(self, catalog: Catalog, start: LSN, routing: Routing, sink: Sink) -> tuple[Routing, Sink]:
+        """Routing and sink of a run from `start` on; unchanged where the policy is only to stop."""
+        if self._policy.only_stops:
+            return routing, sink
+        self._history.forget_before(start)
+        writer = self._writer = self._open(catalog)
+        blocked = writer.blocked_keys() if self._policy.block_key else {}
+        decisions = DeadLetterDecisions(
+            self._policy, writer, self._history, writer.settled(start), blocked, self._observe
+        )
+        return DeadLetteringRouter(routing.route, decisions), DeadLetteringSink(sink, decisions)
+
+    def reconnect(self, catalog: Catalog) -> None:
+        if self._writer is not None:
+            self._writer.reconnect(catalog)

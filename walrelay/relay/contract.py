@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal, NamedTuple, Protocol
 
-from walrelay.dead_letters.refusals import Refusals
+from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
 from walrelay.model import Counting, Position, System
@@ -78,7 +78,7 @@ class Factories(Protocol):
         """Records to messages."""
         ...
 
-    def refusals(self) -> Refusals:
+    def refusals(self) -> DeadLettering:
         """What becomes of refusals; asked for once in a process."""
         ...
 

@@ -58,7 +58,7 @@ class Runs:
         self._connected = False  # ever
         self._clock, self._holding = clock, Holding(_HOLD, self._let_go, timer)
         self._ahead = Ahead()
-        self._refusals = factories.refusals()
+        self._dead_lettering = factories.refusals()
 
     def until(self, stop: Callable[[], bool], wait: Callable[[float], object], backoff: Backoff) -> None:
         """One run after the other, until one ends in good order or an operator must act; then lets everything go.
@@ -178,7 +178,7 @@ class Runs:
         assert self.bookmark is not None
         keeper = self._keeper(self._factories.positions(catalog, source), catalog)
         source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
-        self._refusals.resume(catalog)
+        self._dead_lettering.reconnect(catalog)
         self._holding.end()
         if self._relay is None:
             raise Disconnected("it took too long to get a connection to PostgreSQL again: the sink was let go of")
@@ -195,8 +195,8 @@ class Runs:
         if start.notice:
             self._observer.noticed(start.notice)
         source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
-        routing, careful_sink = self._refusals.begin(catalog, start.lsn, self._routing(start), sink)
-        return Relay(source, decodes, routing, careful_sink, self._observer, self._parameters.limits)
+        routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
+        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._parameters.limits)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
         """By an operator's word, against the relay's own position. Where that says that events may be passed over, or

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from walrelay.dead_letter import Letter
+from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.observe import Observer
@@ -115,13 +115,13 @@ class LogObserver(Observer):
     def skipped(self, lsn: LSN, why: str) -> None:
         self._log.warning("skipped", lsn=str(lsn), why=why)
 
-    def set_aside(self, letter: Letter) -> None:
-        place = letter.place
+    def set_aside(self, letter: DeadLetter) -> None:
+        origin = letter.origin
         self._log.warning(
             "set aside",
             status=letter.status,
-            id=place.record_id,
-            position=place.position,
+            id=origin.record_id,
+            position=origin.position,
             topic=letter.topic,
             error=letter.error,
             reason=letter.reason,

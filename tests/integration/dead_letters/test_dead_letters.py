@@ -15,9 +15,9 @@ from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.cli import main
 from walrelay.ddl import script
-from walrelay.dead_letter import Letter, Place
-from walrelay.dead_letters import DeadLetters, Letterbox, Wanted
-from walrelay.dead_letters.redelivery import Redelivery
+from walrelay.dead_letter import DeadLetter, Origin
+from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable, DeadLetterTableWriter
+from walrelay.dead_letters.replay import DeadLetterReplay
 from walrelay.dead_letters.store import skips, waiting
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
@@ -72,83 +72,85 @@ def catalog(database: Database) -> Iterator[Catalog]:
 
 
 @pytest.fixture
-def letters(catalog: Catalog) -> DeadLetters:
-    return DeadLetters(catalog, SLOT, "kafka")
+def letters(catalog: Catalog) -> DeadLetterTableWriter:
+    return DeadLetterTableWriter(catalog, SLOT, "kafka")
 
 
 @pytest.fixture
-def box(catalog: Catalog) -> Letterbox:
-    return Letterbox(catalog, SLOT)
+def table(catalog: Catalog) -> DeadLetterTable:
+    return DeadLetterTable(catalog, SLOT)
 
 
-def letter(number: int, status: str = "waiting", key: bytes = b"k", topic: str = "t", error: str = "poison") -> Letter:
+def letter(
+    number: int, status: str = "waiting", key: bytes = b"k", topic: str = "t", error: str = "poison"
+) -> DeadLetter:
     record = OutboxRecord(LSN(100), number, 0, f"e{number}", "thing", "k", None, b"%d" % number, None, None, None, None)
     message = Message(topic, key, record.payload, [("id", record.id.encode()), ("position", b"0/64:%d" % number)], 5)
-    place = Place(record.commit_lsn, number, 0, record.id)
-    return Letter(place, status, error, "why", topic, key, record._replace(topic=topic), message)
+    origin = Origin(record.commit_lsn, number, 0, record.id)
+    return DeadLetter(origin, status, error, "why", topic, key, record._replace(topic=topic), message)
 
 
 def statuses(database: Database) -> list[tuple[object, ...]]:
     return database.execute("SELECT record_id, status, attempts FROM walrelay.dead_letters ORDER BY ordinal")
 
 
-def replayed(box: Letterbox, broker: Broker, *ids: int) -> list[str]:
-    replay = Redelivery(box, Router("t").route, lambda: broker, "somebody")
-    listed = list(ids) or box.find(Wanted(statuses=("waiting", "blocked")))
-    return [each.outcome for each in replay.letters([*listed, *box.behind(listed)], ("waiting", "blocked"))]
+def replayed(table: DeadLetterTable, broker: Broker, *ids: int) -> list[str]:
+    replay = DeadLetterReplay(table, Router("t").route, lambda: broker, "somebody")
+    listed = list(ids) or table.find(DeadLetterFilter(statuses=("waiting", "blocked")))
+    return [each.outcome for each in replay.replay([*listed, *table.blocked_behind(listed)], ("waiting", "blocked"))]
 
 
 def test_a_letter_that_is_written_again_after_a_crash_counts_its_attempts_and_is_otherwise_as_it_was(
-    database: Database, letters: DeadLetters, box: Letterbox
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
-    letters.keep(letter(1))
-    letters.keep(letter(1)._replace(reason="another", attempts=2))
+    letters.write(letter(1))
+    letters.write(letter(1)._replace(reason="another", attempts=2))
     assert statuses(database) == [("e1", "waiting", 3)]
-    (kept,) = box.letters(box.find(Wanted()))
+    (kept,) = table.letters(table.find(DeadLetterFilter()))
     assert kept.letter == letter(1)._replace(attempts=3)
     assert kept.last_at > kept.first_at
-    assert letters.settled(LSN(100)).keys() == {letter(1).place}
+    assert letters.settled(LSN(100)).keys() == {letter(1).origin}
     assert letters.settled(LSN(101)) == {}
 
 
-def test_what_no_text_column_takes_is_kept_all_the_same(letters: DeadLetters, box: Letterbox) -> None:
+def test_what_no_text_column_takes_is_kept_all_the_same(letters: DeadLetterTableWriter, table: DeadLetterTable) -> None:
     """NUL, and bytes that are not UTF-8."""
     odd = letter(1, topic="a\0b")
     assert odd.record is not None
     odd = odd._replace(record=odd.record._replace(id="\udcff", payload=b"\xff\0"), reason="a\0b\udcff")
-    letters.keep(odd)
-    (kept,) = box.letters(box.find(Wanted()))
+    letters.write(odd)
+    (kept,) = table.letters(table.find(DeadLetterFilter()))
     assert kept.letter.record == odd.record
     assert kept.letter.message == odd.message
 
 
 def test_a_key_waits_behind_an_open_letter_that_comes_before_and_not_behind_any_other(
-    database: Database, letters: DeadLetters, box: Letterbox
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
-    letters.keep(letter(3))
+    letters.write(letter(3))
     blocked = letter(5, status="blocked")
-    assert not letters.block(letter(2, status="blocked"))
-    assert not letters.block(letter(5, status="blocked", key=b"other"))
-    assert not letters.block(letter(5, status="blocked", topic="other"))
-    assert letters.block(blocked)
-    assert letters.blocked_keys() == {("t", b"k"): letter(3).place}
-    assert letters.first_open("t", b"k") == letter(3).place
-    box.discard(box.find(Wanted(id="e3")), "somebody", "a test")
-    assert letters.first_open("t", b"k") == blocked.place, "what was blocked is still to be replayed or discarded"
-    box.discard(box.find(Wanted(id="e5")), "somebody", "a test")
-    assert not letters.block(letter(6, status="blocked"))
+    assert not letters.write_blocked(letter(2, status="blocked"))
+    assert not letters.write_blocked(letter(5, status="blocked", key=b"other"))
+    assert not letters.write_blocked(letter(5, status="blocked", topic="other"))
+    assert letters.write_blocked(blocked)
+    assert letters.blocked_keys() == {("t", b"k"): letter(3).origin}
+    assert letters.first_open("t", b"k") == letter(3).origin
+    table.discard(table.find(DeadLetterFilter(id="e3")), "somebody", "a test")
+    assert letters.first_open("t", b"k") == blocked.origin, "what was blocked is still to be replayed or discarded"
+    table.discard(table.find(DeadLetterFilter(id="e5")), "somebody", "a test")
+    assert not letters.write_blocked(letter(6, status="blocked"))
     assert [row[:2] for row in statuses(database)] == [("e3", "discarded"), ("e5", "discarded")]
 
 
-def test_letters_are_found_by_every_filter(letters: DeadLetters, box: Letterbox) -> None:
-    letters.keep(letter(1, topic="orders.new", error="too_large"))
-    letters.keep(letter(2, topic="orders_new", key=b"x"))
-    letters.keep(letter(3, status="skipped"))
-    every = box.find(Wanted())
+def test_letters_are_found_by_every_filter(letters: DeadLetterTableWriter, table: DeadLetterTable) -> None:
+    letters.write(letter(1, topic="orders.new", error="too_large"))
+    letters.write(letter(2, topic="orders_new", key=b"x"))
+    letters.write(letter(3, status="skipped"))
+    every = table.find(DeadLetterFilter())
     now = datetime.now(UTC)
 
     def found(**wanted: Any) -> list[int]:
-        return [every.index(id_) + 1 for id_ in box.find(Wanted(**wanted))]
+        return [every.index(id_) + 1 for id_ in table.find(DeadLetterFilter(**wanted))]
 
     assert found(topic="orders*") == [1, 2]
     assert found(topic="orders_new") == [2], "_ is no pattern"
@@ -162,31 +164,31 @@ def test_letters_are_found_by_every_filter(letters: DeadLetters, box: Letterbox)
 
 
 def test_replay_routes_anew_keeps_id_and_position_and_closes_after_the_receipt(
-    database: Database, letters: DeadLetters, box: Letterbox
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
     unrouted = letter(1)._replace(topic=None, message=None, error="unroutable")
-    letters.keep(unrouted)
+    letters.write(unrouted)
     broker = Broker()
-    assert replayed(box, broker) == ["replayed"]
+    assert replayed(table, broker) == ["replayed"]
     (message,) = broker.taken
     assert (message.topic, message.value) == ("t", b"1")
     assert message.headers == [("id", b"e1"), ("position", b"0/64:1"), ("replayed", b"true")]
     assert statuses(database) == [("e1", "replayed", 1)]
-    assert replayed(box, broker) == []
-    (kept,) = box.letters(box.find(Wanted()))
+    assert replayed(table, broker) == []
+    (kept,) = table.letters(table.find(DeadLetterFilter()))
     assert (kept.closed_by, kept.closed_at is not None) == ("somebody", True)
 
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_letter_that_is_refused_again_waits_on_and_everything_of_its_key_behind_it(
-    database: Database, letters: DeadLetters, box: Letterbox, ends: bool
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable, ends: bool
 ) -> None:
-    letters.keep(letter(1))
+    letters.write(letter(1))
     for number in (2, 3):
-        letters.block(letter(number, status="blocked"))
-    letters.keep(letter(4, key=b"other"))
+        letters.write_blocked(letter(number, status="blocked"))
+    letters.write(letter(4, key=b"other"))
     broker = Broker(b"1", ends=ends)
-    assert sorted(replayed(box, broker)) == ["left", "left", "refused", "replayed"]
+    assert sorted(replayed(table, broker)) == ["left", "left", "refused", "replayed"]
     assert [message.value for message in broker.taken] == [b"4"]
     assert [row[:2] for row in statuses(database)] == [
         ("e1", "waiting"),
@@ -194,33 +196,33 @@ def test_a_letter_that_is_refused_again_waits_on_and_everything_of_its_key_behin
         ("e3", "blocked"),
         ("e4", "replayed"),
     ]
-    assert replayed(box, Broker(), *box.find(Wanted(id="e1"))) == ["replayed"] * 3
+    assert replayed(table, Broker(), *table.find(DeadLetterFilter(id="e1"))) == ["replayed"] * 3
     assert statuses(database)[0] == ("e1", "replayed", 2)
 
 
 def test_a_blocked_letter_is_not_replayed_before_the_one_it_waits_for(
-    database: Database, letters: DeadLetters, box: Letterbox
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
-    letters.keep(letter(1))
-    letters.block(letter(2, status="blocked"))
-    assert replayed(box, Broker(), *box.find(Wanted(id="e2"))) == ["left"]
+    letters.write(letter(1))
+    letters.write_blocked(letter(2, status="blocked"))
+    assert replayed(table, Broker(), *table.find(DeadLetterFilter(id="e2"))) == ["left"]
     assert [row[:2] for row in statuses(database)] == [("e1", "waiting"), ("e2", "blocked")]
 
 
 def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
-    database: Database, letters: DeadLetters, box: Letterbox
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
     """It asks whether the key still waits, and gets the answer only when the replay is over."""
-    letters.keep(letter(1))
-    lines = box.lines(box.find(Wanted()))
+    letters.write(letter(1))
+    keys = table.keys(table.find(DeadLetterFilter()))
     passed = threading.Event()
 
     def relay() -> None:
         with Catalog(database.dsn) as own:
-            if not DeadLetters(own, SLOT, "kafka").block(letter(2, status="blocked")):
+            if not DeadLetterTableWriter(own, SLOT, "kafka").write_blocked(letter(2, status="blocked")):
                 passed.set()
 
-    with box.held(lines, ["waiting"]) as held:
+    with table.locked(keys, ["waiting"]) as locked:
         thread = threading.Thread(target=relay)
         thread.start()
         wait_until(
@@ -228,7 +230,7 @@ def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
             5,
             "the relay to wait for the key",
         )
-        box.replayed([kept.id for kept in held], "somebody")
+        table.replayed([kept.id for kept in locked], "somebody")
         assert not passed.is_set()
     thread.join(5)
     assert passed.is_set(), "nothing is open any more, so it may publish"
@@ -236,36 +238,38 @@ def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
 
 @pytest.mark.parametrize("key", [b"k", None], ids=["a key", "no key"])
 def test_who_replays_letters_that_another_replay_has_waits_for_it_or_says_who_it_is(
-    database: Database, catalog: Catalog, letters: DeadLetters, box: Letterbox, key: bytes | None
+    database: Database, catalog: Catalog, letters: DeadLetterTableWriter, table: DeadLetterTable, key: bytes | None
 ) -> None:
-    letters.keep(letter(1)._replace(key=key))
-    ids = box.find(Wanted())
+    letters.write(letter(1)._replace(key=key))
+    ids = table.find(DeadLetterFilter())
     told: list[str] = []
 
     def second() -> None:
         with Catalog(database.dsn) as own:
-            told.extend(replayed(Letterbox(own, SLOT), Broker(), *ids))
+            told.extend(replayed(DeadLetterTable(own, SLOT), Broker(), *ids))
 
     pid = catalog.value("SELECT pg_backend_pid()")
-    with box.held(box.lines(ids), ["waiting"]) as held, Catalog(database.dsn) as impatient:
+    with table.locked(table.keys(ids), ["waiting"]) as locked, Catalog(database.dsn) as impatient:
         with pytest.raises(Retryable, match=f"PID {pid} .*walrelay control.* wait for it, or end it"):
-            replayed(Letterbox(impatient, SLOT, patience=1), Broker(), *ids)
+            replayed(DeadLetterTable(impatient, SLOT, patience=1), Broker(), *ids)
         thread = threading.Thread(target=second)
         thread.start()
         longer = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         longer += " AND now() - query_start > interval '5.5 s'"  # than statements may take elsewhere
         wait_until(lambda: database.execute(longer), 30, "the second to wait for the first")
-        box.replayed([kept.id for kept in held], "somebody")
+        table.replayed([kept.id for kept in locked], "somebody")
     thread.join(30)
     assert told == ["left"]
 
 
-def test_a_replay_that_dies_leaves_its_letters_open(database: Database, letters: DeadLetters, box: Letterbox) -> None:
-    letters.keep(letter(1))
+def test_a_replay_that_dies_leaves_its_letters_open(
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
+) -> None:
+    letters.write(letter(1))
 
     def dies() -> None:
-        with box.held(box.lines(box.find(Wanted())), ["waiting"]) as held:
-            box.replayed([kept.id for kept in held], "somebody")
+        with table.locked(table.keys(table.find(DeadLetterFilter())), ["waiting"]) as locked:
+            table.replayed([kept.id for kept in locked], "somebody")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -273,31 +277,31 @@ def test_a_replay_that_dies_leaves_its_letters_open(database: Database, letters:
     assert statuses(database) == [("e1", "waiting", 1)]
 
 
-def test_letters_of_another_slot_are_not_seen(catalog: Catalog, letters: DeadLetters) -> None:
-    letters.keep(letter(1))
-    assert Letterbox(catalog, "another").find(Wanted()) == []
+def test_letters_of_another_slot_are_not_seen(catalog: Catalog, letters: DeadLetterTableWriter) -> None:
+    letters.write(letter(1))
+    assert DeadLetterTable(catalog, "another").find(DeadLetterFilter()) == []
     assert (waiting(catalog, SLOT), waiting(catalog, "another")) == (1, 0)
 
 
-UNREADABLE = Letter(Place(LSN(100), 2, 0, ""), "skipped", "undecodable", "why", raw=b"\0", attempts=0)
+UNREADABLE = DeadLetter(Origin(LSN(100), 2, 0, ""), "skipped", "undecodable", "why", raw=b"\0", attempts=0)
 
 
-def test_skipped_positions_are_those_of_what_cannot_be_read(catalog: Catalog, letters: DeadLetters) -> None:
+def test_skipped_positions_are_those_of_what_cannot_be_read(catalog: Catalog, letters: DeadLetterTableWriter) -> None:
     letters.skip(UNREADABLE, "somebody")
-    letters.keep(letter(3, status="skipped"))
+    letters.write(letter(3, status="skipped"))
     assert skips(catalog, SLOT) == {(LSN(100), 2)}
-    assert letters.settled(LSN(100)).keys() == {letter(3).place}
+    assert letters.settled(LSN(100)).keys() == {letter(3).origin}
 
 
 def test_an_operator_skips_what_an_earlier_run_had_set_aside(
-    catalog: Catalog, letters: DeadLetters, box: Letterbox
+    catalog: Catalog, letters: DeadLetterTableWriter, table: DeadLetterTable
 ) -> None:
     """A crash before the position was confirmed, and then another policy: the relay stops where there is a letter."""
-    letters.keep(UNREADABLE._replace(status="waiting", attempts=1))
+    letters.write(UNREADABLE._replace(status="waiting", attempts=1))
     assert skips(catalog, SLOT) == frozenset()
     letters.skip(UNREADABLE._replace(reason="why. Skipped because: a test"), "somebody")
     assert skips(catalog, SLOT) == {(LSN(100), 2)}
-    (kept,) = box.letters(box.find(Wanted()))
+    (kept,) = table.letters(table.find(DeadLetterFilter()))
     assert (kept.letter.status, kept.letter.reason, kept.closed_by) == (
         "skipped",
         "why. Skipped because: a test",
@@ -311,7 +315,7 @@ def test_a_database_without_the_table_is_told_what_makes_it(database: Database) 
         assert waiting(catalog, SLOT) is None
         assert skips(catalog, SLOT) == frozenset()
         with pytest.raises(Fatal, match=r"no table walrelay\.dead_letters") as caught:
-            DeadLetters(catalog, SLOT, "kafka")
+            DeadLetterTableWriter(catalog, SLOT, "kafka")
     assert "walrelay init" in caught.value.hint
 
 
@@ -320,7 +324,7 @@ def test_a_letter_is_durable_also_where_the_database_does_not_ask_for_that(datab
     database.execute(script("dead_letters"))
     database.server.execute(f'ALTER DATABASE "{database.name}" SET synchronous_commit = off')
     with Catalog(database.dsn) as catalog:
-        DeadLetters(catalog, SLOT, "kafka")
+        DeadLetterTableWriter(catalog, SLOT, "kafka")
         assert catalog.value("SHOW synchronous_commit") == "on"
 
 
@@ -335,9 +339,11 @@ def run(settings: Path, *arguments: str, answer: str = "") -> Result:
     return CliRunner().invoke(main, [*arguments, "--config", str(settings)], input=answer)
 
 
-def test_the_commands_list_show_export_and_discard(database: Database, letters: DeadLetters, settings: Path) -> None:
-    letters.keep(letter(1, error="too_large"))
-    letters.keep(letter(2)._replace(message=Message("t", b"\xff", b"\xff", [], 0)))
+def test_the_commands_list_show_export_and_discard(
+    database: Database, letters: DeadLetterTableWriter, settings: Path
+) -> None:
+    letters.write(letter(1, error="too_large"))
+    letters.write(letter(2)._replace(message=Message("t", b"\xff", b"\xff", [], 0)))
     listed = run(settings, "dlq", "list")
     assert listed.exit_code == 0
     head, first, more, second, _ = listed.stdout.splitlines()
@@ -373,10 +379,10 @@ def test_the_commands_list_show_export_and_discard(database: Database, letters: 
 
 
 def test_the_command_replays_and_says_what_it_would_replay(
-    database: Database, letters: DeadLetters, settings: Path
+    database: Database, letters: DeadLetterTableWriter, settings: Path
 ) -> None:
-    letters.keep(letter(1))
-    letters.block(letter(2, status="blocked"))
+    letters.write(letter(1))
+    letters.write_blocked(letter(2, status="blocked"))
     dry = run(settings, "dlq", "replay", "--dry-run", "--id", "e1")
     assert [line.split()[1:3] for line in dry.stdout.splitlines()] == [["0/64:1", "waiting"], ["0/64:2", "blocked"]]
     assert [status for _, status, _ in statuses(database)] == ["waiting", "blocked"]
@@ -390,7 +396,7 @@ def test_a_role_without_rights_on_the_table_is_told_the_grant(database: Database
     database.execute(f'CREATE ROLE "{role}" LOGIN')
     try:
         with Catalog(psycopg.conninfo.make_conninfo(database.dsn, user=role)) as own, pytest.raises(Fatal) as caught:
-            Letterbox(own, SLOT).find(Wanted())
+            DeadLetterTable(own, SLOT).find(DeadLetterFilter())
         assert "GRANT" in caught.value.hint
     finally:
         database.execute(f'DROP ROLE "{role}"')

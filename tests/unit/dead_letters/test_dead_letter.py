@@ -2,7 +2,7 @@
 
 import json
 
-from walrelay.dead_letter import Place, message_from, message_json, record_from, record_json
+from walrelay.dead_letter import Origin, message_from, message_json, record_from, record_json
 from walrelay.lsn import LSN
 from walrelay.model import Message, OutboxRecord
 
@@ -26,5 +26,5 @@ def test_a_message_comes_back_as_it_was_whatever_bytes_it_holds() -> None:
 
 
 def test_a_position_is_written_as_in_the_messages_header() -> None:
-    assert Place(LSN(0x16_B374D848), 2, 0, "e").position == "16/B374D848:2"
-    assert Place(LSN(0x16_B374D848), -1, 0, "").position == "16/B374D848"
+    assert Origin(LSN(0x16_B374D848), 2, 0, "e").position == "16/B374D848:2"
+    assert Origin(LSN(0x16_B374D848), -1, 0, "").position == "16/B374D848"

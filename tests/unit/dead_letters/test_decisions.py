@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from walrelay.dead_letter import Letter, Place
-from walrelay.dead_letters.decisions import Aside, Memory
+from walrelay.dead_letter import DeadLetter, Origin
+from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
 from walrelay.dead_letters.policy import Policy
-from walrelay.dead_letters.wrapping import CarefulRouter, CarefulSink
+from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSink
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, Receipt, Refusal, Undecoded
@@ -29,24 +29,24 @@ def route(record: AnyRecord) -> tuple[Message, ...]:
 
 
 class Store:
-    """Letters in a list; `open_keys` decides what `block` finds."""
+    """Letters in a list; `open_keys` decides what `write_blocked` finds."""
 
     def __init__(self) -> None:
-        self.letters: list[Letter] = []
+        self.writer: list[DeadLetter] = []
         self.open_keys = True
 
-    def keep(self, letter: Letter) -> None:
-        self.letters.append(letter)
+    def write(self, letter: DeadLetter) -> None:
+        self.writer.append(letter)
 
-    def block(self, letter: Letter) -> bool:
+    def write_blocked(self, letter: DeadLetter) -> bool:
         if self.open_keys:
-            self.letters.append(letter)
+            self.writer.append(letter)
         return self.open_keys
 
-    def survive(self) -> None:
+    def await_standbys(self) -> None:
         pass
 
-    def first_open(self, topic: str, key: bytes) -> Place | None:
+    def first_open(self, topic: str, key: bytes) -> Origin | None:
         return None
 
 
@@ -97,13 +97,13 @@ class Run:
         policy: Policy,
         broker: Broker,
         *,
-        memory: Memory | None = None,
-        settled: dict[Place, Letter] | None = None,
+        history: RefusalHistory | None = None,
+        settled: dict[Origin, DeadLetter] | None = None,
     ) -> None:
-        self.store, self.broker, self.memory = Store(), broker, memory or Memory()
-        self.told: list[Letter] = []
-        aside = Aside(policy, self.store, self.memory, settled or {}, {}, self.told.append)
-        self.router, self.sink = CarefulRouter(route, aside), CarefulSink(broker, aside)
+        self.store, self.broker, self.history = Store(), broker, history or RefusalHistory()
+        self.told: list[DeadLetter] = []
+        decisions = DeadLetterDecisions(policy, self.store, self.history, settled or {}, {}, self.told.append)
+        self.router, self.sink = DeadLetteringRouter(route, decisions), DeadLetteringSink(broker, decisions)
 
     def publish(self, *records: OutboxRecord) -> list[bool]:
         return [self.sink.publish(message, 7) for each in records for message in self.router.route(each)]
@@ -116,7 +116,7 @@ def test_a_refused_message_is_kept_with_its_record_and_then_counts_as_settled() 
     run = Run(KEEPS, Broker(b"1"))
     assert run.publish(record(1), record(2)) == [True, True]
     assert run.receipts() == [Receipt(7, 1)] * 2
-    (letter,) = run.store.letters
+    (letter,) = run.store.writer
     assert letter == run.told[0]
     assert (letter.status, letter.error, letter.reason, letter.topic, letter.key) == (
         "waiting",
@@ -125,7 +125,7 @@ def test_a_refused_message_is_kept_with_its_record_and_then_counts_as_settled() 
         "t",
         b"k",
     )
-    assert (letter.record, letter.place, letter.attempts) == (record(1), Place(LSN(100), 1, 0, "e1"), 1)
+    assert (letter.record, letter.origin, letter.attempts) == (record(1), Origin(LSN(100), 1, 0, "e1"), 1)
 
 
 def test_a_sink_that_ends_with_a_refusal_ends_the_run_once_the_receipts_are_heard() -> None:
@@ -133,31 +133,31 @@ def test_a_sink_that_ends_with_a_refusal_ends_the_run_once_the_receipts_are_hear
     run.publish(record(0), record(1))
     assert run.receipts() == [Receipt(7, 1)]
     assert run.publish(record(2)) == [False]
-    with pytest.raises(StartAnew, match="set aside") as caught:
+    with pytest.raises(StartAnew, match="dead letter") as caught:
         run.receipts()
     assert caught.value.retry_within == 0.001
-    assert len(run.store.letters) == 1
+    assert len(run.store.writer) == 1
 
 
 def test_a_message_is_offered_as_often_as_the_settings_say_with_the_usual_pauses() -> None:
-    memory = Memory()
+    history = RefusalHistory()
     for _ in range(2):
-        run = Run(KEEPS._replace(attempts=3), Broker(b"1"), memory=memory)
+        run = Run(KEEPS._replace(attempts=3), Broker(b"1"), history=history)
         run.publish(record(1))
         assert run.receipts() == []
         with pytest.raises(StartAnew, match="tried again") as caught:
             run.receipts()
         assert caught.value.retry_within is None
-        assert run.store.letters == []
-    last = Run(KEEPS._replace(attempts=3), Broker(b"1"), memory=memory)
+        assert run.store.writer == []
+    last = Run(KEEPS._replace(attempts=3), Broker(b"1"), history=history)
     last.publish(record(1))
     last.receipts()
-    assert [letter.attempts for letter in last.store.letters] == [3]
+    assert [letter.attempts for letter in last.store.writer] == [3]
 
 
 def test_what_is_set_aside_is_not_offered_again_and_the_same_position_with_another_id_is() -> None:
     """Positions repeat in another history of WAL, after a restore for instance."""
-    settled = {Place(LSN(100), 1, 0, "e1"): Letter(Place(LSN(100), 1, 0, "e1"), "waiting", "poison", "why", "t")}
+    settled = {Origin(LSN(100), 1, 0, "e1"): DeadLetter(Origin(LSN(100), 1, 0, "e1"), "waiting", "poison", "why", "t")}
     run = Run(KEEPS, Broker(), settled=settled)
     run.publish(record(1), record(1)._replace(id="another"), record(2))
     assert [message.value for message in run.broker.taken] == [b"1", b"2"]
@@ -172,7 +172,7 @@ def test_a_topic_that_refuses_everything_is_asked_once_in_a_while_only(monkeypat
     run.receipts()
     run.publish(record(2), record(3))
     assert run.receipts() == [Receipt(7, 1)] * 2
-    assert [letter.attempts for letter in run.store.letters] == [1, 0, 0]
+    assert [letter.attempts for letter in run.store.writer] == [1, 0, 0]
     now += 61
     broker.refused = ()
     run.publish(record(4), record(5))
@@ -184,13 +184,13 @@ def test_what_the_whole_sink_refuses_is_never_set_aside() -> None:
     run.publish(record(1))
     (refusal,) = run.receipts()
     assert isinstance(refusal, Refusal)
-    assert run.store.letters == []
+    assert run.store.writer == []
 
 
 def test_an_unroutable_record_is_kept_and_yields_nothing() -> None:
     run = Run(KEEPS, Broker())
     assert run.publish(record(1, topic=None)) == []
-    (letter,) = run.store.letters
+    (letter,) = run.store.writer
     assert (letter.error, letter.reason, letter.topic, letter.message) == ("unroutable", "no topic", None, None)
     with pytest.raises(Unroutable):
         Run(Policy("stop", (("a", "skip"),)), Broker()).publish(record(1, topic=None))
@@ -239,7 +239,7 @@ def test_the_topic_of_the_dead_letters_gets_a_message_before_the_transaction_is_
     broker.room = 5
     assert run.sink.publish(message, 7)
     assert [message.value for message in broker.taken] == [b"1", b"2"]
-    assert len(run.store.letters) == 2
+    assert len(run.store.writer) == 2
 
 
 @pytest.fixture
@@ -261,15 +261,15 @@ def test_a_dead_letter_that_finds_no_room_is_there_once_when_its_record_is_read_
     assert closed.publish(record(2)) == [True]
     assert closed.receipts() == [Receipt(7, 1)]
     assert [message.value for message in closed.broker.taken] == [b"1", b"2"]
-    assert [letter.place.ordinal for letter in closed.store.letters] == [1, 2]
+    assert [letter.origin.ordinal for letter in closed.store.writer] == [1, 2]
 
 
 def test_an_unroutable_record_that_is_read_again_is_told_once(closed: Run) -> None:
     assert closed.publish(record(2, topic=None)) == [False]
     closed.broker.room = 5
     assert closed.publish(record(2, topic=None)) == [True]
-    assert [letter.place.ordinal for letter in closed.store.letters] == [1, 2]
-    assert [letter.place.ordinal for letter in closed.told] == [1, 2]
+    assert [letter.origin.ordinal for letter in closed.store.writer] == [1, 2]
+    assert [letter.origin.ordinal for letter in closed.told] == [1, 2]
 
 
 def test_nothing_has_a_receipt_before_the_relay_knows_that_it_was_taken(closed: Run) -> None:
@@ -294,7 +294,7 @@ def test_a_key_waits_behind_its_dead_letter_until_that_is_closed() -> None:
     run.publish(record(1))
     run.receipts()
     run.publish(record(2))
-    assert [letter.status for letter in run.store.letters] == ["waiting", "blocked"]
+    assert [letter.status for letter in run.store.writer] == ["waiting", "blocked"]
     assert run.broker.taken == []
     run.store.open_keys = False
     run.publish(record(3))

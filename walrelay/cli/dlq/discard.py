@@ -33,9 +33,9 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
-        box = compose.letterbox(settings, catalog)
+        table = compose.letterbox(settings, catalog)
         found = wanted(**given, otherwise=_OPEN)
-        ids = box.find(found._replace(statuses=[each for each in found.statuses or () if each in _OPEN]))
+        ids = table.find(found._replace(statuses=[each for each in found.statuses or () if each in _OPEN]))
         if not ids and given["id_"] is not None:
             raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` has those.")
         if dry_run or not ids:
@@ -46,6 +46,7 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
                 f"Discard {count(len(ids), 'dead letter')}? They will not be published.", abort=True, err=True
             )
         done = sum(
-            box.discard(ids[start : start + _AT_A_TIME], operator(), reason) for start in range(0, len(ids), _AT_A_TIME)
+            table.discard(ids[start : start + _AT_A_TIME], operator(), reason)
+            for start in range(0, len(ids), _AT_A_TIME)
         )
     click.echo(f"{done} discarded")

@@ -30,8 +30,8 @@ def export(config_path: Path, output: Any, **given: Any) -> None:
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
-        box = compose.letterbox(settings, catalog)
-        ids = box.find(wanted(**given))
-        for kept in progress(box.letters(ids), len(ids), "exporting"):
-            output.write(json.dumps(whole(kept), ensure_ascii=False) + "\n")
+        table = compose.letterbox(settings, catalog)
+        ids = table.find(wanted(**given))
+        for stored in progress(table.letters(ids), len(ids), "exporting"):
+            output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")
     click.echo(count(len(ids), "dead letter"), err=True)

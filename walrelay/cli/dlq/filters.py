@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from walrelay.dead_letters import Wanted
+from walrelay.dead_letters import DeadLetterFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ def wanted(
     limit: int | None,
     *,
     otherwise: tuple[str, ...] | None = None,
-) -> Wanted:
+) -> DeadLetterFilter:
     """The filters as they were given; `otherwise`: the statuses where none was."""
     raw = None if key is None else key.encode("utf-8", "surrogateescape")
-    return Wanted(statuses or otherwise, topic, error, since, until, id_, raw, limit)
+    return DeadLetterFilter(statuses or otherwise, topic, error, since, until, id_, raw, limit)

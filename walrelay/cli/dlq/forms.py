@@ -9,45 +9,45 @@ from typing import Any, TypeVar
 import click
 
 from walrelay.dead_letter import message_json, record_json, shown
-from walrelay.dead_letters import Kept
+from walrelay.dead_letters import StoredDeadLetter
 
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def summary(kept: Kept) -> dict[str, Any]:
+def summary(stored: StoredDeadLetter) -> dict[str, Any]:
     """All but its content."""
-    letter = kept.letter
+    letter = stored.letter
     return {
-        "letter": kept.id,
-        "position": letter.place.position,
-        "number": letter.place.number,
+        "letter": stored.id,
+        "position": letter.origin.position,
+        "number": letter.origin.number,
         "status": letter.status,
         "error": letter.error,
         "reason": letter.reason,
         "topic": letter.topic,
         "key": shown(letter.key),
-        "id": letter.place.record_id,
+        "id": letter.origin.record_id,
         "attempts": letter.attempts,
-        "first_at": kept.first_at.isoformat(),
-        "last_at": kept.last_at.isoformat(),
-        "slot": kept.slot,
-        "sink": kept.sink,
-        "closed_at": kept.closed_at and kept.closed_at.isoformat(),
-        "closed_by": kept.closed_by,
-        "closed_why": kept.closed_why,
+        "first_at": stored.first_at.isoformat(),
+        "last_at": stored.last_at.isoformat(),
+        "slot": stored.slot,
+        "sink": stored.sink,
+        "closed_at": stored.closed_at and stored.closed_at.isoformat(),
+        "closed_by": stored.closed_by,
+        "closed_why": stored.closed_why,
     }
 
 
-def whole(kept: Kept) -> dict[str, Any]:
+def whole(stored: StoredDeadLetter) -> dict[str, Any]:
     """With record and message; text that is not UTF-8 is {"base64": ...}."""
-    letter = kept.letter
+    letter = stored.letter
     record = letter.record and json.loads(record_json(letter.record))
     if isinstance(record, dict) and isinstance(record.get("committed_at"), int):
         record["committed_at"] = (_EPOCH + timedelta(microseconds=record["committed_at"])).isoformat()
     return {
-        **summary(kept),
+        **summary(stored),
         "record": record,
         "message": letter.message and json.loads(message_json(letter.message)),
         "raw": shown(letter.raw),

@@ -12,7 +12,7 @@ from walrelay.cli.dlq.forms import summary
 from walrelay.cli.options import config_option
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.dead_letters import Kept
+from walrelay.dead_letters import StoredDeadLetter
 from walrelay.postgres.catalog import Catalog
 
 _HEAD = ("letter", "position", "status", "error", "last met")
@@ -39,23 +39,23 @@ def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) ->
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
-        box = compose.letterbox(settings, catalog)
-        ids = box.find(wanted(**given, otherwise=None if everything else _OPEN))
+        table = compose.letterbox(settings, catalog)
+        ids = table.find(wanted(**given, otherwise=None if everything else _OPEN))
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))
-        for kept in box.letters(ids):
-            click.echo(json.dumps(summary(kept)) if as_json else _lines(kept))
+        for stored in table.letters(ids):
+            click.echo(json.dumps(summary(stored)) if as_json else _lines(stored))
     if not ids:
         click.echo("no dead letters" if everything else "no open dead letters; --all lists the closed ones", err=True)
 
 
-def _lines(kept: Kept) -> str:
+def _lines(stored: StoredDeadLetter) -> str:
     """Two lines, of which the second may be longer than a terminal is wide."""
-    letter, place = kept.letter, kept.letter.place
+    letter, origin = stored.letter, stored.letter.origin
     key = "none" if letter.key is None else letter.key.decode("utf-8", "replace")
-    last = f"{kept.last_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    last = f"{stored.last_at.astimezone():%Y-%m-%d %H:%M:%S}"
     reason = " ".join(letter.reason.split())
     reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."
-    first = _LINE.format(kept.id, place.position, letter.status, letter.error, last)
+    first = _LINE.format(stored.id, origin.position, letter.status, letter.error, last)
     often = count(letter.attempts, "time")
-    return f"{first}\n{_MORE.format(place.record_id or 'no id', letter.topic or 'none', key, often, reason)}"
+    return f"{first}\n{_MORE.format(origin.record_id or 'no id', letter.topic or 'none', key, often, reason)}"

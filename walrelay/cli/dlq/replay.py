@@ -12,8 +12,8 @@ from walrelay.cli.dlq.forms import progress
 from walrelay.cli.options import config_option, operator
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.dead_letters import Kept
-from walrelay.dead_letters.redelivery import Replayed
+from walrelay.dead_letters import StoredDeadLetter
+from walrelay.dead_letters.replay import ReplayOutcome
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
@@ -43,26 +43,26 @@ def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
     settings = load(config_path)
     logs.configure(settings.log.format, settings.log.level)
     with Catalog(compose.dsn(settings)) as catalog:
-        box = compose.letterbox(settings, catalog)
+        table = compose.letterbox(settings, catalog)
         found = wanted(**given, otherwise=_OPEN)
-        ids = box.find(found)
-        ids += box.behind(ids)
+        ids = table.find(found)
+        ids += table.blocked_behind(ids)
         if dry_run:
-            for kept in box.letters(ids):
-                click.echo(_line(kept))
+            for stored in table.letters(ids):
+                click.echo(_line(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
         statuses = {*(found.statuses or ()), "blocked"}
-        replaying = compose.redelivery(settings, box, operator()).letters(ids, sorted(statuses))
+        replaying = compose.redelivery(settings, table, operator()).replay(ids, sorted(statuses))
         outcomes = list(progress(replaying, len(ids), "replaying"))
     _tell(outcomes)
 
 
-def _tell(outcomes: list[Replayed]) -> None:
+def _tell(outcomes: list[ReplayOutcome]) -> None:
     counts = Counter(each.outcome for each in outcomes)
     click.echo(f"{counts['replayed']} replayed, {counts['refused']} refused again, {counts['left']} left as they are")
-    kept = [each for each in outcomes if each.outcome != "replayed"]
-    for each in kept[:_TOLD]:
+    stored = [each for each in outcomes if each.outcome != "replayed"]
+    for each in stored[:_TOLD]:
         click.echo(f"letter {each.id} {each.outcome}: {each.why}", err=True)
     if counts["refused"]:
         raise Fatal(
@@ -71,6 +71,6 @@ def _tell(outcomes: list[Replayed]) -> None:
         )
 
 
-def _line(kept: Kept) -> str:
-    letter, place = kept.letter, kept.letter.place
-    return f"{kept.id:>7}  {place.position:<20} {letter.status:<9}  {letter.topic or '':<28} {place.record_id}"
+def _line(stored: StoredDeadLetter) -> str:
+    letter, origin = stored.letter, stored.letter.origin
+    return f"{stored.id:>7}  {origin.position:<20} {letter.status:<9}  {letter.topic or '':<28} {origin.record_id}"

@@ -10,7 +10,7 @@ from walrelay.cli.dlq.forms import whole
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.dead_letter import UNDECODABLE
-from walrelay.dead_letters import Wanted
+from walrelay.dead_letters import DeadLetterFilter
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 
@@ -33,19 +33,19 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
     """
     settings = load(config_path)
     with Catalog(compose.dsn(settings)) as catalog:
-        box = compose.letterbox(settings, catalog)
-        ids = box.find(Wanted(id=id_))
+        table = compose.letterbox(settings, catalog)
+        ids = table.find(DeadLetterFilter(id=id_))
         if not ids:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` has those that there are.")
-        for kept in box.letters(ids):
+        for stored in table.letters(ids):
             if only_value:
-                message, raw = kept.letter.message, kept.letter.raw
+                message, raw = stored.letter.message, stored.letter.raw
                 click.echo((message.value if message else raw) or b"")
                 continue
-            click.echo(json.dumps(whole(kept), indent=2, ensure_ascii=False))
-            if kept.letter.status in ("waiting", "blocked"):
-                if kept.letter.error == UNDECODABLE:
+            click.echo(json.dumps(whole(stored), indent=2, ensure_ascii=False))
+            if stored.letter.status in ("waiting", "blocked"):
+                if stored.letter.error == UNDECODABLE:
                     click.echo("it cannot be published: its writer may emit another one that can be read", err=True)
                 else:
-                    click.echo(f"to publish it: walrelay dlq replay --id {kept.id}", err=True)
-                click.echo(f"to give it up: walrelay dlq discard --id {kept.id} --reason '...'", err=True)
+                    click.echo(f"to publish it: walrelay dlq replay --id {stored.id}", err=True)
+                click.echo(f"to give it up: walrelay dlq discard --id {stored.id} --reason '...'", err=True)
