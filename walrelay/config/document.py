@@ -38,7 +38,7 @@ def _referenced(match: re.Match[str], env: Mapping[str, str]) -> str:
 
 
 def encodable(text: str) -> str:
-    """`text`, if PostgreSQL and brokers can take it at all; ValueError, which shows nothing of it, if they cannot."""
+    """`text`, if PostgreSQL and brokers can take it; else ValueError, which does not show it."""
     if "\0" in text:
         raise ValueError("has a zero byte in it, which is in no name and no text of PostgreSQL; remove it")
     try:
@@ -80,7 +80,7 @@ _TAGS = frozenset(
 
 
 class Problem(NamedTuple):
-    """What is wrong at `path`, which stands on `line` (counted from 1)."""
+    """What is wrong at `path`, which is on `line` (counted from 1)."""
 
     line: int
     path: KeyPath
@@ -106,8 +106,8 @@ class Document(NamedTuple):
 
 
 def read(text: str) -> Document:
-    """One YAML document. What is not YAML at all is a single problem, because nothing after it can be trusted."""
-    reading = _Reading()
+    """Reads one YAML document. A syntax error is a single problem: nothing after it can be trusted."""
+    reading = _YamlReading()
     try:
         return Document(reading.document(text), reading.lines, reading.problems)
     except yaml.MarkedYAMLError as error:
@@ -122,7 +122,7 @@ def _unreadable(line: int, text: str) -> Document:
 
 
 def _complaint(error: yaml.MarkedYAMLError) -> str:
-    """PyYAML's words, and where the thing began in which something was found: often that is the place to look."""
+    """PyYAML's message, with the line where the enclosing element began: often the fault is there."""
     complaint = str(error.problem)
     if error.context:
         since = f" (from line {error.context_mark.line + 1})" if error.context_mark else ""
@@ -133,7 +133,7 @@ def _complaint(error: yaml.MarkedYAMLError) -> str:
 
 
 def replaced(document: Document, replacement: Callable[[KeyPath, str], Any]) -> Document:
-    """The document with every text put through `replacement`; a ValueError from it is a problem, its text None."""
+    """The document with every text passed through `replacement`; a ValueError becomes a problem, and the text None."""
     problems: list[Problem] = []
 
     def walk(value: Any, path: KeyPath) -> Any:
@@ -156,8 +156,8 @@ def replaced(document: Document, replacement: Callable[[KeyPath, str], Any]) -> 
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without aliases: nine lines of them can stand for a billion values, and no settings file needs one. Nor does
-    one need depth, which would end in Python's own limit somewhere.
+    """YAML without aliases, nine lines of which can stand for a billion values, and without nesting beyond _DEEPEST,
+    which would reach Python's recursion limit. No settings file needs either.
     """
 
     depth = 0
@@ -178,8 +178,8 @@ class _Loader(yaml.SafeLoader):
         return yaml.composer.ComposerError(None, None, text, mark)
 
 
-class _Reading:
-    """Walks YAML's nodes, which know their lines, rather than its values, which do not."""
+class _YamlReading:
+    """Walks YAML's nodes: they have line numbers, values do not."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {(): 1}
@@ -208,7 +208,7 @@ class _Reading:
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, item in node.value:
-            # As it is written: YAML would read the key `on` as True. No setting's key is a list or a mapping.
+            # The text as it is written: YAML would read the key `on` as True. No key is a list or a mapping.
             name = self._text(key) if isinstance(key, yaml.ScalarNode) else "?"
             here = (*path, name)
             try:
@@ -237,7 +237,7 @@ class _Reading:
             return None
 
     def _text(self, node: yaml.Node) -> str:
-        r"""What JSON writes for a character beyond the first 65536, \\ud83d\\ude00, is one character again."""
+        r"""JSON's surrogate pairs, such as \\ud83d\\ude00, become one character."""
         text: str = node.value
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 

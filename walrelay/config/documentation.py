@@ -8,7 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from walrelay import publish
 from walrelay.config.models import Settings
-from walrelay.config.sink import SinkKind, sink_model
+from walrelay.config.values import SinkKind, sink_model
 
 Schema = dict[str, Any]
 
@@ -90,7 +90,7 @@ This page is generated from the models in `walrelay/config`; a test compares it 
 """
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting, every part of it ready to be shown."""
 
     name: str
@@ -131,7 +131,7 @@ def _sink(kind: Schema, schema: Schema) -> str:
     return _titled(f"### kind: {kind['properties']['kind']['const']}", _words(kind), rows)
 
 
-def _titled(title: str, text: str, rows: list[Row]) -> str:
+def _titled(title: str, text: str, rows: list[SettingRow]) -> str:
     lines = [title, ""]
     if text:
         lines += [text, ""]
@@ -140,12 +140,12 @@ def _titled(title: str, text: str, rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(name: str, setting: Schema, schema: Schema, *, required: bool) -> Iterator[Row]:
+def _rows(name: str, setting: Schema, schema: Schema, *, required: bool) -> Iterator[SettingRow]:
     """The setting itself, or all those below it."""
     resolved = _resolved(setting, schema)
     if "properties" not in resolved:
         default = "required" if required else _default(resolved)
-        yield Row(f"`{name}`", _type(resolved, schema), default, resolved.get("unit", ""), _words(resolved))
+        yield SettingRow(f"`{name}`", _type(resolved, schema), default, resolved.get("unit", ""), _words(resolved))
         return
     for key, inner in resolved["properties"].items():
         yield from _rows(f"{name}.{key}", inner, schema, required=key in resolved.get("required", ()))

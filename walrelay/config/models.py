@@ -1,57 +1,36 @@
 """The settings as frozen models, in the order the data flows. The docstring of each setting is its documentation."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
-from walrelay.config import values
-from walrelay.config.sink import SinkSettings
-from walrelay.config.values import Misplaced, Section
+from walrelay.config.values import (
+    ConnectionString,
+    Duration,
+    FormatVersion,
+    Name,
+    Seconds,
+    Section,
+    SectionError,
+    SinkSettings,
+    SlotName,
+    TableName,
+    Template,
+)
 from walrelay.decode import contract
-from walrelay.identifiers import name, qualified_name
+from walrelay.identifiers import qualified_name
 from walrelay.publish import ExactlyOncePlugin, load
 from walrelay.route import TopicTemplate
-
-
-def _connection_string(secret: SecretStr) -> SecretStr:
-    values.connection_string(secret.get_secret_value())
-    return secret
-
-
-def _table(text: str) -> str:
-    qualified_name(text)
-    return text
-
-
-def _number(value: Any) -> Any:
-    """A Literal of numbers takes no text, but `${NAME}` always yields text. And true is 1 for Python, but not here."""
-    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
-        return int(value)
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-def _duration(value: Any) -> Any:
-    """A bare number would leave open of what."""
-    if isinstance(value, str):
-        return values.duration(value)
-    raise ValueError(f"{value!r} is no duration: write a number and s, m, h, d or w, as in 7d")
-
-
-Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema({"type": "string"})]
-"""Seconds; written as `7d`, `12h`, `90m`."""
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
-Name = Annotated[str, AfterValidator(name)]
 
 
 class SourceSettings(Section):
     """Where the write-ahead log is read: one replication slot of one database."""
 
-    dsn: Annotated[SecretStr, AfterValidator(_connection_string)]
+    dsn: ConnectionString
     """The database, as a libpq URL or keyword string. The role needs REPLICATION. A secret: take it from
     `${DATABASE_URL}` or `file:/run/secrets/dsn`."""
 
-    slot: Annotated[str, AfterValidator(values.slot_name)] = "walrelay"
+    slot: SlotName = "walrelay"
     """The logical replication slot. It holds the position; one relay at a time reads it."""
 
     publication: Name = "walrelay"
@@ -63,7 +42,7 @@ class SourceSettings(Section):
     binary: bool = True
     """pgoutput sends values in binary: less work for the server. wal2json ignores it."""
 
-    wal2json_format: Annotated[Literal[1, 2], BeforeValidator(_number)] = 2
+    wal2json_format: FormatVersion = 2
     """wal2json's format-version. 1 is faster but holds a whole transaction in one message, of up to 1 GB."""
 
     failover: bool = False
@@ -74,16 +53,16 @@ class SourceSettings(Section):
     a crash, what was durable but not yet confirmed is repeated, and what was under way may be."""
 
     pause_limit: Seconds = 30
-    """How long reading may pause while the sink has no room before the replication stream is let go of until there
-    is: a walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
+    """How long reading may pause while the sink has no room; then the replication stream is closed until there is:
+    a walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
 
     receive_timeout: Seconds = 60
-    """Silence after which the connection counts as dead. The server speaks up at half of its wal_sender_timeout,
-    so keep this above that half."""
+    """Silence after which the connection counts as dead. The server sends a keepalive at half of its
+    wal_sender_timeout, so keep this above that half."""
 
     publication_check_interval: Seconds = 2
-    """How often at most it is checked that the outbox is still published, while only other tables move the WAL:
-    one catalog query, without which the silence of a table that left the publication would look like progress."""
+    """How often at most the relay checks that the outbox is still published, while only other tables write WAL:
+    one catalog query. Without it a table that left the publication would look like an outbox without events."""
 
 
 class ColumnsSettings(Section):
@@ -108,7 +87,7 @@ class ColumnsSettings(Section):
     """A JSON object that becomes message headers."""
 
     topic: Name | None = "topic"
-    """A topic for this row alone; where it is NULL, `route.topic` decides."""
+    """The topic of this row; where it is NULL, `route.topic` decides."""
 
     tenant_id: Name | None = "tenant_id"
     """Whose event it is."""
@@ -118,37 +97,36 @@ class ColumnsSettings(Section):
 
     @model_validator(mode="after")
     def _bytes_or_text(self) -> Self:
-        """A column is read once, and payload and headers are bytes, the other roles text."""
+        """payload and headers are read as bytes, the other roles as text, and a column only once."""
         for role in ("payload", "headers"):
             for other, column in self:
                 if column == getattr(self, role) is not None and other not in ("payload", "headers"):
-                    raise Misplaced((other,), f"column {column!r} cannot be the {role} and the {other} both")
+                    raise SectionError((other,), f"column {column!r} cannot be the {role} and the {other} both")
         return self
 
 
 class MessagesSettings(Section):
     """Outbox records without a table: logical messages written with `pg_logical_emit_message`.
 
-    They need no right to any table, and PostgreSQL lets every role write them: so they are off unless asked for.
-    """
+    PostgreSQL lets every role write them, without a right to any table: so they are off by default."""
 
     prefix: Annotated[str, Field(min_length=1)] | None = None
-    """The prefix of the logical messages that are outbox records; `null`: none are. Who may write them then:
-    `writers`."""
+    """The prefix of the logical messages that are outbox records; `null`: none are. `writers` says who may write
+    them."""
 
     writers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """The roles that may write logical messages. `init` takes the right from all others, which needs a superuser;
     `[public]` leaves it to every role that can connect, and with it the right to publish to any topic."""
 
     non_transactional: Literal["stop", "skip"] = "stop"
-    """What to do with one that has the prefix but was not written in a transaction, and so may report what was
-    rolled back."""
+    """What to do with a message that has the prefix but was not written in a transaction: it may report something
+    that was rolled back."""
 
 
 class OutboxSettings(Section):
     """Which committed rows are outbox records."""
 
-    table: Annotated[str, AfterValidator(_table)] = "public.outbox"
+    table: TableName = "public.outbox"
     """`schema.table`, or `table` for one in `public`. Capitals and spaces as in SQL: `'"My Schema"."Out box"'`."""
 
     columns: ColumnsSettings = ColumnsSettings()
@@ -174,20 +152,20 @@ class OutboxSettings(Section):
 class RouteSettings(Section):
     """Where a record goes."""
 
-    topic: Annotated[str, AfterValidator(values.topic_template)] = "outbox.event.{aggregate_type}"
-    """The topic of a record that names none itself. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
+    topic: Template = "outbox.event.{aggregate_type}"
+    """The topic of a record without a topic of its own. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
     `{tenant_id}`; a literal brace is doubled."""
 
 
 class PositionSettings(Section):
     """Where the relay keeps a position of its own. The slot's is set back when PostgreSQL crashes (and, before 17, when
     it is restarted), and what was published since its last checkpoint would be repeated. With `delivery: exactly_once`
-    the sink keeps it, whatever is said here."""
+    the sink keeps it, whatever this section says."""
 
     keep: Literal["slot", "file", "table", "topic"] = "slot"
-    """slot: nowhere else. file: a small file, for a relay with one instance. table: a row of `walrelay.positions`,
-    updated ten times a second at most while events come. topic: a record in the sink's `positions_topic`, as often.
-    Table and topic are there for any number of instances."""
+    """slot: only in the slot. file: a small file, for a relay with one instance. table: a row of
+    `walrelay.positions`, updated ten times a second at most while events come. topic: a record in the sink's
+    `positions_topic`, as often. Table and topic suit any number of instances."""
 
     path: Annotated[str, Field(min_length=1)] = "walrelay.position"
     """The file of `keep: file`, on a disk that outlives the process."""
@@ -202,40 +180,40 @@ class RefusalSettings(Section):
     has the whole story."""
 
     policy: Policy = "stop"
-    """stop: the relay ends and says which record. dead_letter: it is kept in full, and the relay goes on. skip: as
-    dead_letter, but it does not wait for anybody."""
+    """stop: the relay ends and names the record. dead_letter: the record is kept in full, and the relay goes on.
+    skip: as dead_letter, but closed at once: it does not wait for an operator."""
 
     topics: dict[str, Policy] = Field(default_factory=dict)
     """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts.
-    What cannot be read has no topic, and goes by `policy`."""
+    What cannot be read has no topic: `policy` applies."""
 
     attempts: Annotated[int, Field(ge=1)] = 1
-    """How often a message is offered before the policy applies. The pauses in between are those of `retry`, and nothing
-    else is published meanwhile: the order is kept."""
+    """How often a message is offered before the policy applies. The pauses in between are those of `retry`; nothing
+    else is published meanwhile, to keep the order."""
 
     block_key: bool = False
     """true: later messages of the same topic and key wait behind a dead letter, as dead letters themselves, so that
     replaying keeps the order of the key. false: they are published."""
 
     dead_letters: Literal["table", "topic", "both"] = "table"
-    """Where dead letters go: the table walrelay.dead_letters, the topic below, or both. What is skipped and what is
-    blocked is in the table only."""
+    """Where dead letters go: the table walrelay.dead_letters, the topic below, or both. Skipped and blocked ones
+    are in the table only."""
 
     dead_letter_topic: Annotated[str, Field(min_length=1)] = "outbox.dead_letters"
-    """The topic for dead letters. What this topic refuses stops the relay."""
+    """The topic for dead letters. A refusal of this topic stops the relay."""
 
     @model_validator(mode="after")
     def _in_the_table(self) -> Self:
         if self.dead_letters == "topic" and (self.block_key or "skip" in {self.policy, *self.topics.values()}):
-            raise Misplaced(
+            raise SectionError(
                 ("dead_letters",), "block_key and the policy skip need the table: set dead_letters to table or both"
             )
         return self
 
 
 class RetrySettings(Section):
-    """How soon a run that ended in an error is followed by the next. The pause doubles each time; up to half of it
-    is left out at random, so that relays which failed together do not return together."""
+    """How long the relay waits after an error before the next run. The pause doubles each time; up to half of it is
+    left out at random, so that relays that failed together do not return together."""
 
     min_pause: Seconds = 0.2
     """The first pause."""
@@ -246,12 +224,12 @@ class RetrySettings(Section):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.min_pause > self.max_pause:
-            raise Misplaced(("min_pause",), f"{self.min_pause:g} is above max_pause ({self.max_pause:g})")
+            raise SectionError(("min_pause",), f"{self.min_pause:g} is above max_pause ({self.max_pause:g})")
         return self
 
 
 class LogSettings(Section):
-    """What the relay says about itself, on stderr."""
+    """The log, on stderr."""
 
     format: Literal["auto", "console", "json"] = "auto"
     """auto: console on a terminal, JSON lines elsewhere."""
@@ -270,30 +248,31 @@ class Settings(Section):
     refusals: RefusalSettings = RefusalSettings()
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
-    """at_least_once: a crash repeats what was durable but not yet confirmed. exactly_once: whole transactions are
-    published in Kafka transactions together with their position; consumers need `isolation.level: read_committed`."""
+    """at_least_once: after a crash, what was durable but not yet confirmed is published again. exactly_once: whole
+    transactions are published in Kafka transactions together with their position; consumers need `isolation.level:
+    read_committed`."""
 
     position: PositionSettings = PositionSettings()
 
     retention: Duration | None = None
-    """How long a row stays in the outbox, as in `7d` or `12h`. The relay that leads then deletes what is older, was
-    published and is confirmed, in small batches, and drops whole days of a partitioned outbox. null: nothing is
+    """How long a row stays in the outbox, as in `7d` or `12h`. The leading relay then deletes older rows that
+    are published and confirmed, in small batches, and drops whole days of a partitioned outbox. null: nothing is
     deleted. `walrelay docs cleanup` has the whole story."""
 
     retry: RetrySettings = RetrySettings()
 
     shutdown_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})] = 25
-    """How long a stop waits for the messages under way; what is not durable by then is published again at the
-    next start. Below the 30 seconds that Kubernetes gives a pod."""
+    """How long a stop waits for the messages in flight; what is not durable by then is published again at the
+    next start. Keep it below the 30 seconds that Kubernetes gives a pod."""
 
     log: LogSettings = LogSettings()
 
     @model_validator(mode="after")
     def _can_route(self) -> Self:
-        """The first row without a topic of its own would stop the relay."""
+        """Otherwise the first row without a topic of its own would stop the relay."""
         for field in TopicTemplate(self.route.topic).fields:
             if getattr(self.outbox.columns, field) is None:
-                raise Misplaced(
+                raise SectionError(
                     ("outbox", "columns", field),
                     f"is null, but route.topic ({self.route.topic!r}) names {{{field}}}: give route.topic a topic"
                     " without it (any will do where each row names its own)",
@@ -303,19 +282,19 @@ class Settings(Section):
     @model_validator(mode="after")
     def _can_deliver(self) -> Self:
         if self.delivery == "exactly_once" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
-            raise Misplaced(("delivery",), f"a sink of kind {self.sink.kind!r} cannot publish exactly once")
+            raise SectionError(("delivery",), f"a sink of kind {self.sink.kind!r} cannot publish exactly once")
         if self.position.keep == "topic" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
-            raise Misplaced(("position", "keep"), f"a sink of kind {self.sink.kind!r} has no topic for a position")
+            raise SectionError(("position", "keep"), f"a sink of kind {self.sink.kind!r} has no topic for a position")
         for path, topic in (
             (("route", "topic"), self.route.topic),
             (("refusals", "dead_letter_topic"), self.refusals.dead_letter_topic),
         ):
             if topic in self.reserved_topics:
-                raise Misplaced(path, f"{topic!r} is where relays keep their positions (sink.positions_topic)")
+                raise SectionError(path, f"{topic!r} is where relays keep their positions (sink.positions_topic)")
         return self
 
     @property
     def reserved_topics(self) -> frozenset[str]:
-        """Topics of the sink's that no event may go to: those of positions, if its kind has any."""
+        """Topics that no event may go to: the sink's topic for positions, if its kind has one."""
         topic = getattr(self.sink.settings, "positions_topic", None)
         return frozenset() if topic is None else frozenset({topic})

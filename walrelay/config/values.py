@@ -1,16 +1,31 @@
-"""What the sections of the settings file share, and values beyond their type: names as PostgreSQL takes them."""
+"""What the sections of the settings file share, and values beyond their type, such as names as PostgreSQL takes
+them.
+"""
 
 import re
 from string import Formatter
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializeAsAny,
+    WithJsonSchema,
+    model_validator,
+)
 
+from walrelay import publish
+from walrelay.identifiers import name, qualified_name
 from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
 
 
-class Misplaced(ValueError):
-    """What a check of several settings together found; `path` is where to look, within the section that checked."""
+class SectionError(ValueError):
+    """A fault of several settings together; `path`: which setting to change, from the section that found it."""
 
     def __init__(self, path: tuple[str, ...], text: str) -> None:
         super().__init__(text)
@@ -18,7 +33,7 @@ class Misplaced(ValueError):
 
 
 class Section(BaseModel):
-    """Nothing can be changed, no key is ignored, no error quotes what was given: it may hold a secret."""
+    """Frozen; refuses unknown keys; its errors do not quote values, which may hold a secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
@@ -30,7 +45,7 @@ _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def connection_string(text: str) -> str:
-    """Something that libpq understands. Never shown in an error: it may hold the password."""
+    """A connection string that libpq understands. No error shows it: it may hold a password."""
     if re.match(r"postgres(ql)?://", text) or "=" in text.partition("://")[0]:
         if fault := conninfo_fault(text):
             raise ValueError(f"is not a connection string that libpq understands: {fault}")
@@ -61,7 +76,7 @@ def duration(text: str) -> float:
 
 
 def topic_template(text: str) -> str:
-    """A template whose fields are those of walrelay.route by name and nothing else: str.format can reach attributes."""
+    """A template with fields of walrelay.route only, as plain names: str.format could also reach attributes."""
     if not text.strip():
         raise ValueError("is empty; write a topic, as in outbox.event.{aggregate_type}")
     try:
@@ -80,3 +95,78 @@ def _check_field(field: str, spec: str | None, conversion: str | None) -> None:
         raise ValueError(f"{{{field}}} is not a field of the template; known are {known}")
     if spec or conversion:
         raise ValueError(f"{{{field}}} stands alone in its braces, without ':' and '!'")
+
+
+def _secret_connection_string(secret: SecretStr) -> SecretStr:
+    connection_string(secret.get_secret_value())
+    return secret
+
+
+def _table_name(text: str) -> str:
+    qualified_name(text)
+    return text
+
+
+def _number(value: Any) -> Any:
+    """A Literal of numbers takes no text, but `${NAME}` always yields text. Python also takes true for 1."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _duration(value: Any) -> Any:
+    """A number without a unit is refused."""
+    if isinstance(value, str):
+        return duration(value)
+    raise ValueError(f"{value!r} is no duration: write a number and s, m, h, d or w, as in 7d")
+
+
+ConnectionString = Annotated[SecretStr, AfterValidator(_secret_connection_string)]
+Name = Annotated[str, AfterValidator(name)]
+SlotName = Annotated[str, AfterValidator(slot_name)]
+TableName = Annotated[str, AfterValidator(_table_name)]
+Template = Annotated[str, AfterValidator(topic_template)]
+FormatVersion = Annotated[Literal[1, 2], BeforeValidator(_number)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
+Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema({"type": "string"})]
+"""Seconds; written as `7d`, `12h`, `90m`."""
+
+
+def sink_model(kind: str) -> type[BaseModel]:
+    """The settings model of that kind of sink; ValueError for one that is not installed or cannot be imported."""
+    if kind not in publish.installed():
+        raise ValueError(f"there is no sink of kind {kind!r}; installed are {', '.join(publish.installed())}")
+    try:
+        model: type[BaseModel] = publish.load(kind).settings
+    except ImportError as error:
+        raise ValueError(f"the sink {kind!r} cannot be imported: {error}") from error
+    return model
+
+
+def _usable(kind: str) -> str:
+    sink_model(kind)
+    return kind
+
+
+class SinkKind(Section, extra="ignore"):
+    """The broker: `kind`, and beside it the settings of that kind of sink."""
+
+    kind: Annotated[str, AfterValidator(_usable)]
+    """Which sink: the name of an installed plug-in."""
+
+
+class SinkSettings(Section):
+    """The section as it was read: `settings` is an instance of the plug-in's own model."""
+
+    kind: str
+    settings: SerializeAsAny[BaseModel]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _through_the_plugin(cls, section: Any) -> Any:
+        """The plug-in's ValidationErrors pass through: pydantic reports their fields as if they were this model's."""
+        if not isinstance(section, dict) or isinstance(section.get("settings"), BaseModel):
+            return section
+        kind = SinkKind.model_validate(section).kind
+        fields = {key: value for key, value in section.items() if key != "kind"}
+        return {"kind": kind, "settings": sink_model(kind).model_validate(fields)}

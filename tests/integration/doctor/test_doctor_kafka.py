@@ -18,8 +18,8 @@ from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.kafka import cluster
 from walrelay.sinks.kafka.examine import examine
-from walrelay.sinks.kafka.make_topics import make_topics
 from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.topics import make_topics
 
 USERS = {"admin": "secret", "relay": "secret", "stranger": "secret"}
 

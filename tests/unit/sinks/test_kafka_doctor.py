@@ -7,8 +7,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from walrelay.model import Finding
-from walrelay.sinks.kafka.cluster import Partition, Topic
-from walrelay.sinks.kafka.commands import commands, spread
+from walrelay.sinks.kafka.cluster import Partition, Topic, commands, spread
 from walrelay.sinks.kafka.examine import positions_finding
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.topics import single_replicas, topic_findings

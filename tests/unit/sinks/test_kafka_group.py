@@ -1,19 +1,23 @@
 """What a Kafka transaction holds: when it is whole, full and overdue, and which receipts it is worth."""
 
 import pytest
+from confluent_kafka import KafkaError
 
+from walrelay.errors import StartAnew
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Position, Receipt, System
-from walrelay.sinks.kafka.group import Group, Limits, Offer
+from walrelay.sinks.kafka.batching import BatchingHistory
+from walrelay.sinks.kafka.errors import Failure
+from walrelay.sinks.kafka.group import Group, GroupLimits, Offer, culprits, why_the_run_ends
 
 BEGIN = Position(System("7301", 1), "slot", ZERO)
-LIMITS = Limits(messages=3, bytes=100, interval=0.5, longest=20.0)
+LIMITS = GroupLimits(messages=3, bytes=100, interval=0.5, longest=20.0)
 
 
 def group(*, keeps_offers: bool = False) -> Group:
     """Open since 10.0."""
     found = Group(LIMITS, BEGIN, keeps_offers=keeps_offers)
-    found.begin(10.0)
+    found.open(10.0)
     return found
 
 
@@ -88,7 +92,7 @@ def test_the_next_group_is_empty_and_goes_on_from_the_mark() -> None:
     mark(each, 100)
     assert each.is_full(10.0)
     each.committed()
-    each.begin(20.0)
+    each.open(20.0)
     assert not each.is_full(20.4)
     assert (each.messages, each.offers, each.committed()) == (0, [], [])
     assert each.mark.lsn == LSN(100)
@@ -107,3 +111,43 @@ def test_the_time_since_the_mark_tells_that_the_stream_is_drained() -> None:
     each = group()
     mark(each, 100, now=10.2)
     assert each.unmarked_for(10.5) == pytest.approx(0.3)
+
+
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+PURGED = KafkaError(KafkaError._PURGE_QUEUE)
+
+
+def failure(ticket: int, error: KafkaError = TOO_LARGE, *, certain: bool = True) -> Failure:
+    return Failure(ticket, Message("orders", None, b"1", [], 0), error, certain)
+
+
+def test_culprits_are_messages_that_were_refused_themselves() -> None:
+    failures = [failure(1, PURGED), failure(2), failure(3, certain=False), failure(4)]
+    assert [each.ticket for each in culprits(failures)] == [2, 4]
+
+
+def test_a_refused_batch_has_the_next_run_send_each_message_alone() -> None:
+    history = BatchingHistory()
+    ended = why_the_run_ends([failure(1, PURGED), failure(2, certain=False)], None, "slot", history)
+    assert isinstance(ended, StartAnew)
+    assert "refused a batch of messages for topic 'orders'" in str(ended)
+    assert history.batch_refused
+
+
+def test_a_refused_batch_counts_more_than_what_broke_because_of_it() -> None:
+    broken = KafkaError(KafkaError._INCONSISTENT)
+    assert isinstance(why_the_run_ends([failure(1, certain=False)], broken, "slot", BatchingHistory()), StartAnew)
+
+
+def test_a_producer_that_was_fenced_says_that_another_instance_publishes() -> None:
+    history = BatchingHistory()
+    for code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+        ended = why_the_run_ends([], KafkaError(code), "orders_slot", history)
+        assert "another instance publishes for slot 'orders_slot' now" in str(ended)
+        assert not isinstance(ended, StartAnew)
+    assert not history.batch_refused
+
+
+def test_any_other_failure_is_an_aborted_transaction() -> None:
+    for failures, broken in (([], PURGED), ([failure(1, PURGED)], None)):
+        assert "transaction was aborted" in str(why_the_run_ends(failures, broken, "slot", BatchingHistory()))

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from confluent_kafka import KafkaError
 
-from walrelay.sinks.kafka import complaints
+from walrelay.sinks.kafka import errors
 from walrelay.telemetry import logs
 
 KAFKA = logging.getLogger("walrelay.kafka")
@@ -57,11 +57,11 @@ def test_an_outage_is_said_when_it_begins_once_a_minute_and_when_it_is_over(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr(complaints, "monotonic", lambda: now)
+    monkeypatch.setattr(errors, "monotonic", lambda: now)
     logs.configure("json", "info")
-    outage = complaints.Outage()
+    outage = errors.Outage()
     for _ in range(3):  # each run has a producer of its own
-        of_a_producer = complaints.Complaints(outage)
+        of_a_producer = errors.Complaints(outage)
         of_a_producer(KafkaError(KafkaError._TRANSPORT, "b:9: Connection refused"))
         of_a_producer(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         now += 25

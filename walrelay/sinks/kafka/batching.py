@@ -10,17 +10,17 @@ from time import monotonic
 from confluent_kafka import KafkaError
 
 from walrelay.errors import StartAnew
-from walrelay.sinks.kafka.complaints import Outage
+from walrelay.sinks.kafka.errors import Outage
 
 UNBATCHED = {"batch.num.messages": 1}
 _FIRST_STREAK = 1_000
-_MOST = 100  # messages on trial: a large transaction must not take long
+_MOST = 100  # messages that go one by one: a large transaction must not take long
 _PATIENCE = 5.0  # seconds; a refusal comes sooner, unless it is for a topic that does not exist
-_LOOK = 1.0  # seconds between two questions whether the topic exists
+_ASK_AGAIN = 1.0  # seconds between two questions whether the topic exists
 
 
 class BatchingHistory:
-    """What the producers of this process found out about batches; each run begins with it."""
+    """What this process learned about batches; each of its runs begins with it."""
 
     def __init__(self) -> None:
         self.outage = Outage()
@@ -33,14 +33,14 @@ class BatchingHistory:
         return self.batch_refused and self._streak >= self._needed
 
     def unbatched_messages_passed(self, count: int) -> None:
-        """So many messages, each sent alone, became durable."""
+        """`count` messages, each sent alone, became durable."""
         self._streak += count
 
     def unbatched_message_failed(self) -> None:
         self._streak = 0
 
     def without_batches(self, topic: str, error: KafkaError) -> StartAnew:
-        """Ends the run, because a batch was refused."""
+        """What ends the run after a refused batch."""
         self.batch_refused = True
         return StartAnew(
             f"Kafka refused a batch of messages for topic {topic!r}: {error.str()}; from now on each message is sent"
@@ -48,45 +48,45 @@ class BatchingHistory:
         )
 
     def with_batches_again(self) -> StartAnew:
-        """Ends the run, because enough messages passed."""
+        """What ends the run after enough messages became durable one by one."""
         passed, self._streak, self.batch_refused = self._streak, 0, False
         self._needed *= 2
         return StartAnew(f"{passed} messages went through one by one; batches are tried again")
 
 
 class Trial:
-    """A run's first transaction is tried: its messages go one by one, so that a refused message is refused alone.
+    """A run's first transaction goes message by message, so that a refused message is refused alone.
 
     A relay that starts again after a refused record begins with that record's transaction. In a batch the record would
     take others with it, and what follows it would be published to other partitions: again with each start of a
-    supervisor. `unknown` says whether the topic of the message that is under way does not exist.
+    supervisor. `unknown` says whether the topic of the message in flight does not exist.
     """
 
     def __init__(self, unknown: Callable[[], bool]) -> None:
         self._unknown = unknown
         self._ticket: int | None = None
         self._count = 0
-        self._asks_at: float | None = None  # when the message that is under way should be settled
+        self._asks_at: float | None = None  # by then the message in flight should be settled
         self.over = False
 
     @property
     def waits(self) -> bool:
-        """Whether a message is under way."""
+        """Whether a message is in flight."""
         return self._asks_at is not None and not self.over
 
     def takes(self, ticket: int) -> bool:
-        """Whether a message of that transaction may be taken now, if only because the trial is over."""
+        """Whether a message of that transaction may be sent now; also true when the trial is over."""
         if self._asks_at is None:
             self.over = self._count >= _MOST or self._ticket not in (None, ticket)
             return True
         if monotonic() < self._asks_at:
             return False
-        self._asks_at = monotonic() + _LOOK
+        self._asks_at = monotonic() + _ASK_AGAIN
         self.over = not self._unknown()
         return self.over
 
     def took(self, ticket: int) -> None:
-        """A message was taken, and is under way."""
+        """A message is in flight."""
         self._ticket, self._asks_at = ticket, monotonic() + _PATIENCE
         self._count += 1
 

@@ -1,4 +1,4 @@
-"""A Kafka cluster as the sink's principal sees it: asked with an administration client. Only `make` changes it."""
+"""A Kafka cluster as the sink's principal sees it, and Kafka's own command-line tools as text to paste."""
 
 import json
 import re
@@ -29,7 +29,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """What a broker says about a topic. `may` and `limits` are None where it does not tell."""
+    """`may` (allowed operations) and `limits` (settings) are None where the broker does not show them."""
 
     name: str
     partitions: list[Partition]
@@ -38,7 +38,7 @@ class Topic(NamedTuple):
 
 
 class Unreachable(Exception):
-    """No broker answered; `code` is from the most telling complaint of the client library."""
+    """No broker answered; `code` is that of the client library's most specific complaint."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -57,10 +57,11 @@ class Cluster:
         self._admin = AdminClient(options)
 
     def reach(self) -> tuple[dict[int, str], list[str]]:
-        """The brokers' addresses by id, and the topics that may be seen. Unreachable after ten seconds at most.
+        """The brokers' addresses by id, and the topics that the principal may see. Unreachable after ten seconds at
+        most.
 
-        No topics when brokers were heard of that cannot be reached themselves: the client forgets the bootstrap
-        server for them, and may do so before it has asked.
+        No topics if the advertised brokers cannot be reached: the client leaves the bootstrap server for them, perhaps
+        before it has asked for topics.
         """
         begun = monotonic()
         while True:
@@ -84,17 +85,17 @@ class Cluster:
         answers = self._admin.describe_topics(wanted, include_authorized_operations=True, request_timeout=_REQUEST)
         for name, answer in answers.items():
             try:
-                told = answer.result()
+                found = answer.result()
             except KafkaException as cause:
                 refused[name] = error_of(cause)
                 continue
-            partitions = [_partition(each) for each in told.partitions]
-            may = _operations(told.authorized_operations)
+            partitions = [_partition(each) for each in found.partitions]
+            may = _operations(found.authorized_operations)
             described.append(Topic(name, partitions, may, self.limits(ResourceType.TOPIC, name)))
         return described, refused
 
     def make(self, topics: list[NewTopic]) -> Iterator[tuple[str, KafkaError | None]]:
-        """Makes the topics; tells for each, in their order, why it could not be made."""
+        """Makes the topics; yields for each, in order, why it could not be made, or None."""
         answers = self._admin.create_topics(topics, operation_timeout=_REQUEST, request_timeout=PATIENCE)
         for topic in topics:
             try:
@@ -120,7 +121,7 @@ class Cluster:
         return [int(resource.name) for answers, resource in asked if not _answered(answers[resource])]
 
     def may(self) -> frozenset[AclOperation] | None:
-        """What the principal may do with the cluster; None where the broker does not tell."""
+        """What the principal may do with the cluster; None where the broker does not show it."""
         try:
             answer: Any = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=_REQUEST)
             return _operations(answer.result().authorized_operations)
@@ -128,18 +129,18 @@ class Cluster:
             return None
 
     def producer_refused(self) -> KafkaError | None:
-        """Why the sink's own producer gets no producer id, without which it would publish nothing; None if it does.
+        """Why the sink's own producer gets no producer id, without which it publishes nothing; None if it gets one.
 
-        Only trying tells: librdkafka asks the broker for an id as soon as it is connected, and its statistics, once a
-        second, say when it has one.
+        This has to be tried: librdkafka asks the broker for an id as soon as it is connected, and its statistics, once
+        a second, say when it has one.
         """
         states, refusals = list[str](), list[KafkaError]()
-        told = {
+        watched = {
             "statistics.interval.ms": 1000,
             "stats_cb": lambda text: states.append(json.loads(text)["eos"]["idemp_state"]),
             "error_cb": refusals.append,
         }
-        producer = Producer({**self._options, **_QUIET, **told})
+        producer = Producer({**self._options, **_QUIET, **watched})
         deadline = monotonic() + PATIENCE
         while "Assigned" not in states and monotonic() < deadline:
             try:
@@ -151,7 +152,7 @@ class Cluster:
         return refusals[-1] if refusals else KafkaError(KafkaError._TIMED_OUT, "no producer id came")
 
     def _advertised(self) -> dict[int, str]:
-        """The brokers that the client complains of by their ids, which only a broker can have told it."""
+        """The brokers that the client complains about by id: a broker must have advertised them."""
         found = (_ADVERTISED.match(complaint.str()) for complaint in self._complaints)
         return {int(broker["id"]): broker["address"] for broker in found if broker}
 
@@ -182,3 +183,71 @@ def _answered(answer: Any) -> bool:
     except KafkaException as cause:
         return error_of(cause).code() not in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
     return True
+
+
+class Commands(NamedTuple):
+    """Made once for the settings."""
+
+    bootstrap_servers: str
+    principal: str
+    secured: bool
+
+    def create_topic(self, topic: str, replicas: int) -> str:
+        """walrelay's own command, and Kafka's behind a comment sign: both may be pasted together."""
+        factor = f" --replication-factor {replicas}"
+        tool = self._tool("kafka-topics.sh", f"--create --topic {topic} --partitions 12{factor}")
+        return f"walrelay init --topics {topic}{factor if replicas > 1 else ''}\n# or {tool}"
+
+    def create_positions_topic(self, topic: str, replicas: int) -> str:
+        options = f"--partitions 1 --replication-factor {replicas} --config cleanup.policy=compact"
+        return self._tool(
+            "kafka-topics.sh", f"--create --topic {topic} {options}   # in a cluster of {replicas} brokers"
+        )
+
+    def configure_topic(self, topic: str, setting: str) -> str:
+        return self._tool(
+            "kafka-configs.sh", f"--alter --entity-type topics --entity-name {topic} --add-config {setting}"
+        )
+
+    def describe(self, topic: str) -> str:
+        return self._tool("kafka-topics.sh", f"--describe --topic {topic}")
+
+    def allow(self, *operations: str, on: str) -> str:
+        """`on`: `--cluster`, `--topic name`, or that with `--resource-pattern-type prefixed`."""
+        listed = " ".join(f"--operation {operation}" for operation in operations)
+        return self._tool("kafka-acls.sh", f"--add --allow-principal 'User:{self.principal}' {listed} {on}")
+
+    def replicate(self, partitions: Mapping[str, list[Partition]], brokers: list[int]) -> str:
+        """Puts every partition of these topics on up to three brokers, beginning with the one it is on."""
+        moves = [
+            {"topic": topic, "partition": each.id, "replicas": spread(each.replicas, brokers)}
+            for topic, listed in partitions.items()
+            for each in listed
+        ]
+        plan = json.dumps({"version": 1, "partitions": moves}, separators=(",", ":"))
+        move = self._tool("kafka-reassign-partitions.sh", "--reassignment-json-file replicate.json --execute")
+        return f"echo '{plan}' > replicate.json && {move}"
+
+    def greet(self) -> str:
+        return self._tool("kafka-broker-api-versions.sh", "").rstrip()
+
+    def _tool(self, name: str, arguments: str) -> str:
+        login = " --command-config client.properties" if self.secured else ""
+        return f"{name} --bootstrap-server {self.bootstrap_servers}{login} {arguments}"
+
+
+def commands(settings: KafkaSettings) -> Commands:
+    """For the settings' cluster; the principal is the SASL user where there is one."""
+    options = settings.client_options()
+    return Commands(
+        settings.bootstrap_servers,
+        str(options.get("sasl.username") or options.get("sasl.oauthbearer.client.id") or "..."),
+        str(options.get("security.protocol", "plaintext")).lower() != "plaintext",
+    )
+
+
+def spread(replicas: list[int], brokers: list[int]) -> list[int]:
+    """`replicas` and, from the broker after the first of them on, further ones up to three."""
+    start = brokers.index(replicas[0]) if replicas and replicas[0] in brokers else 0
+    others = [broker for broker in brokers[start:] + brokers[:start] if broker not in replicas]
+    return (replicas + others)[: max(3, len(replicas))]

@@ -1,6 +1,10 @@
-"""Kafka's errors: which of them no retry can cure, and what an operator can do about each."""
+"""What the Kafka client says: which errors no retry can cure, what an operator can do, and what it complains of
+meanwhile.
+"""
 
+import logging
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -77,12 +81,12 @@ _OF_THE_MESSAGE = {
     KafkaError._VALUE_SERIALIZATION,
     KafkaError._KEY_SERIALIZATION,
 }
-"""Errors that lie in what the message holds: no repair of the broker or of the row cures them."""
+"""Errors that the content of the message causes: no change of the broker or of the row cures them."""
 
 
 class Failure(NamedTuple):
-    """A message of a transaction that did not become durable. `certain`: the error is about this very message, and not
-    about the batch that it was in. `sent`: it had gone to the broker.
+    """A message that did not become durable. `certain`: the error is about this message and not about its batch.
+    `sent`: it had gone to the broker.
     """
 
     ticket: int
@@ -96,7 +100,7 @@ class Failure(NamedTuple):
         return is_refusal(self.error)
 
     def as_refusal(self, *, ends: bool) -> Refusal:
-        """What the relay is told; `ends`: the sink takes nothing more after it."""
+        """`ends`: the sink takes no message after it."""
         ticket, message, error = self.ticket, self.message, self.error
         return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
 
@@ -107,11 +111,14 @@ def is_refusal(error: KafkaError) -> bool:
 
 
 def reported_message(delivered: Delivered) -> Message:
-    """The message of a delivery report, as far as the report has it: without headers."""
+    """A delivery report has no headers."""
     return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
 
 
-def error_of(cause: KafkaException) -> KafkaError:
+def error_of(cause: KafkaException | SystemError) -> KafkaError:
+    """The error in an exception of the client library; a SystemError has it as its cause."""
+    if isinstance(cause, SystemError):
+        return KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
     error = cause.args[0]
     return error if isinstance(error, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
@@ -128,8 +135,75 @@ def _hint_for(error: KafkaError, message: Message) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    """For people; a row may have a time that is beyond Python's calendar."""
+    """Beyond Python's calendar: the number as it is."""
     try:
         return f"{_EPOCH + timedelta(milliseconds=milliseconds)} UTC"
     except OverflowError:
         return f"{milliseconds} ms after 1970"
+
+
+CLIENT_LOG = logging.getLogger("walrelay.kafka")
+CLIENT_LOG.setLevel(logging.INFO)  # the root's level may be WARNING, and leave out that an outage ended
+# librdkafka logs the first for every producer, the second for every close with messages in flight, as a "fatal error",
+# and the third when a refused message ended a producer, as its settings ask for.
+_EXPECTED = (
+    "enable.gapless.guarantee is experimental",
+    "Purged in flight",
+    "Gap-less ordering would not be guaranteed",
+)
+CLIENT_LOG.addFilter(lambda entry: not any(text in entry.getMessage() for text in _EXPECTED))
+
+_AGAIN = 60.0  # seconds between two log lines about one outage
+
+
+class Outage:
+    """No broker can be reached. Logged when it begins, once a minute, and when it ends.
+
+    One for the process: each producer sees only a part of an outage.
+    """
+
+    def __init__(self) -> None:
+        self._began = self._said = 0.0
+
+    def lasts(self, why: str) -> None:
+        now = monotonic()
+        self._began = self._began or now
+        if not self._said or now - self._said >= _AGAIN:
+            self._said = now
+            _say(
+                logging.WARNING,
+                "broker away",
+                why=why,
+                seconds=round(now - self._began),
+                action="trying again; nothing is lost, and PostgreSQL keeps what waits",
+            )
+
+    def ended(self) -> None:
+        if self._began:
+            _say(logging.INFO, "broker back", after_seconds=round(monotonic() - self._began, 1))
+        self._began = self._said = 0.0
+
+
+class Complaints:
+    """The client's last complaint, for `trouble`. The producer keeps it as error_cb, so it must not refer to the sink,
+    which would outlive its run.
+    """
+
+    def __init__(self, outage: Outage) -> None:
+        self.text = ""
+        self._outage = outage
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._outage.lasts(self.text or error.str())
+        else:
+            self.text = error.str()
+
+    def answered(self) -> None:
+        """A broker accepted a message: the complaints are outdated."""
+        self.text = ""
+        self._outage.ended()
+
+
+def _say(level: int, event: str, **fields: object) -> None:
+    CLIENT_LOG.log(level, event, extra={"fields": fields})

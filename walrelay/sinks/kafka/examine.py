@@ -7,8 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from walrelay.model import Finding
-from walrelay.sinks.kafka.cluster import Cluster, Topic, Unreachable
-from walrelay.sinks.kafka.commands import Commands, commands
+from walrelay.sinks.kafka.cluster import Cluster, Commands, Topic, Unreachable, commands
 from walrelay.sinks.kafka.errors import text_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.topics import all_is_well, not_allowed, replicas, single_replicas, topic_findings

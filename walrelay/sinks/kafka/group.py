@@ -1,44 +1,51 @@
-"""A group: what one Kafka transaction holds, and the mark, the position that its messages end at.
+"""A group: the messages of one Kafka transaction, and the position that they end at, its mark. If the transaction
+fails: which messages caused it, and what the sink does next.
 
-Pure: no broker and no clock. Whoever asks says what time it is.
+Pure: no broker, and no clock (`now` is a parameter).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from confluent_kafka import KafkaError
+
+from walrelay.errors import Retryable
 from walrelay.model import Message, Position, Receipt
+from walrelay.sinks.kafka.batching import BatchingHistory
+from walrelay.sinks.kafka.errors import Failure
 
 
 class Offer(NamedTuple):
-    """A message that was taken, and of which transaction."""
+    """A message, and the ticket of its transaction."""
 
     ticket: int
     message: Message
 
 
-class Limits(NamedTuple):
+class GroupLimits(NamedTuple):
     """When a group is full or overdue."""
 
     messages: int
     bytes: int
     interval: float  # seconds
-    longest: float  # seconds, after which a group ends even inside a transaction of PostgreSQL
+    longest: float  # seconds; then a group ends even inside a transaction of PostgreSQL
 
 
 class Group:
-    """The group that is open, or the next one. The mark outlives it: it says where the stream is."""
+    """One object for all groups in turn. The mark stays from one to the next: it is the stream's position."""
 
-    def __init__(self, limits: Limits, mark: Position, *, keeps_offers: bool) -> None:
+    def __init__(self, limits: GroupLimits, mark: Position, *, keeps_offers: bool) -> None:
         self.mark = mark
-        self.ticket = 0  # of the message that was taken last
-        self.pending = 0  # messages that were taken since the mark
+        self.ticket = 0  # of the last message
+        self.pending = 0  # messages since the mark
         self.messages = 0  # up to the mark
-        self.offers: list[Offer] = []  # what was taken, in its order, if that is to be kept
+        self.offers: list[Offer] = []  # all messages in order, if `keeps_offers`
         self._limits, self._keeps_offers = limits, keeps_offers
         self._receipts: list[Receipt] = []  # up to the mark
         self._bytes = 0
         self._began = self._marked = 0.0
 
-    def begin(self, now: float) -> None:
+    def open(self, now: float) -> None:
         self._began = now
 
     def take(self, ticket: int, message: Message) -> None:
@@ -49,7 +56,7 @@ class Group:
             self.offers.append(Offer(ticket, message))
 
     def set_mark(self, mark: Position, now: float) -> None:
-        """All that was taken so far ends at or before `mark`."""
+        """All messages so far end at or before `mark`."""
         self.mark, self._marked = mark, now
         if self.pending:
             self._receipts.append(Receipt(self.ticket, self.pending))
@@ -58,7 +65,7 @@ class Group:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it holds whole transactions of PostgreSQL."""
+        """Whether it ends where a transaction of PostgreSQL does."""
         return self.pending == 0 and self.mark.ordinal == 0
 
     def is_full(self, now: float) -> bool:
@@ -66,16 +73,39 @@ class Group:
         return self.messages >= limits.messages or self._bytes >= limits.bytes or now - self._began >= limits.interval
 
     def is_overdue(self, now: float) -> bool:
-        """Whether it has to end even inside a transaction, before the broker takes it back."""
+        """Whether it has to end even inside a transaction of PostgreSQL: the broker aborts it otherwise."""
         return now - self._began > self._limits.longest
 
     def unmarked_for(self, now: float) -> float:
-        """Seconds since the mark was set."""
         return now - self._marked
 
     def committed(self) -> list[Receipt]:
-        """The group's receipts; the next group is empty."""
+        """Empties the group; returns its receipts."""
         receipts, self._receipts = self._receipts, []
         self.offers = []
         self.messages = self._bytes = 0
         return receipts
+
+
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+
+def culprits(failures: Sequence[Failure]) -> list[Failure]:
+    """The failures that are certain refusals."""
+    return [each for each in failures if each.is_refusal and each.certain]
+
+
+def why_the_run_ends(
+    failures: Sequence[Failure], broken: KafkaError | None, slot: str, history: BatchingHistory
+) -> Retryable:
+    """The error where no culprit is known. `broken`: why the producer takes nothing more; it or a failure is there.
+
+    A refused batch is noted in `history`, which the next run begins with.
+    """
+    for each in failures:
+        if each.is_refusal:
+            return history.without_batches(each.message.topic, each.error)
+    error = broken or failures[0].error
+    if error.code() in _FENCED:
+        return Retryable(f"another instance publishes for slot {slot!r} now: {error.str()}")
+    return Retryable(f"the Kafka transaction was aborted: {error.str()}")

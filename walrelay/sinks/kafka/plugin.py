@@ -21,8 +21,7 @@ class KafkaPlugin:
     def open(self, settings: KafkaSettings) -> Sink:
         with _client_library():
             from walrelay.sinks.kafka.batching import BatchingHistory
-            from walrelay.sinks.kafka.sink import KafkaSink
-            from walrelay.sinks.kafka.unbatched import UnbatchedSink
+            from walrelay.sinks.kafka.sink import KafkaSink, UnbatchedSink
         self._history = self._history or BatchingHistory()
         kind = UnbatchedSink if self._history.batch_refused else KafkaSink
         return kind(settings.client_options(), self._history)
@@ -65,7 +64,7 @@ class KafkaPlugin:
         self, settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
     ) -> Iterator[tuple[str, bool]]:
         with _client_library():
-            from walrelay.sinks.kafka.make_topics import make_topics
+            from walrelay.sinks.kafka.topics import make_topics
         return make_topics(settings, topics, partitions, replication_factor)
 
 

@@ -1,8 +1,8 @@
 """Finds the messages of an aborted group that Kafka refuses, in further transactions, none of which is committed.
 
-A Kafka transaction with a refused message fails as a whole, and librdkafka (2.16) sends nothing more of it: of a
-thousand refused messages two or three are found at a time. A run for each of them would take minutes. So the messages
-are offered again and again, without those that were refused, until a transaction succeeds; then that is aborted too.
+A Kafka transaction with a refused message fails as a whole, and librdkafka (2.16) sends nothing more of it: only two or
+three of a thousand refused messages are found at a time. A run for each of them would take minutes. So the messages are
+sent again and again, without those that were refused, until a transaction succeeds; then that is aborted too.
 """
 
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from walrelay.sinks.kafka.group import Offer
 
 _ROOM = 500  # messages
 _ROOM_BYTES = 32 * 2**20
-_DRAINED = 0.05  # seconds without another message after which no more is expected
+_DRAINED = 0.05  # seconds without another message: no more come
 _AT_A_TIME = 50  # messages
 _VERDICT = 1.0  # seconds for a transaction to succeed or to fail
-_OTHERS = 0.01  # seconds for what was under way together with a refused message
+_OTHERS = 0.01  # seconds for what was in flight together with a refused message
 _MOST_FAILURES = 5  # transactions in a row that fail for another reason: skipped sequence numbers, for instance
 _ABORT, _ABORT_SLICE = 5.0, 0.02  # seconds
 
 
 class PoisonSearch:
-    """Takes the place of the group, whose latest `offers` it begins with, without those that are `found` refused."""
+    """Replaces the group: begins with its latest `offers`, without the refused messages that are `found` already."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class PoisonSearch:
         self._failures = 0
 
     def take(self, ticket: int, message: Message) -> bool:
-        """False: the next run is offered it, when the messages that are found here are dead letters."""
+        """False: the search is full. The next run gets the message, when those that are found here are dead letters."""
         if self._sent or len(self._waiting) >= _ROOM or self._bytes > _ROOM_BYTES:
             return False
         self._waiting.append(Offer(ticket, message))

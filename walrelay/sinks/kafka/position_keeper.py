@@ -1,7 +1,7 @@
-"""A relay's own position in Kafka while it publishes at least once: written after the messages have their receipts.
+"""A relay's own position in Kafka with `delivery: at_least_once`: written after its messages have their receipts.
 
-Each position has a Kafka transaction, for the fence: a relay that was frozen, or an earlier run whose broker was away,
-must not write an older position behind its successor's. The next start would think that somebody had moved the slot.
+Each position is a Kafka transaction, so that an earlier run is fenced off: one that was frozen, or whose broker was
+away, must not write an older position after its successor's. At the next start the slot would seem to have been moved.
 """
 
 from time import monotonic
@@ -41,5 +41,5 @@ class KafkaPositionKeeper:
             return ZERO
         kept = self._transactions.keep(position)
         if kept < position.lsn:
-            self._transactions.receipts(0)  # none come; this raises what broke
+            self._transactions.receipts(0)  # there are none; raises what broke
         return kept

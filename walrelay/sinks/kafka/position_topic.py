@@ -14,12 +14,12 @@ from walrelay.model import Position, System
 from walrelay.sinks.kafka.errors import AWAY, NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
-_PARTITION = 0  # the only one that is used: whoever reads a position must know where
+_PARTITION = 0  # the only one in use: a reader of positions must know it
 _FIRST_LOOK = 200  # records from the end; then ten times as many, and so on
 _REQUEST = 10.0  # seconds for an answer
-_MAKE = 1.0  # seconds: whoever makes the topic asks again, and looks whether to stop in between
+_MAKE = 1.0  # seconds; the caller asks again, and may stop in between
 _BEHIND, _AGAIN = 5.0, 0.1  # seconds: a broker whose metadata are behind says that a topic does not exist
-_PATIENCE = 30.0  # seconds: other relays' transactions that are open hide what is behind them
+_PATIENCE = 30.0  # seconds: open transactions of other relays hide the records behind them
 _PRODUCERS_OWN = ("linger.ms", "partitioner", "allow.auto.create.topics", "queue.buffering.max.")
 
 
@@ -31,7 +31,7 @@ class PositionTopic:
         self._key = f"{system.identifier}/{slot}".encode()
         self._options = _shared_options(settings)
         self._made = False
-        self.written: Position | None = None  # what was handed to a producer last
+        self.written: Position | None = None  # the last one, durable or not
 
     def make(self) -> None:
         """Makes the topic if it does not exist; KafkaException where the cluster cannot be asked."""
@@ -82,13 +82,13 @@ class PositionTopic:
             span *= 10
 
     def _end(self) -> int:
-        """The end of the partition, with what is not committed yet."""
+        """The end of the partition, uncommitted records included."""
         with closing(self._consumer("read_uncommitted")) as consumer:
             _, high = consumer.get_watermark_offsets(TopicPartition(self._topic, _PARTITION), timeout=_REQUEST)
         return int(high)
 
     def _look(self, start: int, end: int) -> Position | None:
-        """The last position from `start` to `end`. It waits for what another relay has not committed yet."""
+        """The last position from `start` to `end`. Waits for transactions of other relays that are open."""
         found: Position | None = None
         deadline = monotonic() + _PATIENCE
         with closing(self._consumer("read_committed")) as consumer:
@@ -129,14 +129,14 @@ class PositionTopic:
                 "group.id": f"walrelay-position-{uuid4().hex[:12]}",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",  # where the log's start has moved past where the look begins
+                "auto.offset.reset": "earliest",  # if the log was truncated beyond `start` meanwhile
                 "isolation.level": isolation,
                 "fetch.wait.max.ms": 50,
             }
         )
 
     def _refuse_missing(self, admin: AdminClient, error: KafkaError) -> None:
-        """Not if the topic exists, made by somebody who is allowed to."""
+        """Raises unless the topic exists: another principal may have made it."""
         deadline = monotonic() + _BEHIND
         while self._topic not in admin.list_topics(timeout=_MAKE).topics:
             if monotonic() < deadline:
@@ -149,15 +149,15 @@ class PositionTopic:
             )
 
     def _refuse_forgetful(self, admin: AdminClient) -> None:
-        """A position that expired would look like one that never was."""
+        """Raises if positions expire: the relay would begin as if there had been none."""
         resource = ConfigResource(ResourceType.TOPIC, self._topic)
         try:
-            told = admin.describe_configs([resource], request_timeout=_MAKE)[resource].result()
+            found = admin.describe_configs([resource], request_timeout=_MAKE)[resource].result()
         except KafkaException as cause:
             if error_of(cause).code() in AWAY:
                 raise
-            return  # walrelay may not see the setting; the doctor says so
-        policy = told["cleanup.policy"].value
+            return  # walrelay may not read the setting; the doctor reports that
+        policy = found["cleanup.policy"].value
         if policy != "compact":
             raise Fatal(
                 f"the topic {self._topic!r} has cleanup.policy={policy}: positions in it would be forgotten",
@@ -167,7 +167,7 @@ class PositionTopic:
 
 
 def _shared_options(settings: KafkaSettings) -> dict[str, Any]:
-    """The sink's client options that are not a producer's alone."""
+    """The sink's client options that consumers and administration clients have as well."""
     own = {name: value for name, value in settings.client_options().items() if name in settings.options}
     options = {name: value for name, value in own.items() if not name.startswith(_PRODUCERS_OWN)}
     return {**options, "bootstrap.servers": settings.bootstrap_servers, "log_level": 0}

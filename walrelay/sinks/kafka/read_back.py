@@ -4,8 +4,8 @@ The reader is a consumer that sees only what is committed. It joins no group and
 Describe on the topics, which a producer need not have.
 
 A partition is read up to where it ended when the reading began: a consumer that waited for its very end would never
-finish a topic that somebody writes to. What lies behind an open transaction cannot be seen; the reader waits for it,
-but not for ever.
+finish a topic that others write to. Messages behind an open transaction cannot be seen; the reader waits for them, but
+not for ever.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,11 +59,11 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
     messages: list[tuple[str, str]] = []
     oldest: list[int | None] = []  # timestamps, of the partitions that were not read from the beginning
     with _consumer(settings, _NEWEST) as consumer:
-        for each in _Reading(consumer, _newest_spans(consumer, topics, count)).all():
+        for each in _TopicReading(consumer, _newest_spans(consumer, topics, count)).all():
             if isinstance(each, Found):
                 messages.append((each.id, each.position))
             elif each.ended < each.high:
-                oldest.append(None)  # its end was not to be seen: nothing is known to be complete
+                oldest.append(None)  # its end could not be seen: nothing is known to be complete
             elif each.began > 0:
                 oldest.append(each.oldest_ms)
     known = [timestamp_ms for timestamp_ms in oldest if timestamp_ms is not None and timestamp_ms >= 0]
@@ -72,12 +72,12 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
 
 def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
     """See `walrelay.publish.ReadBack`."""
-    # A consumer that sees only what is committed is told the end of that, and not the end of the partition.
+    # For a consumer that sees only what is committed, the end of that is the end of the partition.
     with (
         _consumer(settings, _SINCE, isolation="read_uncommitted") as asking,
         _consumer(settings, _SINCE) as consumer,
     ):
-        yield from _Reading(consumer, _spans_since(asking, topics, since_ms)).all()
+        yield from _TopicReading(consumer, _spans_since(asking, topics, since_ms)).all()
 
 
 @contextmanager
@@ -107,13 +107,13 @@ def _explained(cause: KafkaException, purpose: _Purpose) -> WalrelayError:
 
 
 def _options(settings: KafkaSettings) -> dict[str, Any]:
-    """The sink's own options, as far as any client has them: librdkafka ignores a producer's."""
+    """The sink's own options; librdkafka ignores those that only a producer has."""
     own = settings.client_options()
     return {
         **{name: own[name] for name in settings.options if name in own},
         "client.id": "walrelay",
         "bootstrap.servers": settings.bootstrap_servers,
-        "group.id": "walrelay",  # it must have one; without subscription or commit nobody hears of it
+        "group.id": "walrelay",  # required; without subscription and commit no broker sees it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -124,8 +124,8 @@ def _options(settings: KafkaSettings) -> dict[str, Any]:
 
 
 def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
-    """All partitions of the topics, in their order. A topic has none if the brokers that are asked say for a while that
-    it does not exist: what one broker does not know yet must not count as missing.
+    """All partitions of the topics, in order. A topic counts as missing only if brokers answer so for a while: the
+    metadata of one of them may be behind.
     """
     found = dict[str, list[TopicPartition]]()
     deadline = monotonic() + _METADATA_WAIT
@@ -140,14 +140,14 @@ def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartitio
 
 def _asked(consumer: Consumer, topic: str) -> list[TopicPartition] | None:
     """None if this broker says that the topic does not exist."""
-    told = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
-    if told.error is None:
-        return [TopicPartition(topic, number) for number in told.partitions]
-    if told.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
+    found = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
+    if found.error is None:
+        return [TopicPartition(topic, number) for number in found.partitions]
+    if found.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
         return []
-    if told.error.code() in NOT_THERE:
+    if found.error.code() in NOT_THERE:
         return None
-    raise KafkaException(told.error)
+    raise KafkaException(found.error)
 
 
 def _newest_spans(consumer: Consumer, topics: Sequence[str], count: int) -> Iterator[Span]:
@@ -173,13 +173,13 @@ def _spans_since(consumer: Consumer, topics: Sequence[str], since_ms: int) -> It
         yield Span(found.topic, found.partition, low, began, began, high, None)
 
 
-class _Reading:
-    """The one loop. It knows the partitions that are not read to their end yet, and how far each was read."""
+class _TopicReading:
+    """Reads all partitions in one loop, and knows how far each was read."""
 
     def __init__(self, consumer: Consumer, spans: Iterable[Span]) -> None:
         self._consumer = consumer
         self._unread: dict[_Where, Span] = {}
-        self._hidden: dict[_Where, Span] = {}  # read as far as they can be seen now
+        self._hidden: dict[_Where, Span] = {}  # read as far as can be seen now
         self._empty: list[Span] = []
         for span in spans:
             if span.began < span.high:
@@ -188,7 +188,7 @@ class _Reading:
                 self._empty.append(span)
 
     def all(self) -> Iterator[Found | Span]:
-        """Every message of walrelay's, and each partition's span as soon as it is read."""
+        """Yields every message that walrelay published, and each partition's span when it is read."""
         if self._unread:
             self._consumer.assign([TopicPartition(*where, span.began) for where, span in self._unread.items()])
         yield from self._empty
@@ -233,9 +233,9 @@ class _Reading:
         return span
 
     def _give_up(self) -> Iterator[Span]:
-        """What can be seen of the hidden partitions was read. Where nothing came at all, the broker is to blame."""
+        """Ends the hidden partitions where they can be seen to. Retryable if a partition gave nothing at all."""
         if silent := self._unread.keys() - self._hidden.keys():
-            raise Retryable(f"Kafka gave nothing more of {len(silent)} partitions within {_PATIENCE:g} s")
+            raise Retryable(f"Kafka sent nothing more from {len(silent)} partitions within {_PATIENCE:g} s")
         for where in list(self._hidden):
             yield self._finish(where, self._hidden[where].ended)
 

@@ -109,7 +109,7 @@ class KafkaSettings(BaseModel):
     def _known_to_the_client(cls, options: dict[str, Option]) -> dict[str, Option]:
         try:
             wrong = [text for name, value in options.items() if (text := _refused_by_client(name, _plain(value)))]
-        except ImportError:  # whoever opens the sink is told
+        except ImportError:  # opening the sink reports that
             return options
         if wrong:
             raise ValueError("; ".join(wrong))
@@ -138,8 +138,8 @@ def _plain(value: Option) -> Plain:
 
 
 def _refused_by_client(name: str, value: Plain) -> str:
-    """Why a producer cannot have the option with that value; empty if it can. librdkafka itself is asked, because no
-    list of names would keep up with it; nothing is connected.
+    """Why librdkafka takes no such option or value; empty if it does. Asks librdkafka itself, without connecting: a
+    list of names would soon be outdated.
     """
     from confluent_kafka import KafkaError, KafkaException, Producer
 

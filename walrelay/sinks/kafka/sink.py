@@ -4,8 +4,8 @@ librdkafka keeps the order and retries for ever; its queue is the window. A deli
 it is one object per transaction, because a callback that raises is lost and a closure per message costs time.
 
 A broker refuses whole batches, because of one message in them or because together they are too large, and the report
-of a message that was sent has no headers. So after a refused batch the next run sends each message alone (see
-`unbatched`): what is refused then is the record to name, and a batch that was merely too large does no harm.
+of a message that was sent has no headers. So after a refused batch the next run sends each message alone, with
+`UnbatchedSink`: a refusal then names its record, and a batch that was merely too large does no harm.
 """
 
 import sys
@@ -21,8 +21,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.batching import UNBATCHED, BatchingHistory, Trial
-from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints
-from walrelay.sinks.kafka.errors import Failure, error_of, reported_message, text_of
+from walrelay.sinks.kafka.errors import CLIENT_LOG, Complaints, Failure, error_of, reported_message, text_of
 
 ANY_PARTITION = -1  # the partitioner's choice
 _NUDGES = 20
@@ -31,11 +30,11 @@ _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a f
 _TOPIC_WAIT = "topic.metadata.propagation.max.ms"
 _TOPICS = 1_000  # that are remembered
 _METADATA = 1.0  # seconds for the brokers to say which topics there are
-_CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close lets go
+_CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close purges
 
 
 class _Delivery:
-    """Counts the messages of one transaction that became durable; `message` if it counts only that one."""
+    """Counts the messages of one transaction that became durable; with `message` only that one."""
 
     __slots__ = ("_failed", "_ready", "count", "message", "ticket")
 
@@ -66,8 +65,8 @@ class _Delivery:
 class _MetadataNudge:
     """Asks for metadata again and again until something was delivered, which gives a new producer its id sooner.
 
-    Nothing is sent without that id. librdkafka (2.16) asks for it whenever a connected broker tells it metadata, and
-    otherwise every 500 ms only. It lets go of the bootstrap broker as soon as that has told it metadata.
+    Nothing is sent without that id. librdkafka (2.16) asks for it whenever a connected broker sends metadata, and
+    otherwise every 500 ms only. It drops the bootstrap broker as soon as that has answered.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -78,7 +77,7 @@ class _MetadataNudge:
     def ask(self) -> None:
         if self._left and self.topic and monotonic() >= self._next:
             self._left -= 1
-            with suppress(KafkaException):  # not connected yet, or what the receipts will tell
+            with suppress(KafkaException):  # not connected yet; other errors come as receipts do
                 self._producer.list_topics(self.topic, timeout=_NUDGE_WAIT)
             self._next = monotonic() + _NUDGE_PAUSE
 
@@ -87,7 +86,9 @@ class _MetadataNudge:
 
 
 class KafkaSink:
-    """Owned by one run. Takes nothing more while a refusal waits to be told, so that nothing overtakes that message."""
+    """Owned by one run. Takes no message while a refusal waits to be reported, so that nothing overtakes that
+    message.
+    """
 
     def __init__(self, options: Mapping[str, Any], history: BatchingHistory | None = None) -> None:
         self._history = history or BatchingHistory()
@@ -99,9 +100,9 @@ class KafkaSink:
         self._failed: list[Failure] = []
         self._fatal = ""
         self._delivery = _Delivery(-1, self._ready, self._failed)
-        self._topics: set[str] = set()  # of messages that were taken lately
+        self._topics: set[str] = set()  # of the latest messages
         self._complaints = Complaints(self._history.outage)
-        if self._unbatched:  # the run before has waited for a topic that is unknown, for librdkafka's 30 s
+        if self._unbatched:  # the run before has waited librdkafka's 30 s for an unknown topic
             options = {_TOPIC_WAIT: 5_000, **options, **UNBATCHED}
         options = {**options, "error_cb": self._complaints}
         try:
@@ -144,7 +145,7 @@ class KafkaSink:
         return True
 
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        """A trial begins where the stream does: a message that was refused before may come first."""
+        """The first call begins the trial: a message that was refused in an earlier run may come first."""
         if self._begins:
             self._begins = False
             if not self._unbatched:
@@ -153,7 +154,7 @@ class KafkaSink:
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
         self._nudge.ask()
         if self._trial is not None and self._trial.waits and not self._failed:
-            self.flush(timeout)  # without the time that a batch would be waited for
+            self.flush(timeout)  # without waiting for a batch to fill
             timeout = 0
         self._poll(0 if self._ready or self._failed or self._fatal else timeout)
         if self._ready:
@@ -243,8 +244,52 @@ class KafkaSink:
         raise Retryable(f"the Kafka producer failed: {self._fatal or self._failed[0].error.str()}")
 
     def _poll(self, timeout: float) -> None:
-        """Serves the callbacks; what is fatal for this producer is raised by poll, not given to error_cb."""
+        """Serves the callbacks; poll raises an error that is fatal for this producer, error_cb does not get it."""
         try:
             self._producer.poll(timeout)
         except (KafkaException, SystemError) as cause:
             self._fatal = text_of(cause.__cause__ or cause)
+
+
+class UnbatchedSink(KafkaSink):
+    """After a refused batch: sends each message alone, and a topic's next one only after its receipt.
+
+    So every refusal names its message, nothing overtakes it, and the producer outlives it: the gapless guarantee is not
+    needed where nothing follows. This is slower by two orders of magnitude. After enough messages batches are tried
+    again: by a new run, at the end of a transaction, so that nothing is repeated. If a batch is refused again, twice as
+    many must pass: a poison message deep in a large transaction is reached in the end.
+    """
+
+    def __init__(self, options: Mapping[str, Any], history: BatchingHistory) -> None:
+        super().__init__({**options, "enable.gapless.guarantee": False}, history)
+        self._busy_topics: set[str] = set()  # with a message in flight
+        self._ticket = -1
+        self._leaving = False
+
+    @property
+    def _outlives(self) -> bool:
+        return True
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if ticket != self._ticket and self._history.may_batch_again:
+            self._leaving = True
+        if self._leaving or message.topic in self._busy_topics or not super().publish(message, ticket):
+            return False
+        self._ticket = ticket
+        self._busy_topics.add(message.topic)
+        return True
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        if self._leaving and not self._busy_topics:
+            raise self._history.with_batches_again()
+        return super().receipts(timeout)
+
+    def _poll(self, timeout: float) -> None:
+        super()._poll(timeout)
+        for delivery in self._ready:
+            if delivery.message is not None:
+                self._busy_topics.discard(delivery.message.topic)
+                self._history.unbatched_messages_passed(1)
+        for failure in self._failed:
+            self._busy_topics.discard(failure.message.topic)
+            self._history.unbatched_message_failed()

@@ -1,19 +1,21 @@
-"""What is wrong with a topic, as findings. Pure: it judges what the brokers told."""
+"""Topics at the broker: findings about them, and making them as the sink's own principal."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from confluent_kafka.admin import AclOperation
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation, NewTopic
 
+from walrelay.errors import Fatal
 from walrelay.model import Finding
-from walrelay.sinks.kafka.cluster import Topic
-from walrelay.sinks.kafka.commands import Commands
+from walrelay.sinks.kafka.cluster import Cluster, Commands, Topic, Unreachable, commands
+from walrelay.sinks.kafka.settings import KafkaSettings
 
 Limits: TypeAlias = Mapping[str, str]
 
 
 def topic_findings(topic: Topic, largest: int, tools: Commands) -> Iterator[Finding]:
-    """Everything that is wrong with the topic; `largest` is the sink's message.max.bytes."""
+    """What is wrong with the topic; `largest` is the sink's message.max.bytes. Pure."""
     yield from _rights(topic, tools)
     yield from _availability(topic, tools)
     if topic.limits is None:
@@ -84,7 +86,7 @@ def _too_few(needed: int, replicas: int) -> str:
 
 
 def single_replicas(topics: Sequence[Topic], brokers: list[int], tools: Commands) -> Iterator[Finding]:
-    """One finding for all topics that have one replica; none where there is one broker, which no topic can help."""
+    """One finding for all topics with a single replica; none in a cluster of one broker."""
     single = [topic for topic in topics if topic.partitions and replicas(topic) < 2]
     if not single or len(brokers) < 2:
         return
@@ -95,7 +97,7 @@ def single_replicas(topics: Sequence[Topic], brokers: list[int], tools: Commands
 
 
 def replicas(topic: Topic) -> int:
-    """How many replicas each partition has at least."""
+    """The least number of replicas of any partition."""
     return min((len(partition.replicas) for partition in topic.partitions), default=0)
 
 
@@ -116,3 +118,46 @@ def all_is_well(topic: Topic, largest: int) -> Finding:
 def _listed(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:10]))
     return shown if len(numbers) <= 10 else f"{shown} and {len(numbers) - 10} more"
+
+
+_AS_THE_BROKER_HAS_IT = -1
+_DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+_HINTS = {
+    KafkaError.TOPIC_EXCEPTION: "Topic names have letters, digits, '.', '_' and '-' and at most 249 of them.",
+    KafkaError.INVALID_REPLICATION_FACTOR: "A topic has at most as many replicas as there are brokers:"
+    " --replication-factor.",
+    KafkaError.POLICY_VIOLATION: "A policy of the broker forbids it; the broker's log says which.",
+}
+
+
+def make_topics(
+    settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
+) -> Iterator[tuple[str, bool]]:
+    """Yields each topic and whether it was made now; one that exists stays as it is. Fatal, with a hint, for the first
+    that cannot be made.
+    """
+    try:
+        cluster = Cluster(settings)
+    except (KafkaException, ValueError, TypeError) as cause:
+        raise Fatal(f"librdkafka refuses sink.options: {cause}", hint="walrelay config check") from cause
+    try:
+        cluster.reach()
+    except Unreachable as cause:
+        raise Fatal(
+            f"no topic was made: Kafka cannot be reached at {settings.bootstrap_servers}: {cause}",
+            hint="walrelay doctor has the fix. Then run this again: what is there already stays as it is.",
+        ) from cause
+    factor = _AS_THE_BROKER_HAS_IT if replication_factor is None else replication_factor
+    wanted = [NewTopic(name, num_partitions=partitions, replication_factor=factor) for name in topics]
+    for name, error in cluster.make(wanted):
+        if error is None or error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            yield name, error is None
+        else:
+            raise _refused(name, error, commands(settings))
+
+
+def _refused(name: str, error: KafkaError, tools: Commands) -> Fatal:
+    hint = _HINTS.get(error.code(), "walrelay doctor asks the broker for everything that it must allow.")
+    if error.code() in _DENIED:
+        hint = tools.allow("Create", on=f"--topic {name}")
+    return Fatal(f"topic {name} could not be made: {error.str()}", hint=hint)

@@ -7,8 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from walrelay.errors import Fatal, Retryable
 from walrelay.model import System
 from walrelay.sinks.kafka.batching import UNBATCHED
-from walrelay.sinks.kafka.complaints import CLIENT_LOG, Complaints
-from walrelay.sinks.kafka.errors import AWAY, error_of, text_of
+from walrelay.sinks.kafka.errors import AWAY, CLIENT_LOG, Complaints, error_of, text_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 _FENCE_WAIT = 1.0  # seconds
@@ -30,7 +29,7 @@ def producer(settings: KafkaSettings, identity: str, *, unbatched: bool, complai
         "delivery.report.only.error": True,
         "error_cb": complaints,
     }
-    # A message that times out aborts the transaction, and so does any gap: nobody can see either.
+    # A message that times out, or any gap, aborts the transaction: no consumer sees it.
     for name in ("message.timeout.ms", "enable.gapless.guarantee"):
         del options[name]
     try:
@@ -43,7 +42,7 @@ def producer(settings: KafkaSettings, identity: str, *, unbatched: bool, complai
 
 
 def fenced(producer: Producer, settings: KafkaSettings, identity: str) -> bool:
-    """Whether no earlier producer of this identity can commit any more; False: not yet, ask again."""
+    """Fences off earlier producers of this identity: they can commit nothing more. False: not yet, ask again."""
     try:
         producer.init_transactions(_FENCE_WAIT)
     except KafkaException as cause:

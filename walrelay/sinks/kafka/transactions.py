@@ -3,15 +3,15 @@
 A group is a Kafka transaction of messages and one position record. A consumer that reads read_committed sees both or
 neither; so the messages that are visible end at the last position that is visible, whatever died when. In this order:
 
-    init_transactions        no earlier producer of this slot can commit any more: the coordinator raised the epoch
+init_transactions        no earlier producer of this slot can commit any more: the coordinator raised the epoch
     read the position        now no other producer can change it
     START_REPLICATION there  and what is before it is not published again
 
-A group ends at the end of a PostgreSQL transaction, as soon as the stream is momentarily drained or a limit is reached.
-A transaction that would keep a group open for too long is cut: the position then says up to which record it got.
+A group ends at the end of a PostgreSQL transaction, when the stream is drained or a limit is reached. A transaction
+that keeps a group open for too long is cut: the position then names the last record that was published.
 
-Receipts are for groups. Any error but a timeout ends the run: an abort takes back what nobody has seen, and the next
-run begins at the position.
+Receipts come for whole groups. Any error but a timeout ends the run: an abort takes back what no consumer has seen, and
+the next run begins at the position.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,24 +26,22 @@ from confluent_kafka import Message as Delivered
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Message, Position, Receipt, Refusal, System
 from walrelay.sinks.kafka.batching import BatchingHistory
-from walrelay.sinks.kafka.blame import culprits, why_the_run_ends
-from walrelay.sinks.kafka.complaints import Complaints
-from walrelay.sinks.kafka.errors import Failure, error_of, is_refusal, reported_message, text_of
-from walrelay.sinks.kafka.group import Group, Limits
+from walrelay.sinks.kafka.errors import Complaints, Failure, error_of, is_refusal, reported_message
+from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run_ends
 from walrelay.sinks.kafka.poison_search import PoisonSearch
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ANY_PARTITION
 from walrelay.sinks.kafka.transactional_producer import away, fenced, producer, transactional_id
 
-_SLICE = 0.05  # seconds that a commit is waited for at a time: meanwhile PostgreSQL hears nothing
-_QUIET = 0.005  # seconds without another message after which a group ends, even if nobody says so
-# The broker says that a commit is done before its markers are written everywhere. Until they are, it sends the next
-# transaction's first request away, and librdkafka (2.16) tries that again only after 20 ms.
+_SLICE = 0.05  # seconds to wait for a commit at a time: meanwhile PostgreSQL gets no status update
+_QUIET = 0.005  # seconds without another message after which a group ends without a flush
+# The broker acknowledges a commit before all of its markers are written. Until then it refuses the first request of
+# the next transaction, which librdkafka (2.16) sends again only after 20 ms.
 _REST, _TICK = 0.003, 0.001  # seconds
 _ABORT_WAIT = 1.0  # seconds
 _BLAME_WAIT = 0.1  # seconds
-_LOOK = 1023  # after so many messages of one transaction (and once more) the sink asks whether to cut it
+_LOOK = 1023  # messages of one transaction between two questions whether to cut it
 _WHOLE: dict[str, Any] = {"commit_lsn": ZERO, "counted": None}  # of a position that is not inside a transaction
 
 
@@ -72,10 +70,10 @@ class KafkaTransactions:
         self._state = _State.IDLE
         self._group = Group(_limits(settings), self._durable, keeps_offers=self._unbatched)
         self._settled: list[Receipt] = []
-        self._committed = 0.0  # when the last group was
+        self._committed_at = 0.0  # the last group, on the monotonic clock
         self._failed: list[Failure] = []
         self._broken: KafkaError | None = None
-        self._search: PoisonSearch | None = None  # in place of the group, once a message that was sent alone is refused
+        self._search: PoisonSearch | None = None  # replaces the group after a message that was sent alone was refused
         self._complaints = Complaints(self._history.outage)
         self._id = transactional_id(system, slot)
         self._producer = producer(settings, self._id, unbatched=self._unbatched, complaints=self._complaints)
@@ -161,7 +159,7 @@ class KafkaTransactions:
         return self._durable.lsn
 
     def _mark_idle(self, lsn: LSN) -> None:
-        """A transaction that was cut and is still to come stays cut there: its first part must not come again."""
+        """A cut transaction that is still to stream stays cut: its first part must not be published again."""
         commit_lsn, ordinal = self._group.mark.commit_lsn, self._group.mark.ordinal
         self.mark(lsn, *((commit_lsn, ordinal) if commit_lsn >= lsn else (ZERO, 0)))
 
@@ -184,7 +182,7 @@ class KafkaTransactions:
             self._broken = error_of(cause)
             return False
         self._state = _State.OPEN
-        self._group.begin(monotonic())
+        self._group.open(monotonic())
         return True
 
     @property
@@ -193,15 +191,15 @@ class KafkaTransactions:
 
     def _rest(self) -> float:
         """Seconds until the next transaction should begin."""
-        return self._committed + _REST - monotonic()
+        return self._committed_at + _REST - monotonic()
 
     def _end_group(self) -> None:
-        """The group's position is the mark of now. The sink takes nothing more until the commit is done."""
+        """The group ends at its mark. The sink takes no message until the commit is done."""
         self._state, self._closing = _State.COMMITTING, self._group.mark
 
     def _commit(self, timeout: float) -> None:
-        """Goes on with the commit, for `timeout` seconds at most; but not past a message that the client refused, of
-        which Kafka knows nothing.
+        """Goes on with the commit, for `timeout` seconds at most. Not after a failure: Kafka would commit a group from
+        which the message that the client refused is missing.
         """
         if self._failed:
             return
@@ -217,15 +215,15 @@ class KafkaTransactions:
                 self._broken = error_of(cause)
             return
         except SystemError as cause:
-            self._broken = _reason(cause)
+            self._broken = error_of(cause)
             return
-        self._durable, self._state, self._committed = self._closing, _State.IDLE, monotonic()
+        self._durable, self._state, self._committed_at = self._closing, _State.IDLE, monotonic()
         self._history.unbatched_messages_passed(self._group.messages if self._unbatched else 0)
         self._settled += self._group.committed()
         self._complaints.answered()
 
     def _give_up(self) -> list[Refusal]:
-        """Takes the group back, and says why: refusals, if messages are to blame."""
+        """Aborts the group. Returns the refusals that caused it; without one, raises what ends the run."""
         self._wait_for_refusals()
         found = culprits(self._failed)
         if found and self._unbatched:
@@ -237,7 +235,7 @@ class KafkaTransactions:
         return [each.as_refusal(ends=True) for each in found]
 
     def _wait_for_refusals(self) -> None:
-        """The broker tells of a refused message a little later than of what failed because of it."""
+        """The report of a refused message comes a little later than those of what failed because of it."""
         deadline = monotonic() + _BLAME_WAIT
         while not any(each.is_refusal for each in self._failed) and monotonic() < deadline:
             self._poll(_BLAME_WAIT / 10)
@@ -245,7 +243,7 @@ class KafkaTransactions:
                 break
 
     def _begin_search(self, found: list[Failure]) -> list[Refusal]:
-        """Where one message was refused there are others, as a rule."""
+        """If one message was refused, others probably are."""
         self._history.unbatched_message_failed()
         self.close()
         self._search = PoisonSearch(self._producer, self._produce, self._group.offers, found)
@@ -255,7 +253,7 @@ class KafkaTransactions:
         try:
             return [each.as_refusal(ends=True) for each in search.found] if search.step() else []
         except (KafkaException, SystemError) as cause:
-            self._broken = _reason(cause)
+            self._broken = error_of(cause)
         self.close()
         raise why_the_run_ends([], self._broken, self._group.mark.slot, self._history)
 
@@ -269,8 +267,8 @@ class KafkaTransactions:
             self._producer.abort_transaction(_ABORT_WAIT)
 
     def _reporter(self, ticket: int, message: Message) -> Callable[..., None]:
-        """What hears of failures; nobody hears of success. One for all messages, unless each is sent alone so that the
-        failure names it.
+        """The callback for failures (success is not reported): one for all messages, or one for each if they are sent
+        alone, so that the failure names its message.
         """
         if not self._unbatched:
             return self._report
@@ -285,18 +283,11 @@ class KafkaTransactions:
         try:
             self._producer.poll(timeout)
         except (KafkaException, SystemError) as cause:
-            self._broken = _reason(cause)
+            self._broken = error_of(cause)
 
 
-def _reason(cause: KafkaException | SystemError) -> KafkaError:
-    """The error in it; a SystemError has it as its cause, where it says any."""
-    if isinstance(cause, KafkaException):
-        return error_of(cause)
-    return KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
-
-
-def _limits(settings: KafkaSettings) -> Limits:
-    return Limits(
+def _limits(settings: KafkaSettings) -> GroupLimits:
+    return GroupLimits(
         settings.group_messages,
         settings.group_bytes,
         settings.group_interval,
