@@ -181,7 +181,7 @@ class Counting(NamedTuple):
     prefix: str | None  # of logical messages
 
 
-class Position(NamedTuple):
+class RelayPosition(NamedTuple):
     """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
 
     Of the one transaction whose commit record starts at `commit_lsn`, those of the records before `ordinal` are durable
@@ -209,14 +209,14 @@ class Position(NamedTuple):
         return json.dumps({**members, "commit_lsn": str(self.commit_lsn), **counted}).encode()
 
     @staticmethod
-    def of_json(text: bytes) -> "Position":
+    def of_json(text: bytes) -> "RelayPosition":
         """The position that `as_json` wrote; ValueError, TypeError or LookupError for anything else."""
         members = json.loads(text)
         system, began = members["system"], members["system"].get("began")
         system = System(str(system["identifier"]), int(system["timeline"]), began and LSN.parse(began))
         lsns = LSN.parse(members["lsn"]), LSN.parse(members["commit_lsn"])
         counts = (int(members["ordinal"]), int(members["xmin"]))
-        return Position(system, str(members["slot"]), *lsns, *counts, _counting(members.get("counted")))
+        return RelayPosition(system, str(members["slot"]), *lsns, *counts, _counting(members.get("counted")))
 
 
 def _counting(members: dict[str, str | None] | None) -> Counting | None:

@@ -19,7 +19,7 @@ from tests.conftest import KafkaMaker, PostgresMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 
 FULL = Path("/dev/full")
 """The kernel's own answer for a disk without space, which takes no rights to make."""
@@ -56,7 +56,7 @@ def test_events_are_published_while_there_is_no_space_for_the_position(
     notice = relay.wait_for("noticed", containing="cannot be written: No space left on device")
     assert str(position) in notice["text"]
     delivered(deployment, "1", "2", "3")
-    assert deployment.slot.confirmed <= Position.of_json(position.read_bytes()).lsn <= before
+    assert deployment.slot.confirmed <= RelayPosition.of_json(position.read_bytes()).lsn <= before
     beside.unlink()
     relay.wait_for("noticed", containing="is kept again")
     deployment.catch_up()

@@ -23,7 +23,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 
 EXACTLY_ONCE = {"delivery": "exactly_once"}
 ROWS = 150_000
@@ -135,7 +135,7 @@ def test_a_transaction_that_would_keep_a_group_open_for_too_long_is_cut_and_resu
     deployment.start()
     deployment.catch_up(60)
     kept = deployment.kafka.read_all("walrelay.positions")
-    positions = [Position.of_json(message.value or b"") for message in kept]
+    positions = [RelayPosition.of_json(message.value or b"") for message in kept]
     assert len([each for each in positions if each.slot == deployment.slot_name and each.ordinal]) >= 3
     ids = deployment.delivered_ids()
     assert len(set(ids)) == len(ids) == ROWS

@@ -17,7 +17,7 @@ from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 
 Sections = dict[str, Any]
 
@@ -189,7 +189,7 @@ def test_a_position_that_cannot_be_read_is_passed_over_on_request(
     deployment.launch("--from-slot").wait_for("streaming")
     deployment.write("1")
     deployment.catch_up()
-    assert Position.of_json(position.read_bytes()).lsn == deployment.slot.confirmed
+    assert RelayPosition.of_json(position.read_bytes()).lsn == deployment.slot.confirmed
 
 
 @pytest.mark.parametrize("keep", ["table", "topic"])

@@ -21,7 +21,7 @@ from walrelay.config import load
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
-from walrelay.table.replay_journal import Asked
+from walrelay.table.replay_journal import ReplayRequest
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reache
     published.write_rows(100)
     published.catch_up()
     settings, snapshots = load(published.config), list[View]()
-    plan = compose.replay_plan(settings, compose.Wanted(Asked(everything=True)), time.sleep)
+    plan = compose.replay_plan(settings, compose.Wanted(ReplayRequest(everything=True)), time.sleep)
 
     class Counted(View):
         def __init__(self, dsn: str, beside: Catalog) -> None:

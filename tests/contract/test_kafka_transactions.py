@@ -16,7 +16,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
-from walrelay.model import Message, Position, Receipt, System
+from walrelay.model import Message, Receipt, RelayPosition, System
 from walrelay.sinks.kafka import position_topic
 from walrelay.sinks.kafka.plugin import KafkaPlugin
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -55,8 +55,8 @@ class Relaying:
         """Consumers see these soon: the broker answers when the commit is certain, not when its marks are written."""
         wait_until(lambda: self.committed == numbers, 10, f"{numbers} to be seen")
 
-    def position(self, lsn: int) -> Position:
-        return Position(SYSTEM, self.slot, LSN(lsn))
+    def position(self, lsn: int) -> RelayPosition:
+        return RelayPosition(SYSTEM, self.slot, LSN(lsn))
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_a_position_behind_another_relays_open_transaction_is_waited_for(relayin
         relaying.publish(sink, 2, end=200)
         settle(sink)
     with closing(relaying.open()) as successor:
-        found: list[Position | None] = []
+        found: list[RelayPosition | None] = []
         looking = Thread(target=lambda: found.append(successor.last()), daemon=True)
         looking.start()
         looking.join(1)

@@ -12,7 +12,7 @@ from tests.servers import choose
 from tests.servers.choose import Missing
 from tests.servers.database import Postgres
 from tests.servers.postgres import PostgresServer
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.wire.commands import pgoutput_options
 
@@ -20,11 +20,11 @@ DIRECTORY = Path(__file__).parent / "pgoutput"
 VERSIONS = (15, 16, 18)
 MODES = ("text", "binary")
 OUTBOXES = {
-    "everyday": Outbox(prefix="walrelay"),
-    "types": Outbox(
+    "everyday": OutboxLayout(prefix="walrelay"),
+    "types": OutboxLayout(
         columns=Columns(id="number", aggregate_type="short", aggregate_id="token", type="flag"), prefix="walrelay"
     ),
-    "partitions": Outbox(
+    "partitions": OutboxLayout(
         "sales", "events", Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="body"), "walrelay"
     ),
 }

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from tests.golden import capturing
 from tests.servers.database import Postgres
-from walrelay.decode.contract import Outbox
+from walrelay.decode.contract import OutboxLayout
 from walrelay.wire.commands import Options, pgoutput_options
 from walrelay.wire.wal2json import options
 
 CAPTURES = Path(__file__).parent / "wal2json"
 OUTBOXES = {
-    "plain": Outbox(prefix="walrelay"),
-    "odd": Outbox("Odd, Schema.", "out.box\\ \"*\" 'x'", prefix="walrelay"),
+    "plain": OutboxLayout(prefix="walrelay"),
+    "odd": OutboxLayout("Odd, Schema.", "out.box\\ \"*\" 'x'", prefix="walrelay"),
 }
 SERVERS = ("15-2.5", "18-2.6")
 FORMATS = {"pgoutput": "pgoutput", "format1": "wal2json", "format2": "wal2json"}
@@ -37,7 +37,7 @@ def capture(server: Postgres, case: str, directory: Path) -> None:
     capturing.capture(server, CAPTURES / f"{case}.sql", plugins)
 
 
-def _options(name: str, outbox: Outbox) -> Options:
+def _options(name: str, outbox: OutboxLayout) -> Options:
     if name == "pgoutput":
         return pgoutput_options("outbox", binary=False)
     return options(int(name[-1]), outbox.schema, outbox.table)

@@ -190,7 +190,7 @@ def rendered_row(session: Connection, relation: pgoutput.Relation, frame: bytes)
     texts = pgoutput.parse_row(frame, [as_text] * len(relation.columns))
     for column, text in zip(relation.columns, texts, strict=True):
         ((type_name,),) = session.execute("SELECT format_type(%s, %s)", [column.type_oid, column.type_modifier])
-        columns.append(wal2json_lines.Column(column.name, type_name, column.type_oid, text))
+        columns.append(wal2json_lines.ColumnText(column.name, type_name, column.type_oid, text))
     return wal2json_lines.insert(relation.schema, relation.name, columns)
 
 

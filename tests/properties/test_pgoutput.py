@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests import pgoutput_encoder as server
 from tests.golden.capture_pgoutput import CAPTURES, decoder_for, read_capture
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
@@ -22,7 +22,7 @@ from walrelay.wire import pgoutput
 from walrelay.wire.frames import keepalive, xlogdata
 
 COLUMNS = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", aggregate_id="key", payload="payload")
-OUTBOX = Outbox(prefix="walrelay", columns=COLUMNS)
+OUTBOX = OutboxLayout(prefix="walrelay", columns=COLUMNS)
 OURS, FOREIGN = 16400, 16401
 RELATION = server.relation(OURS, "public", "outbox", [("payload", 3802), ("extra", 25), ("id", 25), ("key", 25)])
 OTHER = server.relation(FOREIGN, "public", "other", [("id", 25)])

@@ -11,11 +11,11 @@ from unittest.mock import Mock
 from tests import pgoutput_encoder as encoder
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import PublishedTable, Slot
 from walrelay.postgres.connect import Backend
 from walrelay.postgres.failures import is_a_standby
-from walrelay.postgres.history import began
+from walrelay.postgres.history import timeline_start
 from walrelay.wire.frames import keepalive, xlogdata
 
 SLOT = "orders"
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
     start: LSN
     event: str = ""
-    row: Position | None = None
+    row: RelayPosition | None = None
     promotion: int = 0
 
     @property
@@ -57,13 +57,13 @@ class Server:
 
     @property
     def system(self) -> System:
-        return System("7301", self.timeline, began(self.timeline, self.branches))
+        return System("7301", self.timeline, timeline_start(self.timeline, self.branches))
 
     @property
     def events(self) -> list[str]:
         return [entry.event for entry in self.wal if entry.event]
 
-    def write(self, event: str = "", row: Position | None = None) -> None:
+    def write(self, event: str = "", row: RelayPosition | None = None) -> None:
         self.wal.append(Entry(self.end, event, row, self.promotion))
 
     def starts_anew(self, *, crashed: bool = True) -> None:
@@ -106,9 +106,9 @@ class Questions:
     route: Callable[[], Server]
     chance: Callable[[float], bool]
     wait: Callable[[float], None]
-    topic: Position | None = None
+    topic: RelayPosition | None = None
     topic_owner = 0
-    file: Position | None = None
+    file: RelayPosition | None = None
     pids = 0
 
 
@@ -278,7 +278,7 @@ class Place:
         world.topic_owner += 1
         self._owner = world.topic_owner
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         match self._keep:
             case "file":
                 return self._world.file
@@ -287,7 +287,7 @@ class Place:
         rows = [entry.row for entry in self._catalog.asked().wal if entry.row is not None]
         return rows[-1] if rows else None
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         match self._keep:
             case "file":
                 self._world.file = position

@@ -12,14 +12,14 @@ from confluent_kafka import KafkaError, KafkaException
 from tests.simulation.broker import _PARTITIONS, FakeBroker
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, boundary
-from walrelay.model import Message, Position
+from walrelay.model import Message, RelayPosition
 
 
 class Group(NamedTuple):
     """What a Kafka transaction holds."""
 
     messages: tuple[Message, ...]
-    position: Position | None
+    position: RelayPosition | None
 
 
 class TransactionalBroker(FakeBroker):
@@ -29,7 +29,7 @@ class TransactionalBroker(FakeBroker):
         super().__init__(random, room=room)
         self.witness = witness
         self.committed: list[Message] = []  # over all partitions, in the order they were committed in
-        self.position: Position | None = None
+        self.position: RelayPosition | None = None
         self.epoch = 0
         self.asked: Group | None = None  # to be committed; whether it will be is not decided
         self.deaf = 0.3  # how often an answer does not come in time
@@ -63,7 +63,7 @@ class FakeProducer:
         self._epoch = 0
         self._queue: list[tuple[Message, Callable[..., None]]] = []
         self._sent: list[Message] = []
-        self._position: Position | None = None
+        self._position: RelayPosition | None = None
         self._open = self._committing = self._broken = False
         self._begun = 0.0
 
@@ -92,7 +92,7 @@ class FakeProducer:
         self._queue.append((Message(topic, key, value, [], 0), report))
 
     @boundary
-    def keep(self, position: Position) -> None:
+    def keep(self, position: RelayPosition) -> None:
         """The position is produced; what follows in the transaction would not be covered by it."""
         self._takes()
         self._position = position
@@ -173,15 +173,15 @@ class FakePositions:
 
     def __init__(self, broker: TransactionalBroker) -> None:
         self._broker = broker
-        self.written: Position | None = None
+        self.written: RelayPosition | None = None
 
     def make(self) -> None:
         pass
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         return self._broker.position
 
-    def write(self, producer: FakeProducer, position: Position) -> None:
+    def write(self, producer: FakeProducer, position: RelayPosition) -> None:
         producer.keep(position)
         self.written = position
 

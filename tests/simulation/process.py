@@ -11,11 +11,11 @@ from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.slot import FusedSource, FusedStream, SlotCatalog
 from walrelay.dead_letters import DeadLetterTableWriter
 from walrelay.dead_letters.wrapping import DeadLettering, DeadLetteringSink
-from walrelay.decode.contract import Decoder, Outbox
+from walrelay.decode.contract import Decoder, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import NotConnected, Undecodable
 from walrelay.lsn import LSN
-from walrelay.model import Event, Message, OutboxRecord, Position, System, Undecoded
+from walrelay.model import Event, Message, OutboxRecord, RelayPosition, System, Undecoded
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.route import Router, Routing
@@ -34,7 +34,7 @@ class FusedDecoder(PgoutputDecoder):
     are those that come as logical messages that are no records.
     """
 
-    def __init__(self, fuse: Fuse, outbox: Outbox, unreadable: bytes | None, undecoded: Set[bytes]) -> None:
+    def __init__(self, fuse: Fuse, outbox: OutboxLayout, unreadable: bytes | None, undecoded: Set[bytes]) -> None:
         super().__init__(outbox)
         self.fuse = fuse
         self._unreadable, self._undecoded = unreadable, undecoded
@@ -104,7 +104,7 @@ class Process:
     def examine(self, catalog: Catalog) -> None:
         pass
 
-    def source(self, stream: Stream, catalog: Catalog, last: Position | None) -> tuple[SlotSource, Decoder]:
+    def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:
         world, fused = self.world, cast(FusedStream, stream)
         self._led = fused
         if self._sink is not None:

@@ -11,19 +11,19 @@ from tests.simulation.fuse import Fuse, boundary
 from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Transaction, Wal
 from walrelay.errors import Disconnected
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.postgres.connect import Backend
-from walrelay.source.positions import Keeper
-from walrelay.source.slot_source import Reading, SlotSource
-from walrelay.source.start import Own, Start
+from walrelay.source.positions import OwnPositionKeeper
+from walrelay.source.slot_source import SlotReading, SlotSource
+from walrelay.source.start import OwnPosition, Start
 from walrelay.source.stream import Stream
 from walrelay.wire.commands import pgoutput_options
 from walrelay.wire.frames import keepalive, xlogdata
 
 SYSTEM = System("7301", 1)
 
-_READING = Reading("slot", "walrelay", "pgoutput", pgoutput_options("walrelay", binary=False), "public.outbox")
+_READING = SlotReading("slot", "walrelay", "pgoutput", pgoutput_options("walrelay", binary=False), "public.outbox")
 _OUTBOX, _OTHER = 16400, 16401
 _TEXT, _JSONB = 25, 3802
 _COLUMNS = ("id", "aggregate_type", "aggregate_id")
@@ -212,7 +212,7 @@ class FusedSource(SlotSource):
         self,
         stream: FusedStream,
         catalog: Catalog,
-        last: Position | None,
+        last: RelayPosition | None,
         *,
         proof: bool,
         begun: Callable[["FusedSource"], None],
@@ -221,12 +221,14 @@ class FusedSource(SlotSource):
         self.fuse, self._proof, self._begun = stream.fuse, proof, begun
         self.vouched: LSN | None = None  # up to where the outbox is known to be published; None: everywhere
 
-    def where(self, own: Own | None) -> Start:
+    def where(self, own: OwnPosition | None) -> Start:
         if self._proof and own is not None and own.place == "memory":
             own = own._replace(place="file")
         return super().where(own)
 
-    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
+    def begin(
+        self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
+    ) -> None:
         super().begin(start, keeper, confirmed=confirmed, xmin=xmin)
         self._begun(self)
 

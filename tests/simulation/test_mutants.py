@@ -20,10 +20,10 @@ from tests.simulation.test_runs import (
 )
 from tests.simulation.world import World
 from walrelay.lsn import LSN
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 from walrelay.relay.run import Runs
 from walrelay.sinks.kafka.transactions import KafkaTransactions
-from walrelay.source.positions import Keeper
+from walrelay.source.positions import OwnPositionKeeper
 
 __all__ = ["make_world"]
 
@@ -55,7 +55,9 @@ def test_a_run_without_the_fence_publishes_twice(make_world: MakeWorld, kind: st
 class _ConfirmsWhatIsHeld(FusedSource):
     """Tells PostgreSQL where the stream goes on, not up to where all is durable."""
 
-    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
+    def begin(
+        self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
+    ) -> None:
         super().begin(start, keeper, xmin=xmin)
 
 
@@ -65,7 +67,7 @@ def test_a_run_that_resumes_by_the_wrong_position_confirms_what_is_lost(clock: C
 
 
 class _AlwaysGoesOn(FusedSource):
-    def goes_on(self, remembered: Position) -> bool:
+    def goes_on(self, remembered: RelayPosition) -> bool:
         return True
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.simulation.instances import Cluster, play
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 
 KEEPS = ["slot", "file", "table", "topic"]
 
@@ -36,7 +36,7 @@ def test_a_promotion_between_any_two_questions_loses_nothing(keep: str, monkeypa
         old, standby, _ = cluster.servers
         for _ in range(10):
             old.write("of the old primary")
-        published = Position(old.system, "orders", old.end)
+        published = RelayPosition(old.system, "orders", old.end)
         cluster.file = cluster.topic = published
 
         def fails_over(cluster: Cluster = cluster) -> None:

@@ -18,7 +18,7 @@ from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
 from walrelay.errors import Disconnected, NotKept
 from walrelay.lsn import LSN
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 from walrelay.relay.contract import Parameters
 from walrelay.source.contract import Positions
 
@@ -191,7 +191,7 @@ def ousted(make: Make, clock: Clock, seed: int, then: Callable[[], None] = lambd
 class KeepingWorld(World):
     """The relay keeps a position of its own, in a place that is full now and then, or slow."""
 
-    position: Position | None = None
+    position: RelayPosition | None = None
 
     @property
     def parameters(self) -> Parameters:
@@ -212,11 +212,11 @@ class _Place:
     def __init__(self, world: KeepingWorld) -> None:
         self.fuse, self._world = world.fuse, world
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         return self._world.position
 
     @boundary
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         chance = self._world.random.random()
         if chance < 0.1:
             raise NotKept("no space")

@@ -14,7 +14,7 @@ from tests.simulation.slot import FakeSlot, FusedSource, FusedStream
 from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
 from walrelay.dead_letters.policy import Policy
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
@@ -27,7 +27,7 @@ from walrelay.source.contract import Positions
 from walrelay.supervise import Backoff
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
-OUTBOX = Outbox(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)
+OUTBOX = OutboxLayout(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)
 
 _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 

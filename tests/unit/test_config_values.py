@@ -108,7 +108,7 @@ def test_a_template_reaches_the_four_fields_and_nothing_else(template: str, advi
 
 
 def test_the_decoders_defaults_are_those_of_the_settings() -> None:
-    assert OutboxSettings().decoding == contract.Outbox()
+    assert OutboxSettings().decoding == contract.OutboxLayout()
 
 
 def test_the_outbox_section_becomes_what_the_decoders_take() -> None:
@@ -117,7 +117,7 @@ def test_the_outbox_section_becomes_what_the_decoders_take() -> None:
         columns=ColumnsSettings(id="event_id", tenant_id=None),
         messages=MessagesSettings(prefix=None, non_transactional="skip"),
     )
-    assert outbox.decoding == contract.Outbox(
+    assert outbox.decoding == contract.OutboxLayout(
         schema="My Schema",
         table="events",
         columns=contract.Columns(id="event_id", tenant_id=None),

@@ -3,7 +3,7 @@
 import pytest
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, OutboxRecord, Position, RecordPosition, System
+from walrelay.model import Counting, OutboxRecord, RecordPosition, RelayPosition, System
 
 
 def test_a_position_is_a_pg_lsn_and_an_ordinal() -> None:
@@ -29,11 +29,11 @@ def test_positions_of_headers_are_in_the_order_of_commit() -> None:
 
 def test_a_position_is_read_as_it_was_kept_also_by_a_version_that_said_less() -> None:
     counting = Counting("pgoutput", "walrelay", "public.outbox", None)
-    position = Position(System("7301", 2, LSN(8)), "walrelay", LSN(16), LSN(32), 5, 7, counting)
-    assert Position.of_json(position.as_json()) == position
+    position = RelayPosition(System("7301", 2, LSN(8)), "walrelay", LSN(16), LSN(32), 5, 7, counting)
+    assert RelayPosition.of_json(position.as_json()) == position
     whole = position._replace(commit_lsn=ZERO, ordinal=0, counted=None)
     assert b"counted" not in whole.as_json()
-    assert Position.of_json(whole.as_json()) == whole
+    assert RelayPosition.of_json(whole.as_json()) == whole
     earlier = b"""{"system": {"identifier": "7301", "timeline": 2}, "slot": "walrelay", "lsn": "0/10",
         "commit_lsn": "0/20", "ordinal": 5, "xmin": 7}"""
-    assert Position.of_json(earlier) == position._replace(system=System("7301", 2), counted=None)
+    assert RelayPosition.of_json(earlier) == position._replace(system=System("7301", 2), counted=None)

@@ -14,7 +14,7 @@ from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
 from walrelay.config import Settings, load, values
 from walrelay.operations.cleanup import CleanupWish, Tally
-from walrelay.postgres.slot_records import all_published
+from walrelay.postgres.slot_records import declare_all_published
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
@@ -99,7 +99,7 @@ def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
     if tally.unknown:
         click.echo(
             "hint: A slot that is made by `walrelay init --backfill` publishes such rows. If you know that all of them"
-            f" were published: {all_published(slot)}",
+            f" were published: {declare_all_published(slot)}",
             err=True,
         )
 

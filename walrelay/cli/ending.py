@@ -59,9 +59,9 @@ def explained(error: Exception) -> WalrelayError:
             return Fatal(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
         case MemoryError():
             return Fatal("there is not enough memory")
-    from walrelay.postgres.failures import unforeseen  # brings in psycopg: `--help` has no use for that
+    from walrelay.postgres.failures import unexpected  # brings in psycopg: `--help` has no use for that
 
-    if (known := unforeseen(error)) is not None:
+    if (known := unexpected(error)) is not None:
         return known
     return Bug(
         f"this is a bug in walrelay: {_summary(error)}",

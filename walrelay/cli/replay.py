@@ -16,7 +16,7 @@ from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
-from walrelay.table.replay_journal import Asked, drop, listed
+from walrelay.table.replay_journal import ReplayRequest, drop_replay, unfinished_replays
 from walrelay.telemetry import logs
 
 _TOLD = 10  # ids that are named one by one
@@ -84,7 +84,7 @@ def replay(
             click.echo("\n".join(_listed(catalog, slot)) if dropped is None else _drop(catalog, slot, dropped))
         return
     begin, end = (moment.typed if moment else None for moment in (since, until))
-    asked = Asked(begin, end, aggregates, types, ids, positions, everything, topic)
+    asked = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic)
     if not asked.selects and name is None:
         raise click.UsageError(
             "Nothing says which rows to publish again: give a filter, as in --from 2h --type OrderPlaced, or --all."
@@ -159,7 +159,7 @@ def _at(microseconds: int | None) -> str:
 
 
 def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
-    found = list(listed(catalog, slot))
+    found = list(unfinished_replays(catalog, slot))
     if not found:
         yield "no replay was interrupted"
     for each in found:
@@ -168,7 +168,7 @@ def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
         yield _line("", _filters(each.replaying.asked))
 
 
-def _filters(asked: Asked) -> str:
+def _filters(asked: ReplayRequest) -> str:
     """As they were typed."""
     single = {"--from": asked.since, "--to": asked.until, "--position": asked.positions, "--topic": asked.topic}
     several = {"--aggregate": asked.aggregates, "--type": asked.types, "--id": asked.ids}
@@ -179,6 +179,6 @@ def _filters(asked: Asked) -> str:
 
 
 def _drop(catalog: Catalog, slot: str, name: str) -> str:
-    if not drop(catalog, slot, name):
+    if not drop_replay(catalog, slot, name):
         raise Fatal(f"there is no replay {name}", hint="`walrelay replay --list` has them.")
     return f"replay {name} is forgotten"

@@ -10,7 +10,7 @@ from walrelay.config import load
 from walrelay.operations.status import Instance, Status
 from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.locks import end, named
+from walrelay.postgres.locks import terminate, unexpected_leader
 
 
 @click.command()
@@ -74,8 +74,8 @@ def _lines(found: Status) -> str:
 def _instances(found: Status) -> str:
     leader = "nobody leads" if found.leader is None else f"PID {found.leader.pid}{_from(found.leader)} leads"
     if found.leader is not None and not found.leader.replicates:
-        leader = named(found.slot, found.leader.pid, found.leader.role, found.leader.application_name)
-        leader += f" ({end(found.leader.pid)})"
+        leader = unexpected_leader(found.slot, found.leader.pid, found.leader.role, found.leader.application_name)
+        leader += f" ({terminate(found.leader.pid)})"
     waiting = [f"PID {each.pid}{_from(each)}" for each in found.standbys]
     return f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
 

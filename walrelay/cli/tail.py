@@ -15,13 +15,13 @@ from walrelay.cli.options import config_option
 from walrelay.cli.output import Output, ReaderGone
 from walrelay.cli.signals import signalled
 from walrelay.config import Settings, load
-from walrelay.decode.lines import Line, Lines
+from walrelay.decode.lines import LineReader, TailLine
 from walrelay.errors import Fatal
 from walrelay.lsn import ZERO
 from walrelay.model import Skipped
 from walrelay.postgres.catalog import Catalog
-from walrelay.source.peek import Peek, temporary
-from walrelay.source.slot_source import usable
+from walrelay.source.peek import Peek, temporary_stream
+from walrelay.source.slot_source import usable_slot
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import Options
 
@@ -89,7 +89,7 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: str) -> None:
 class _Printer:
     """Frames to lines, until the limit; `position` is the end of the last transaction that was taken."""
 
-    def __init__(self, lines: Lines, output: Output, limit: float) -> None:
+    def __init__(self, lines: LineReader, output: Output, limit: float) -> None:
         self._lines, self.output, self._left = lines, output, limit
         self.position = ZERO
         self.done = False
@@ -97,7 +97,7 @@ class _Printer:
     def take(self, frame: bytes) -> None:
         """Stops before the first record too many, or where its transaction would end: C comes after the last I."""
         for item in self._lines.read(frame):
-            if isinstance(item, Line):
+            if isinstance(item, TailLine):
                 if item.record and not self._left:
                     self.done = True
                     return
@@ -157,7 +157,7 @@ def _paused(seconds: float) -> Fatal:
 
 def _refuse_unreadable(settings: Settings, catalog: Catalog) -> None:
     name = settings.source.slot
-    usable(catalog.slot(name), name, settings.source.plugin, catalog.database)
+    usable_slot(catalog.slot(name), name, settings.source.plugin, catalog.database)
 
 
 def _peek(settings: Settings, catalog: Catalog, options: Options) -> Peek:
@@ -168,7 +168,7 @@ def _peek(settings: Settings, catalog: Catalog, options: Options) -> Peek:
 def _temporary(settings: Settings, catalog: Catalog, options: Options) -> Stream:
     timing = Timing(settings.source.confirm_interval, settings.source.receive_timeout)
     plugin, publication = settings.source.plugin, compose.publication(settings)
-    return temporary(compose.dsn(settings), plugin, publication, options, timing, catalog, _note)
+    return temporary_stream(compose.dsn(settings), plugin, publication, options, timing, catalog, _note)
 
 
 def _note(text: str) -> None:

@@ -14,12 +14,12 @@ from walrelay.config import Settings
 from walrelay.dead_letters.store import dead_letters_of
 from walrelay.operations.audit.reconciliation import Missing, Report, SetAside, Tally, within_keys
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_records import beginning
+from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, ReadBack, Span, load_read_back
-from walrelay.table.published import Confirmed, confirmed
+from walrelay.table.published import ConfirmedRows, confirmed_rows
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import Filters, Selection, condition, xid8
+from walrelay.table.selection import Filters, Selection, filter_condition, xid8
 from walrelay.wire.commands import literal
 
 _HOUR = timedelta(hours=1)
@@ -47,7 +47,7 @@ def audit(settings: Settings, period: Period, wait: Callable[[float], object]) -
         catalog.refuse_standby()
         audit = _Audit(settings, catalog, period)
         with View(dsn(settings), catalog) as view:
-            known = confirmed(catalog, view, settings.source.slot, _PATIENCE, wait)
+            known = confirmed_rows(catalog, view, settings.source.slot, _PATIENCE, wait)
             audit.read_rows(view, known)
         audit.read_topics(plugin)
         with View(dsn(settings), catalog) as view:
@@ -63,7 +63,7 @@ class _Audit:
         self._spans: list[Span] = []
         self._unconfirmed, self._why = 0, ""
 
-    def read_rows(self, view: View, known: Confirmed) -> None:
+    def read_rows(self, view: View, known: ConfirmedRows) -> None:
         now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
         self._since, self._until = self._period.since or now - _HOUR, self._period.until
         settled = min(self._until or now, now - _SETTLED)
@@ -137,7 +137,7 @@ class _Audit:
         """The rows that no message was found of, as far as they are still there, and whether the slot is younger."""
         topic_of = TopicOf(self._settings, self._table, roles=("id",))
         slot, system = self._settings.source.slot, self._catalog.system()
-        before = f"{xid8(view.xmax)} < {beginning(self._catalog, slot, system.identifier)}"
+        before = f"{xid8(view.xmax)} < {first_xmin(self._catalog, slot, system.identifier)}"
         for values, at, is_before in OutboxRows(view, self._table, self._selection()).unordered(
             topic_of.columns, before
         ):
@@ -148,7 +148,7 @@ class _Audit:
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin
         filters = Filters(since=since.isoformat(), until=until.isoformat() if until else None)
-        return Selection(also=condition(self._table, {}, filters))
+        return Selection(also=filter_condition(self._table, {}, filters))
 
     @property
     def _in_period(self) -> str:

@@ -14,14 +14,14 @@ from walrelay.observe import Observer
 from walrelay.operations.drop import drop_slot
 from walrelay.operations.setup import blocked
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.role_checks import refuse, to_replicate
-from walrelay.postgres.slot_notes import before_a_backfill
-from walrelay.postgres.slot_records import of_record
+from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
+from walrelay.postgres.slot_notes import note_before_backfill
+from walrelay.postgres.slot_records import missing_rights_on_slots
 from walrelay.postgres.snapshot import Blocked, View, new_slot
 from walrelay.publish import load
-from walrelay.table.backfill_journal import Journal, Scope
-from walrelay.table.rows import Backfill, OutboxRows, in_commit_order
-from walrelay.table.selection import OutboxTable, Selection, look
+from walrelay.table.backfill_journal import BackfillJournal, Scope
+from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order
+from walrelay.table.selection import Selection, TableDescription, describe_table
 
 
 def backfill_until(
@@ -64,12 +64,12 @@ class _Attempts:
         settings, asked = self._settings, wanted(self._settings)
         with Catalog(dsn(settings)) as catalog:
             catalog.refuse_standby()
-            journal = Journal(catalog, asked.slot)
+            journal = BackfillJournal(catalog, asked.slot)
             journal.lock()
-            rights = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
-            refuse(catalog, rights, f"make slot {asked.slot} anew")
+            rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
+            refuse_missing_rights(catalog, rights, f"make slot {asked.slot} anew")
             progress = journal.begin(self._scope, asked.plugin)
-            note = before_a_backfill(catalog, asked.slot, asked.table, asked.publication)
+            note = note_before_backfill(catalog, asked.slot, asked.table, asked.publication)
             drop_slot(catalog, asked.slot)
             try:
                 with new_slot(
@@ -100,12 +100,14 @@ class _Attempts:
         except Retryable as error:
             self._observer.noticed(f"{error}; if the relay had a slot before, start it with --from-slot")
 
-    def _publish(self, rows: OutboxRows, decoder: RowDecoder, journal: Journal, stop: Callable[[], bool]) -> bool:
+    def _publish(
+        self, rows: OutboxRows, decoder: RowDecoder, journal: BackfillJournal, stop: Callable[[], bool]
+    ) -> bool:
         """Whether it got to the end. What comes before a batch is durable: noted, and only then is the batch begun."""
         settings = self._settings
         sink = load(settings.sink.kind).open(settings.sink.settings)
         try:
-            backfill = Backfill(router(settings), sink, self._observer, stop, settings.shutdown_timeout)
+            backfill = BatchPublisher(router(settings), sink, self._observer, stop, settings.shutdown_timeout)
             before = 0
             for batch in rows.batches(decoder.columns):
                 if before:
@@ -121,7 +123,7 @@ class _Attempts:
             sink.close()
 
 
-def outbox_table(settings: Settings, catalog: Catalog) -> OutboxTable:
+def outbox_table(settings: Settings, catalog: Catalog) -> TableDescription:
     """The settings' outbox, as the catalog has it."""
     columns = settings.outbox.columns
-    return look(catalog, table(settings), publication(settings), columns.id, columns.created_at)
+    return describe_table(catalog, table(settings), publication(settings), columns.id, columns.created_at)

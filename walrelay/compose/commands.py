@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from walrelay.compose.examination import told
 from walrelay.compose.reading import decoder, encoded, plugin_options, publication, shown, table, writers_columns
 from walrelay.config import Settings
-from walrelay.decode.lines import Lines, PluginLines, RecordLines, RenderedLines
+from walrelay.decode.lines import LineReader, PluginLineReader, RecordLineReader, RenderedLineReader
 from walrelay.errors import Fatal
 from walrelay.operations.setup import Wanted
 from walrelay.operations.tail.wal2json_differences import type_names, unlikenesses
@@ -16,16 +16,16 @@ from walrelay.wire import wal2json
 from walrelay.wire.commands import Options
 
 
-def lines(settings: Settings, catalog: Catalog, form: str) -> tuple[Options, Lines]:
+def lines(settings: Settings, catalog: Catalog, form: str) -> tuple[Options, LineReader]:
     """What `walrelay tail` tells the plugin, and what makes lines of the answer; `form` is "walrelay" or "wal2json"."""
     encoding = catalog.server_encoding()
     if form == "walrelay":
         decodes = decoder(settings, shown(settings), encoding=encoding, binary=False)
-        return plugin_options(settings, binary=False), RecordLines(decodes)
+        return plugin_options(settings, binary=False), RecordLineReader(decodes)
     outbox = encoded(settings.outbox.decoding, encoding)
     if settings.source.plugin == "wal2json":
-        return wal2json.plain_options(outbox.schema, outbox.table), PluginLines(outbox.prefix)
-    rendered = RenderedLines(outbox, lambda columns: type_names(catalog, columns))
+        return wal2json.plain_options(outbox.schema, outbox.table), PluginLineReader(outbox.prefix)
+    rendered = RenderedLineReader(outbox, lambda columns: type_names(catalog, columns))
     return plugin_options(settings, binary=False), rendered
 
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator
 
 from walrelay.compose.reading import dsn, needed, publication, table, writers_columns
 from walrelay.config import Settings
-from walrelay.decode.records import PRINTERS
+from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.errors import NotConnected
 from walrelay.model import Finding
 from walrelay.operations import doctor
 from walrelay.operations.doctor import Command, Expected
 from walrelay.postgres.catalog import Catalog
-from walrelay.table.functions import scripts
+from walrelay.table.functions import function_scripts
 
 BY_ANOTHER_ROLE = ("role", "privileges")
 """Findings about the role: the SQL of `walrelay init --dry-run` may be run by another."""
@@ -28,7 +28,7 @@ def expected(settings: Settings, config: str = "") -> Expected:
         schema=outbox.schema,
         table=outbox.table,
         columns={role: column for role, column in outbox.columns._asdict().items() if column},
-        binary_types=frozenset(PRINTERS) if binary else None,
+        binary_types=frozenset(BINARY_PRINTERS) if binary else None,
         failover=settings.source.failover,
         prefix=settings.outbox.messages.prefix,
         writers=settings.outbox.messages.writers,
@@ -36,7 +36,7 @@ def expected(settings: Settings, config: str = "") -> Expected:
         sets_aside={settings.refusals.policy, *settings.refusals.topics.values()} != {"stop"},
         retention=settings.retention is not None,
         config=config,
-        functions=scripts(
+        functions=function_scripts(
             table(settings),
             writers_columns(settings),
             settings.outbox.messages.prefix,

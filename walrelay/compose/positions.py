@@ -8,10 +8,10 @@ from typing import Literal
 from walrelay.compose.reading import dsn
 from walrelay.config import Settings
 from walrelay.errors import Fatal, Retryable
-from walrelay.model import Finding, Position, System
+from walrelay.model import Finding, RelayPosition, System
 from walrelay.operations.recovery.floors import KeptPosition
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.history import history
+from walrelay.postgres.history import server_history
 from walrelay.publish import load_exactly_once
 from walrelay.source.contract import Positions
 from walrelay.source.positions import FilePositions, TablePositions
@@ -60,8 +60,8 @@ def begin_at(settings: Settings, catalog: Catalog, *, xmin: int = 0) -> None:
     kept = positions(settings, catalog, system)
     if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
         return
-    here = history(dsn(settings), catalog).system  # which knows where its timeline began
-    wanted = Position(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+    here = server_history(dsn(settings), catalog).system  # which knows where its timeline began
+    wanted = RelayPosition(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
     deadline = monotonic() + _PATIENCE
     while kept.keep(wanted) < wanted.lsn:
         if monotonic() > deadline:
@@ -77,7 +77,7 @@ def _is_ours(kept: Positions, system: System) -> bool:
     return before is None or before.system.identifier == system.identifier
 
 
-def _last(settings: Settings) -> Position | None:
+def _last(settings: Settings) -> RelayPosition | None:
     """A relay that died in the middle of a commit would hide it, and is fenced off; one that works has the slot."""
     with Catalog(dsn(settings)) as catalog:
         kept = positions(settings, catalog, catalog.system())

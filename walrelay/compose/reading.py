@@ -1,24 +1,24 @@
 """Settings to how the outbox is read: connection string, names, plugin options, decoder."""
 
 from walrelay.config import Settings
-from walrelay.decode.contract import Columns, Decoder, Outbox, Skips
+from walrelay.decode.contract import Columns, Decoder, OutboxLayout, Skips
 from walrelay.decode.messages import AS_THEY_ARE
 from walrelay.decode.pgoutput import PgoutputDecoder
-from walrelay.decode.records import PRINTERS
+from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.model import Counting
 from walrelay.postgres.catalog import Catalog
 from walrelay.route import Router, TopicTemplate
-from walrelay.source.slot_source import Reading
+from walrelay.source.slot_source import SlotReading
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, pgoutput_options
 
 
-def reading(settings: Settings, *, binary: bool) -> Reading:
+def reading(settings: Settings, *, binary: bool) -> SlotReading:
     """What is read from the slot, and how."""
-    return Reading(
+    return SlotReading(
         slot=settings.source.slot,
         publication=publication(settings),
         plugin=settings.source.plugin,
@@ -28,7 +28,9 @@ def reading(settings: Settings, *, binary: bool) -> Reading:
     )
 
 
-def decoder(settings: Settings, outbox: Outbox, *, encoding: str, binary: bool, skips: Skips = frozenset()) -> Decoder:
+def decoder(
+    settings: Settings, outbox: OutboxLayout, *, encoding: str, binary: bool, skips: Skips = frozenset()
+) -> Decoder:
     """The decoder of the settings' plugin. `encoding`: the database's."""
     outbox = encoded(outbox, encoding)
     if settings.source.plugin == "wal2json":
@@ -36,7 +38,7 @@ def decoder(settings: Settings, outbox: Outbox, *, encoding: str, binary: bool, 
     return PgoutputDecoder(outbox, binary=binary, skips=skips)
 
 
-def encoded(outbox: Outbox, encoding: str) -> Outbox:
+def encoded(outbox: OutboxLayout, encoding: str) -> OutboxLayout:
     """The outbox in a database of that encoding."""
     if outbox.prefix is not None and not outbox.prefix.isascii() and encoding not in AS_THEY_ARE:
         raise Fatal(
@@ -55,13 +57,13 @@ def plugin_options(settings: Settings, *, binary: bool) -> Options:
     return pgoutput_options(settings.source.publication, binary=binary)
 
 
-def shown(settings: Settings) -> Outbox:
+def shown(settings: Settings) -> OutboxLayout:
     """The outbox with all its roles, of which those that routing does not ask for may be missing in a row."""
     required = {role for role, column in needed(settings).columns._asdict().items() if column}
     return settings.outbox.decoding._replace(optional=frozenset(Columns._fields) - required)
 
 
-def needed(settings: Settings) -> Outbox:
+def needed(settings: Settings) -> OutboxLayout:
     """The outbox with the roles that routing asks for: a column that nobody needs is not read, nor missed."""
     outbox = settings.outbox.decoding
     roles = _ROUTED | set(TopicTemplate(settings.route.topic).fields)
@@ -77,7 +79,7 @@ def binary_suits(settings: Settings, catalog: Catalog) -> bool:
     if not settings.source.binary or settings.source.plugin != "pgoutput":
         return False
     types = catalog.column_types(table(settings))
-    return all(types.get(column) in PRINTERS for column in needed(settings).columns if column)
+    return all(types.get(column) in BINARY_PRINTERS for column in needed(settings).columns if column)
 
 
 def counting(settings: Settings) -> Counting:

@@ -15,12 +15,12 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.operations.recovery.floors import KeptPosition, Loss, known_floors, loss
 from walrelay.operations.recovery.missing_rows import Published, Removed, removed
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.history import History, history
+from walrelay.postgres.history import History, server_history
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Recall, Recalled, load
-from walrelay.table.backfill_journal import Scope, refusal, unfinished
+from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import OutboxTable, Selection
+from walrelay.table.selection import Selection, TableDescription
 
 _UUID = 2950
 _NOTHING = Recalled([], None)
@@ -57,11 +57,11 @@ def recovery_plan(settings: Settings, wish: Wish, kept: Sequence[KeptPosition] |
     """
     with Catalog(dsn(settings)) as catalog, View(dsn(settings), catalog) as view:
         catalog.refuse_standby()
-        server, slot = history(dsn(settings), catalog), settings.source.slot
+        server, slot = server_history(dsn(settings), catalog), settings.source.slot
         table = outbox_table(settings, catalog)
-        if (begun := unfinished(catalog, slot)) is not None:
+        if (begun := unfinished_progress(catalog, slot)) is not None:
             if begun.scope.command != "recover":
-                raise refusal(catalog, slot, begun)
+                raise unfinished_backfill_error(catalog, slot, begun)
             lost = Loss(f"{slot} was being made again when an earlier recovery was interrupted", None, None)
             scope, told = (
                 begun.scope,
@@ -112,7 +112,7 @@ def _scope(
     return Scope("recover", floors[0].xmin if floors else 0, wish.since), told
 
 
-def _refuse_time(view: View, table: OutboxTable, scope: Scope) -> None:
+def _refuse_time(view: View, table: TableDescription, scope: Scope) -> None:
     if scope.since is not None:
         view.rows("SELECT %s::timestamptz", [scope.since])
         if not table.time:
@@ -122,7 +122,7 @@ def _refuse_time(view: View, table: OutboxTable, scope: Scope) -> None:
             )
 
 
-def _recalled(settings: Settings, view: View, table: OutboxTable, scope: Scope, count: int) -> Recalled:
+def _recalled(settings: Settings, view: View, table: TableDescription, scope: Scope, count: int) -> Recalled:
     """The ends of the topics that the rows go to."""
     plugin = load(settings.sink.kind)
     if not isinstance(plugin, Recall) or not count:
@@ -133,7 +133,7 @@ def _recalled(settings: Settings, view: View, table: OutboxTable, scope: Scope, 
     return plugin.newest(settings.sink.settings, sorted(names), count)
 
 
-def of_this_history(recalled: Recalled, table: OutboxTable, server: History, lost: Loss) -> list[str]:
+def of_this_history(recalled: Recalled, table: TableDescription, server: History, lost: Loss) -> list[str]:
     """The ids of the messages, less those whose number another event may have been given since.
 
     A promoted standby that lacked the last numbers gives them out once more; where it does not know any more when that
@@ -169,7 +169,7 @@ def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
         yield f"{events} whose messages were read back from the ends of the topics, up to {newest}"
 
 
-def _summary(table: OutboxTable, recalled: Recalled) -> str:
+def _summary(table: TableDescription, recalled: Recalled) -> str:
     """Rows, how many of them the broker may have, and the times of the first and the last."""
     if not table.time:
         return f"count(*), {'0' if recalled.complete_since_ms == 0 else 'count(*)'}, NULL, NULL"

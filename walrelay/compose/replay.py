@@ -22,7 +22,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import load
 from walrelay.table.replay_journal import ReplayJournal
-from walrelay.table.rows import BATCH_ROWS, Backfill, OutboxRows, Row, in_commit_order
+from walrelay.table.rows import BATCH_ROWS, BatchPublisher, OutboxRow, OutboxRows, in_commit_order
 
 READING = 60.0  # seconds
 SORTING = 10  # times as long as it took to get at the first row, if that is more
@@ -61,7 +61,7 @@ class _Attempts:
             sink = load(settings.sink.kind).open(settings.sink.settings)
             try:
                 routing = Again(router(settings), self._plan.replaying.asked.topic)
-                publisher = Backfill(routing, sink, self._observer, self._stop.is_set, settings.shutdown_timeout)
+                publisher = BatchPublisher(routing, sink, self._observer, self._stop.is_set, settings.shutdown_timeout)
                 readings = _Readings(settings, catalog, journal, self._plan)
                 self._publish(readings, publisher)
             finally:
@@ -70,7 +70,7 @@ class _Attempts:
                 journal.finish()
                 self.finished = True
 
-    def _publish(self, readings: "_Readings", publisher: Backfill) -> None:
+    def _publish(self, readings: "_Readings", publisher: BatchPublisher) -> None:
         at_the_end, first = False, True
         while not at_the_end and not self._stop.is_set():
             with View(dsn(self._settings), readings.catalog) as view:
@@ -79,7 +79,7 @@ class _Attempts:
                     self._observer.backfilling(rows.count(), readings.journal.published)
                 first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher)
 
-    def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: Backfill) -> bool:
+    def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: BatchPublisher) -> bool:
         """Whether it got to the last row. What comes before a batch is durable, and noted before it is begun."""
         begun, until, before = monotonic(), 0.0, 0
         for batch in rows.batches(decoder.columns, self._most):
@@ -88,7 +88,7 @@ class _Attempts:
                 journal.reached(batch[0].key, before)
                 if monotonic() > until:
                     return False
-            taken = list[Row]()
+            taken = list[OutboxRow]()
             publisher.publish(self._paced(batch, decoder, taken))
             before = len(taken)
             self.published += before
@@ -98,7 +98,7 @@ class _Attempts:
                 return False
         return True
 
-    def _paced(self, batch: Sequence[Row], decoder: RowDecoder, taken: list[Row]) -> Iterator[OutboxRecord]:
+    def _paced(self, batch: Sequence[OutboxRow], decoder: RowDecoder, taken: list[OutboxRow]) -> Iterator[OutboxRecord]:
         for row in batch:
             if not self._pace.turn():
                 return

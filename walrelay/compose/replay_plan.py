@@ -18,18 +18,18 @@ from walrelay.model import RecordPosition
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, load_read_back
-from walrelay.table.published import confirmed
-from walrelay.table.replay_journal import Asked, Replaying, unfinished
+from walrelay.table.published import confirmed_rows
+from walrelay.table.replay_journal import ReplayProgress, ReplayRequest, unfinished_replay
 from walrelay.table.rows import OutboxRows, in_commit_order
 from walrelay.table.selection import (
     Condition,
     Filters,
-    OutboxTable,
     Reached,
     Selection,
-    and_also,
-    as_text,
-    condition,
+    TableDescription,
+    all_of,
+    filter_condition,
+    id_text,
     xid8,
 )
 from walrelay.wire.commands import literal
@@ -41,7 +41,7 @@ _PATIENCE = 10.0  # seconds for the relay to confirm what was committed just bef
 class Wanted(NamedTuple):
     """What was typed, and the times that it meant when it was (ISO 8601). `restart`: not on with an earlier one."""
 
-    asked: Asked
+    asked: ReplayRequest
     since: str | None = None
     until: str | None = None
     name: str | None = None
@@ -52,7 +52,7 @@ class ReplayPlan(NamedTuple):
     """What is going to be done. `ids`: those that positions stand for; the rest is for people."""
 
     name: str
-    replaying: Replaying
+    replaying: ReplayProgress
     resumed: bool
     restart: bool
     ids: list[str] | None
@@ -69,8 +69,8 @@ def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], obje
         catalog.refuse_standby()
         table = outbox_table(settings, catalog)
         name, begun = _begun(settings, catalog, wanted)
-        known = confirmed(catalog, view, settings.source.slot, _PATIENCE, wait)
-        replaying = begun or Replaying(wanted.asked, wanted.since, wanted.until, known.xmin)
+        known = confirmed_rows(catalog, view, settings.source.slot, _PATIENCE, wait)
+        replaying = begun or ReplayProgress(wanted.asked, wanted.since, wanted.until, known.xmin)
         found = None
         if replaying.asked.positions is not None:
             found = _at_positions(settings, view, table, replaying)
@@ -97,25 +97,25 @@ def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], obje
 
 
 def selection(
-    settings: Settings, catalog: Catalog, table: OutboxTable, replaying: Replaying, ids: Sequence[str] | None
+    settings: Settings, catalog: Catalog, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
 ) -> Selection:
     """All rows of the replay, what it has reached included. Dead letters are left to `walrelay dlq`: to publish again
     is for what was published.
     """
     letters = Condition(f"({_is_letter(settings, catalog, table)}) IS NOT TRUE")
-    return Selection(ceiling=replaying.ceiling, also=and_also(_filters(settings, table, replaying, ids), letters))
+    return Selection(ceiling=replaying.ceiling, also=all_of(_filters(settings, table, replaying, ids), letters))
 
 
-def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, Replaying | None]:
+def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, ReplayProgress | None]:
     """The name of the replay, and what there is of it already."""
     name = wanted.name or wanted.asked.name
-    found = unfinished(catalog, settings.source.slot, name, restart=wanted.restart)
+    found = unfinished_replay(catalog, settings.source.slot, name, restart=wanted.restart)
     if found is None and not wanted.asked.selects:
         raise Fatal(
             "nothing says which rows to publish again" + (f", and there is no replay {name}" if wanted.name else ""),
             hint="Give a filter, as in `walrelay replay --from 2h --type OrderPlaced`, or --all for every row.",
         )
-    if found is not None and wanted.asked not in (found.asked, Asked()):
+    if found is not None and wanted.asked not in (found.asked, ReplayRequest()):
         raise Fatal(
             f"there is a replay {name} of other rows that is not at its end",
             hint=f"`walrelay replay --name {name}` goes on with it, `--restart` forgets it; or choose another name.",
@@ -123,7 +123,9 @@ def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, R
     return name, found
 
 
-def _filters(settings: Settings, table: OutboxTable, replaying: Replaying, ids: Sequence[str] | None) -> Condition:
+def _filters(
+    settings: Settings, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
+) -> Condition:
     asked = replaying.asked
     filters = Filters(
         since=replaying.since,
@@ -135,21 +137,23 @@ def _filters(settings: Settings, table: OutboxTable, replaying: Replaying, ids: 
         ids=asked.ids or None,
     )
     columns = settings.outbox.decoding.columns._asdict()
-    also = condition(table, columns, filters)
-    return also if ids is None else and_also(also, condition(table, columns, Filters(ids=ids)))
+    also = filter_condition(table, columns, filters)
+    return also if ids is None else all_of(also, filter_condition(table, columns, Filters(ids=ids)))
 
 
-def _is_letter(settings: Settings, catalog: Catalog, table: OutboxTable) -> str:
+def _is_letter(settings: Settings, catalog: Catalog, table: TableDescription) -> str:
     """Whether the row was set aside and not published since."""
     if not present(catalog):
         return "false"
     return (
-        f"{as_text(table)} IN (SELECT record_id FROM {DEAD_LETTERS} WHERE"
+        f"{id_text(table)} IN (SELECT record_id FROM {DEAD_LETTERS} WHERE"
         f" slot_name = {literal(settings.source.slot)} AND status <> 'replayed')"
     )
 
 
-def _rest(view: View, table: OutboxTable, replaying: Replaying, selected: Selection) -> tuple[OutboxTable, Selection]:
+def _rest(
+    view: View, table: TableDescription, replaying: ReplayProgress, selected: Selection
+) -> tuple[TableDescription, Selection]:
     """What has not been reached. In another order than before, where it got to means nothing."""
     if replaying.reached is None:
         return table, selected
@@ -159,7 +163,7 @@ def _rest(view: View, table: OutboxTable, replaying: Replaying, selected: Select
     return ordered, selected._replace(reached=[Reached(replaying.ceiling, replaying.reached)])
 
 
-def _at_positions(settings: Settings, view: View, table: OutboxTable, replaying: Replaying) -> dict[str, str]:
+def _at_positions(settings: Settings, view: View, table: TableDescription, replaying: ReplayProgress) -> dict[str, str]:
     """id -> position of the messages in the range, as the topics have them."""
     first, last = position_range(replaying.asked.positions or "")
     plugin = load_read_back(settings.sink.kind, "`walrelay replay --position`")
@@ -188,11 +192,11 @@ def position_range(text: str) -> tuple[tuple[LSN, float], tuple[LSN, float]]:
     return (from_lsn, from_ordinal or 0), (to_lsn, inf if to_ordinal is None else to_ordinal)
 
 
-def _not_found(view: View, table: OutboxTable, asked: Sequence[str], found: dict[str, str]) -> list[str]:
+def _not_found(view: View, table: TableDescription, asked: Sequence[str], found: dict[str, str]) -> list[str]:
     """What was named and has no row, whatever the other filters say."""
     named = {**dict.fromkeys(asked, ""), **found}
     if not named:
         return []
-    rows = OutboxRows(view, table, Selection(also=condition(table, {}, Filters(ids=list(named)))))
+    rows = OutboxRows(view, table, Selection(also=filter_condition(table, {}, Filters(ids=list(named)))))
     there = {(values[0] or b"").decode("utf-8", "surrogateescape") for values in rows.distinct([table.id])}
     return [f"{id_} at {place}" if place else id_ for id_, place in named.items() if not {id_, id_.lower()} & there]

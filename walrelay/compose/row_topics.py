@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from walrelay.compose.reading import needed
 from walrelay.config import Settings
-from walrelay.decode.contract import Outbox
+from walrelay.decode.contract import OutboxLayout
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
@@ -14,7 +14,7 @@ from walrelay.model import OutboxRecord
 from walrelay.postgres.snapshot import View
 from walrelay.route import TopicTemplate
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import OutboxTable, Selection
+from walrelay.table.selection import Selection, TableDescription
 
 _UNROUTABLE = ""
 
@@ -31,7 +31,7 @@ class Group(NamedTuple):
     last: int | None
 
 
-def row_topics(settings: Settings, view: View, table: OutboxTable, selection: Selection) -> Iterator[str]:
+def row_topics(settings: Settings, view: View, table: TableDescription, selection: Selection) -> Iterator[str]:
     """Each topic once or more often; rows that no rule routes are passed over."""
     topic_of = TopicOf(settings, table)
     for values in OutboxRows(view, table, selection).distinct(topic_of.columns):
@@ -39,7 +39,9 @@ def row_topics(settings: Settings, view: View, table: OutboxTable, selection: Se
             yield topic
 
 
-def grouped(settings: Settings, view: View, table: OutboxTable, selection: Selection, topic: str | None) -> list[Group]:
+def grouped(
+    settings: Settings, view: View, table: TableDescription, selection: Selection, topic: str | None
+) -> list[Group]:
     """The rows by topic (or all to the one that is given) and type, sorted."""
     topic_of = TopicOf(settings, table, roles=("type",))
     counts: Counter[tuple[str, str]] = Counter()
@@ -57,7 +59,7 @@ def grouped(settings: Settings, view: View, table: OutboxTable, selection: Selec
 class TopicOf:
     """What names a row's topic, as a decoder of the columns that do."""
 
-    def __init__(self, settings: Settings, table: OutboxTable, roles: tuple[str, ...] = ()) -> None:
+    def __init__(self, settings: Settings, table: TableDescription, roles: tuple[str, ...] = ()) -> None:
         """`roles`: to be among the columns besides."""
         self._template = TopicTemplate(settings.route.topic)
         outbox = _only(needed(settings), {*self._template.fields, "topic", *roles})
@@ -80,6 +82,6 @@ class TopicOf:
             return _UNROUTABLE
 
 
-def _only(outbox: Outbox, roles: set[str]) -> Outbox:
+def _only(outbox: OutboxLayout, roles: set[str]) -> OutboxLayout:
     columns = {role: column if role in roles else None for role, column in outbox.columns._asdict().items()}
     return outbox._replace(columns=outbox.columns._replace(**columns))

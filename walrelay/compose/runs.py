@@ -14,7 +14,7 @@ from walrelay.dead_letters.store import await_letters, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
@@ -27,7 +27,7 @@ from walrelay.source.leadership import lead, lead_at_once
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff
-from walrelay.table.functions import UNPUBLISHED, present
+from walrelay.table.functions import UNPUBLISHED, function_exists
 
 
 def relay_until(stop: Event, settings: Settings, observer: Observer, *, from_slot: bool = False) -> None:
@@ -89,10 +89,10 @@ class Factories:
         refuse(self._settings, catalog, "run")
         for finding in told(self._settings, catalog, "run"):
             self._observer.noticed(f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})")
-        if self._settings.outbox.messages.prefix is None and present(catalog, "emit_message"):
+        if self._settings.outbox.messages.prefix is None and function_exists(catalog, "emit_message"):
             self._observer.noticed(UNPUBLISHED)
 
-    def source(self, stream: Stream, catalog: Catalog, last: Position | None) -> tuple[SlotSource, Decoder]:
+    def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:
         settings = self._settings
         binary = binary_suits(settings, catalog)
         source = SlotSource(reading(settings, binary=binary), stream, catalog, self._observer.noticed, last)

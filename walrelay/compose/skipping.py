@@ -8,7 +8,7 @@ from walrelay.compose.reading import binary_suits, decoder, dsn, needed, plugin_
 from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin
 from walrelay.dead_letters.store import skips
-from walrelay.decode.lines import RawColumn, RawRows
+from walrelay.decode.lines import RawColumn, RawRowReader
 from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Event, Idle, Skipped, Undecoded
@@ -36,7 +36,7 @@ def unreadable(
     named = skips(catalog, slot) | {(lsn, ordinal)}
     encoding = catalog.server_encoding()
     decode = decoder(settings, needed(settings), encoding=encoding, binary=binary, skips=named).decode
-    raw = RawRows(settings.source.plugin)
+    raw = RawRowReader(settings.source.plugin)
     peek = Peek(dsn(settings), catalog, slot, publication(settings), plugin_options(settings, binary=binary), notice)
     with closing(peek.frames(_AT_A_TIME)) as frames:
         for frame in frames:

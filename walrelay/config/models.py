@@ -137,10 +137,10 @@ class OutboxSettings(Section):
     function."""
 
     @property
-    def decoding(self) -> contract.Outbox:
+    def decoding(self) -> contract.OutboxLayout:
         """The section as the decoders take it."""
         schema, table = qualified_name(self.table)
-        return contract.Outbox(
+        return contract.OutboxLayout(
             schema=schema,
             table=table,
             columns=contract.Columns(**self.columns.model_dump()),

@@ -10,7 +10,7 @@ from walrelay.dead_letters.store import TABLE, meaning, missing, present, text
 from walrelay.lsn import LSN
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.locks import OF_A_KEY
+from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK
 
 OPEN = ("waiting", "blocked")
 
@@ -71,7 +71,7 @@ class DeadLetterTable:
 
     def __init__(self, catalog: Catalog, slot: str, patience: float = _PATIENCE) -> None:
         self._catalog, self._slot = catalog, slot
-        connect.limit(catalog.connection, patience)
+        connect.set_statement_timeout(catalog.connection, patience)
         if not present(catalog):
             raise missing()
         catalog.commits_survive()
@@ -109,7 +109,7 @@ class DeadLetterTable:
         connection = self._catalog.connection
         with meaning(connection), connection.transaction():
             for topic, key in sorted({(key.topic, key.key) for key in keys if key.topic and key.key is not None}):
-                connection.execute(OF_A_KEY, (self._slot, topic, key))
+                connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, topic, key))
             connection.execute(
                 f"SELECT FROM {TABLE} WHERE id = ANY(%s) FOR UPDATE".encode(), ([key.id for key in keys],)
             )

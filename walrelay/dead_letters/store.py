@@ -13,29 +13,29 @@ from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.connect import Connection
 from walrelay.postgres.failures import (
     Denied,
+    ErrorWords,
     NoSuchTable,
     PostgresError,
     StatementTimeout,
-    Words,
     explained,
     first_line,
 )
-from walrelay.postgres.locks import OF_A_KEY, WHO
-from walrelay.postgres.rights import of_all, of_table
+from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK, PROCESS_TEXT
+from walrelay.postgres.rights import grants_for, table_rights
 from walrelay.postgres.standbys import await_standbys
 
 TABLE = "walrelay.dead_letters"
 
 # The process that changes the table or has locked its rows; one that waits for others itself comes last.
 _HOLDER = f"""
-    SELECT {WHO} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
+    SELECT {PROCESS_TEXT} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
     WHERE relation = to_regclass('{TABLE}') AND granted AND mode <> 'AccessShareLock' AND pid <> pg_backend_pid()
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     ORDER BY EXISTS (SELECT FROM pg_locks w WHERE w.pid = l.pid AND NOT w.granted), backend_start LIMIT 1
 """
 
 
-_WORDS = Words(
+_WORDS = ErrorWords(
     "the dead letters in PostgreSQL cannot be reached",
     "the dead letters may not be read or written",
     "a dead letter cannot be written or read",
@@ -47,7 +47,7 @@ _WORDS = Words(
 @contextmanager
 def meaning(connection: Connection) -> Iterator[None]:
     """Raises errors of the statements inside as Retryable or Fatal."""
-    with explained(_WORDS, lambda: of_all(connection, of_table("dead_letters"))):
+    with explained(_WORDS, lambda: grants_for(connection, table_rights("dead_letters"))):
         try:
             yield
         except StatementTimeout as cause:
@@ -135,7 +135,7 @@ class DeadLetterTableWriter:
             meaning(connection),
             connection.transaction(),
         ):  # two statements: the second one sees what the lock waited for
-            connection.execute(OF_A_KEY, (self._slot, parameters["topic"], letter.key))
+            connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, parameters["topic"], letter.key))
             return connection.execute(_BLOCK.encode(), parameters).rowcount > 0
 
     def settled(self, start: LSN) -> dict[Origin, DeadLetter]:

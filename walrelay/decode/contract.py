@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     created_at: str | None = "created_at"
 
 
-class Outbox(NamedTuple):
+class OutboxLayout(NamedTuple):
     """Where outbox records come from: one table, and logical messages with one prefix."""
 
     schema: str = "public"

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from walrelay.decode.contract import Columns, Decoder, Outbox
+from walrelay.decode.contract import Columns, Decoder, OutboxLayout
 from walrelay.decode.messages import utf8_content
 from walrelay.decode.records import BYTES_ROLES, as_text
 from walrelay.errors import ProtocolError, Undecodable
@@ -27,12 +27,12 @@ from walrelay.lsn import LSN
 from walrelay.model import Committed, Idle, OutboxRecord, Skipped, Undecoded
 from walrelay.wire import pgoutput
 from walrelay.wire.frames import BODY, parse_keepalive
-from walrelay.wire.wal2json_lines import BEGIN, COMMIT, Column, insert, logical_message
+from walrelay.wire.wal2json_lines import BEGIN, COMMIT, ColumnText, insert, logical_message
 
 RawColumn = tuple[str, bytes | None]
 
 
-class RawRows:
+class RawRowReader:
     """Fed with all frames of a stream, it can name the columns of a row; else the row is one column, its frame."""
 
     def __init__(self, plugin: str) -> None:
@@ -67,36 +67,36 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
-class Line(NamedTuple):
+class TailLine(NamedTuple):
     """One line, without a newline. `record`: it is an outbox record, not the beginning or end of a transaction."""
 
     text: bytes
     record: bool = True
 
 
-Printed = Line | Committed | Idle | Skipped
+TailItem = TailLine | Committed | Idle | Skipped
 
 
-class Lines(Protocol):
+class LineReader(Protocol):
     """Frames in, lines out; obligations as those of `decode.contract.Decoder`.
 
     After the last line of a transaction comes Committed or Idle: everything before its position is printed.
     """
 
-    def read(self, frame: bytes) -> Iterable[Printed]: ...
+    def read(self, frame: bytes) -> Iterable[TailItem]: ...
 
 
-class RecordLines:
+class RecordLineReader:
     """walrelay's own format: one JSON object a record, whichever plugin `decoder` is for."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
 
-    def read(self, frame: bytes) -> Iterator[Printed]:
+    def read(self, frame: bytes) -> Iterator[TailItem]:
         for event in self._decoder.decode(frame):
             if isinstance(event, Undecoded):
                 raise Undecodable(event.reason, hint=event.hint)
-            yield Line(record_line(event)) if isinstance(event, OutboxRecord) else event
+            yield TailLine(record_line(event)) if isinstance(event, OutboxRecord) else event
 
 
 def record_line(record: OutboxRecord) -> bytes:
@@ -167,36 +167,36 @@ class _Transaction:
             raise ProtocolError("a transaction begins inside another")
         self._open, self._printed = True, False
 
-    def record(self, text: bytes) -> Iterator[Printed]:
+    def record(self, text: bytes) -> Iterator[TailItem]:
         if not self._open:
             raise ProtocolError("a record outside any transaction")
         if not self._printed:
             self._printed = True
-            yield Line(BEGIN, record=False)
-        yield Line(text)
+            yield TailLine(BEGIN, record=False)
+        yield TailLine(text)
 
-    def end(self, lsn: LSN) -> Iterator[Printed]:
+    def end(self, lsn: LSN) -> Iterator[TailItem]:
         if not self._open:
             raise ProtocolError("the end of a transaction that did not begin", lsn=lsn)
         if self._printed:
-            yield Line(COMMIT, record=False)
+            yield TailLine(COMMIT, record=False)
         yield Committed(lsn) if self._printed else Idle(lsn)
         self._open = False
 
-    def message(self, text: bytes, lsn: LSN, *, transactional: bool) -> Iterator[Printed]:
+    def message(self, text: bytes, lsn: LSN, *, transactional: bool) -> Iterator[TailItem]:
         """A logical message; one that is not transactional is sent at once, outside any transaction."""
         if transactional:
             yield from self.record(text)
         else:
-            yield from (Line(text), Idle(lsn))
+            yield from (TailLine(text), Idle(lsn))
 
-    def keepalive(self, frame: bytes) -> Iterator[Printed]:
+    def keepalive(self, frame: bytes) -> Iterator[TailItem]:
         lsn = parse_keepalive(frame).wal_end
         if not self._open:
             yield Idle(lsn)
 
 
-class PluginLines:
+class PluginLineReader:
     """From frames of wal2json under `wire.wal2json.plain_options`."""
 
     def __init__(self, prefix: str | None) -> None:
@@ -207,7 +207,7 @@ class PluginLines:
             if prefix is not None
         }
 
-    def read(self, frame: bytes) -> Iterator[Printed]:
+    def read(self, frame: bytes) -> Iterator[TailItem]:
         if frame[:1] == b"k":
             return self._transaction.keepalive(frame)
         body, lsn = frame[BODY:], LSN.from_bytes(frame[1:9])
@@ -222,22 +222,22 @@ class PluginLines:
             return self._message(body, lsn)
         raise ProtocolError("a line of wal2json that was not asked for", lsn=lsn)
 
-    def _message(self, body: bytes, lsn: LSN) -> Iterator[Printed]:
+    def _message(self, body: bytes, lsn: LSN) -> Iterator[TailItem]:
         for transactional, beginning in self._ours.items():
             if body.startswith(beginning):
                 yield from self._transaction.message(body, lsn, transactional=transactional)
 
 
-class RenderedLines:
+class RenderedLineReader:
     """From frames of pgoutput in text mode."""
 
-    def __init__(self, outbox: Outbox, type_names: TypeNames) -> None:
+    def __init__(self, outbox: OutboxLayout, type_names: TypeNames) -> None:
         self._outbox, self._type_names = outbox, type_names
         self._transaction = _Transaction()
         self._layouts: dict[int, list[tuple[str, str, int]] | None] = {}  # by relation OID; None: another table
         self._types: dict[int, tuple[str, str]] = {}  # by OID; sent before each Relation that has them
 
-    def read(self, frame: bytes) -> Iterator[Printed]:
+    def read(self, frame: bytes) -> Iterator[TailItem]:
         if frame[:1] == b"k":
             return self._transaction.keepalive(frame)
         match frame[BODY : BODY + 1]:
@@ -273,7 +273,7 @@ class RenderedLines:
                 (column.name, name, column.type_oid) for column, name in zip(relation.columns, names, strict=True)
             ]
 
-    def _insert(self, frame: bytes) -> Iterator[Printed]:
+    def _insert(self, frame: bytes) -> Iterator[TailItem]:
         (oid, count), lsn = pgoutput.parse_insert(frame), LSN.from_bytes(frame[1:9])
         if oid not in self._layouts:
             raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=lsn)
@@ -283,10 +283,10 @@ class RenderedLines:
         if count != len(layout):
             raise ProtocolError(f"a row of {count} columns, its relation has {len(layout)}", lsn=lsn)
         texts = pgoutput.parse_row(frame, [as_text] * count)
-        columns = (Column(*column, text) for column, text in zip(layout, texts, strict=True))
+        columns = (ColumnText(*column, text) for column, text in zip(layout, texts, strict=True))
         return self._transaction.record(insert(self._outbox.schema, self._outbox.table, columns))
 
-    def _message(self, message: pgoutput.LogicalMessage) -> Iterator[Printed]:
+    def _message(self, message: pgoutput.LogicalMessage) -> Iterator[TailItem]:
         if message.prefix != self._outbox.prefix:
             return iter(())
         content = utf8_content(message.content, str(message.lsn), self._outbox.encoding)

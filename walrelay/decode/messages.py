@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import NoReturn
 
-from walrelay.decode.contract import REQUIRED, Columns, Outbox, Skips
+from walrelay.decode.contract import REQUIRED, Columns, OutboxLayout, Skips
 from walrelay.decode.records import is_skipped, record_of, skipped
 from walrelay.errors import Undecodable
 from walrelay.lsn import LSN
@@ -57,7 +57,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_c
 
 
 def message_event(
-    content: bytes, commit_lsn: LSN, ordinal: int, committed_at: int, outbox: Outbox, skips: Skips
+    content: bytes, commit_lsn: LSN, ordinal: int, committed_at: int, outbox: OutboxLayout, skips: Skips
 ) -> AnyRecord | Skipped:
     """What becomes of a transactional logical message of the outbox's prefix: a record, or why it is none."""
     try:

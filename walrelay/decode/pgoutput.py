@@ -9,16 +9,16 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from walrelay.decode.contract import Columns, Outbox, Skips
+from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
+    BINARY_PRINTERS,
     BPCHAR,
     BYTEA,
     BYTES_ROLES,
     JSON,
     JSONB,
     NOT_TRANSACTIONAL,
-    PRINTERS,
     TEXT,
     VARCHAR,
     as_text,
@@ -26,9 +26,9 @@ from walrelay.decode.records import (
     missing_column,
     not_transactional,
     null_id,
-    passed_over,
+    skipped_or_raise,
     unhex,
-    unreadable,
+    unreadable_value,
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
 class PgoutputDecoder:
     """Decodes protocol version 1, in text or `binary` mode. See `decode.contract.Decoder` for the obligations."""
 
-    def __init__(self, outbox: Outbox, *, binary: bool = False, skips: Skips = frozenset()) -> None:
+    def __init__(self, outbox: OutboxLayout, *, binary: bool = False, skips: Skips = frozenset()) -> None:
         self._outbox = outbox
         self._skips = skips
         self._binary = binary
@@ -106,7 +106,7 @@ class PgoutputDecoder:
                 read[column] = [*pgoutput.parse_row(frame, only), None][0]
             except ValueError as cause:
                 failed, why = failed or column, why or str(cause)
-        return unreadable(self._outbox, failed, self._position(), read.get(self._outbox.columns.id or ""), why)
+        return unreadable_value(self._outbox, failed, self._position(), read.get(self._outbox.columns.id or ""), why)
 
     def _rare(self, kind: int, frame: bytes) -> tuple[Event, ...]:
         if kind == pgoutput.BEGIN:
@@ -141,7 +141,7 @@ class PgoutputDecoder:
             if self._outbox.skip_non_transactional:
                 return (Skipped(message.lsn, NOT_TRANSACTIONAL),)
             error = not_transactional(message.prefix, str(message.lsn))
-            return (passed_over(self._skips, message.lsn, None, error),)
+            return (skipped_or_raise(self._skips, message.lsn, None, error),)
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
         commit_lsn, committed_at, _ = self._begin
@@ -154,7 +154,7 @@ class PgoutputDecoder:
 
     def _fails(self, error: WalrelayError) -> tuple[Event, ...]:
         """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
-        skipped = passed_over(self._skips, self._begin.final_lsn, self._ordinal, error)
+        skipped = skipped_or_raise(self._skips, self._begin.final_lsn, self._ordinal, error)
         self._ordinal += 1
         return (skipped,)
 
@@ -208,10 +208,10 @@ class PgoutputDecoder:
         return lambda value: printer(value).encode("utf-8", "surrogateescape")
 
     def _printer(self, column: str, type_oid: int) -> Callable[[bytes], str]:
-        if type_oid not in PRINTERS:
+        if type_oid not in BINARY_PRINTERS:
             raise Undecodable(
                 f"column {column!r} of {self._outbox.schema}.{self._outbox.table} has the type with OID {type_oid},"
                 f" which is not read in binary mode (at {self._position()})",
                 hint="Set source.binary to false: in text mode a column may have any type.",
             )
-        return PRINTERS[type_oid]
+        return BINARY_PRINTERS[type_oid]

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from operator import methodcaller
 from typing import Any
 
-from walrelay.decode.contract import Columns, Outbox, Skips
+from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.errors import Undecodable, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import OutboxRecord, RecordPosition, Skipped
@@ -23,7 +23,7 @@ as_text: Callable[[bytes], str] = methodcaller("decode", "utf-8", "surrogateesca
 """bytes -> str, reversible for any bytes: a SQL_ASCII database may hold what is not UTF-8."""
 
 
-def passed_over(skips: Skips, lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
+def skipped_or_raise(skips: Skips, lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
     """What becomes of a row that cannot be read: `error`, unless the operator named its position."""
     if not is_skipped(skips, lsn, ordinal):
         raise error from None
@@ -57,7 +57,7 @@ def unhex(text: bytes) -> bytes:
     return bytes.fromhex(text[2:].decode("ascii"))
 
 
-def missing_column(outbox: Outbox, role: str, column: str, present: Iterable[str], where: str) -> Undecodable:
+def missing_column(outbox: OutboxLayout, role: str, column: str, present: Iterable[str], where: str) -> Undecodable:
     """The error for a role whose column the table does not have (any more)."""
     return Undecodable(
         f"table {outbox.schema}.{outbox.table} has no column {column!r} for the role {role} at {where};"
@@ -75,7 +75,7 @@ def _skip(where: str) -> str:
     return f" A row that is in the WAL stays as it was written; to pass over it: `walrelay skip --position {where}`"
 
 
-def unreadable(outbox: Outbox, column: str, where: str, id_: str | None, why: str) -> Undecodable:
+def unreadable_value(outbox: OutboxLayout, column: str, where: str, id_: str | None, why: str) -> Undecodable:
     """The error for a value that is none of its column's type, as the server sends it."""
     return Undecodable(
         f"column {column!r} of {outbox.schema}.{outbox.table} cannot be read in the row with id {id_ or '?'}"
@@ -84,7 +84,7 @@ def unreadable(outbox: Outbox, column: str, where: str, id_: str | None, why: st
     )
 
 
-def null_id(outbox: Outbox, where: str) -> Undecodable:
+def null_id(outbox: OutboxLayout, where: str) -> Undecodable:
     """The error for a row whose id is NULL: consumers could not tell it from a repetition."""
     return Undecodable(
         f"a row of {outbox.schema}.{outbox.table} at {where} has no id ({outbox.columns.id} is NULL)",
@@ -161,7 +161,7 @@ def _timestamp(zone: str) -> Callable[[bytes], str]:
     return text
 
 
-PRINTERS: dict[int, Callable[[bytes], str]] = {
+BINARY_PRINTERS: dict[int, Callable[[bytes], str]] = {
     BOOL: _bool,
     BYTEA: lambda value: "\\x" + value.hex(),
     NAME: as_text,
@@ -183,7 +183,7 @@ PRINTERS: dict[int, Callable[[bytes], str]] = {
 _BELOW = 2  # bytes
 
 
-def is_of_a_row(commit_lsn: LSN) -> bool:
+def is_from_table(commit_lsn: LSN) -> bool:
     """Whether a message with this commit LSN was made from the table, by a backfill or a replay: no commit has it."""
     return commit_lsn == ZERO or commit_lsn % 8 == 8 - _BELOW
 
@@ -195,7 +195,7 @@ class RowDecoder:
     wal2json's format version 1 says that it is. So positions are still unique, and grow from the rows to the stream.
     """
 
-    def __init__(self, outbox: Outbox, types: Mapping[str, int], consistent_point: LSN, first: int = 0) -> None:
+    def __init__(self, outbox: OutboxLayout, types: Mapping[str, int], consistent_point: LSN, first: int = 0) -> None:
         """`first`: the number of the first row."""
         self._outbox = outbox
         self._commit_lsn = LSN(max(ZERO, consistent_point - _BELOW))

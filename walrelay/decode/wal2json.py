@@ -9,7 +9,7 @@ without a trace.
 
 from collections.abc import Iterator
 
-from walrelay.decode.contract import Columns, Outbox, Skips
+from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.decode.messages import message_event
 from walrelay.decode.records import (
     NOT_TRANSACTIONAL,
@@ -17,10 +17,10 @@ from walrelay.decode.records import (
     missing_column,
     not_transactional,
     null_id,
-    passed_over,
     record_of,
+    skipped_or_raise,
     unhex,
-    unreadable,
+    unreadable_value,
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
@@ -28,14 +28,14 @@ from walrelay.model import Committed, Event, Idle, OutboxRecord, RecordPosition,
 from walrelay.wire import wal2json
 from walrelay.wire.frames import parse_keepalive
 
-_OUTSIDE = wal2json.Begin(ZERO, 0)
+_OUTSIDE = wal2json.TransactionBegin(ZERO, 0)
 _PARSERS = {1: wal2json.parse_transaction, 2: wal2json.parse_line}
 
 
 class Wal2jsonDecoder:
     """Decodes one `format_version`, 1 or 2. See `decode.contract.Decoder` for the obligations."""
 
-    def __init__(self, outbox: Outbox, format_version: int, *, skips: Skips = frozenset()) -> None:
+    def __init__(self, outbox: OutboxLayout, format_version: int, *, skips: Skips = frozenset()) -> None:
         self._outbox = outbox
         self._skips = skips
         self._parse = _PARSERS[format_version]
@@ -62,21 +62,21 @@ class Wal2jsonDecoder:
         match message:
             case wal2json.Insert():
                 return self._row(message)
-            case wal2json.LogicalMessage():
+            case wal2json.EmittedMessage():
                 return self._logical_message(message)
-            case wal2json.Begin():
+            case wal2json.TransactionBegin():
                 self._enter(message)
                 return None
-            case wal2json.Commit():
+            case wal2json.TransactionEnd():
                 return self._leave(message)
 
-    def _enter(self, begin: wal2json.Begin) -> None:
+    def _enter(self, begin: wal2json.TransactionBegin) -> None:
         if self._begin is not _OUTSIDE:
             raise ProtocolError("a transaction begins inside another", lsn=begin.commit_lsn)
         self._begin = begin
         self._ordinal = 0
 
-    def _leave(self, commit: wal2json.Commit) -> Event:
+    def _leave(self, commit: wal2json.TransactionEnd) -> Event:
         if self._begin is _OUTSIDE or commit.commit_lsn != self._begin.commit_lsn:
             raise ProtocolError("a commit that is not that of the open transaction", lsn=commit.commit_lsn)
         self._begin = _OUTSIDE
@@ -98,7 +98,7 @@ class Wal2jsonDecoder:
 
     def _fails(self, error: WalrelayError) -> Event:
         """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
-        skipped = passed_over(self._skips, self._begin.commit_lsn, self._ordinal, error)
+        skipped = skipped_or_raise(self._skips, self._begin.commit_lsn, self._ordinal, error)
         self._ordinal += 1
         return skipped
 
@@ -115,18 +115,18 @@ class Wal2jsonDecoder:
                 return unhex(text)
             except ValueError as cause:
                 id_ = row.get(self._outbox.columns.id or "", (0, None))[1]
-                raise unreadable(
+                raise unreadable_value(
                     *(self._outbox, column, self._position(), None if id_ is None else as_text(id_), str(cause))
                 ) from cause
         return text
 
-    def _logical_message(self, message: wal2json.LogicalMessage) -> Event | None:
+    def _logical_message(self, message: wal2json.EmittedMessage) -> Event | None:
         if message.prefix != self._outbox.prefix:
             return None
         if not message.transactional:
             if self._outbox.skip_non_transactional:
                 return Skipped(message.lsn, NOT_TRANSACTIONAL)
-            return passed_over(self._skips, message.lsn, None, not_transactional(message.prefix, str(message.lsn)))
+            return skipped_or_raise(self._skips, message.lsn, None, not_transactional(message.prefix, str(message.lsn)))
         if self._begin is _OUTSIDE:
             raise ProtocolError("a transactional message outside any transaction", lsn=message.lsn)
         commit_lsn, committed_at = self._begin

@@ -3,25 +3,28 @@
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.postgres.locks import hold, lead, making
-from walrelay.postgres.role_checks import refuse, to_drop, to_replicate
-from walrelay.postgres.slot_records import delete, of_record
+from walrelay.postgres.locks import hold, lead_lock, slot_lock
+from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_drop_publication, rights_to_replicate
+from walrelay.postgres.slot_records import delete_record, missing_rights_on_slots
 
 
 def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
     """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
     them or, where something is in the way, none. Tells what came of each.
     """
-    hold(catalog, making(catalog, slot))
-    hold(catalog, lead(slot, "drop again"))
+    hold(catalog, slot_lock(catalog, slot))
+    hold(catalog, lead_lock(slot, "drop again"))
     found = _unread(catalog, slot)
-    needed = [*of_record(catalog, "DELETE"), *(to_drop(catalog, publication) if publication else [])]
-    refuse(catalog, [*needed, *(to_replicate(catalog) if found else [])], f"drop slot {slot}")
+    needed = [
+        *missing_rights_on_slots(catalog, "DELETE"),
+        *(rights_to_drop_publication(catalog, publication) if publication else []),
+    ]
+    refuse_missing_rights(catalog, [*needed, *(rights_to_replicate(catalog) if found else [])], f"drop slot {slot}")
     there = publication and catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication)
     with catalog.connection.transaction():
         if there and publication is not None:
             catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
-        delete(catalog, slot)
+        delete_record(catalog, slot)
         if found is not None:
             catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
     outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]

@@ -14,15 +14,26 @@ from walrelay.identifiers import identifier
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
 from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of
-from walrelay.postgres.locks import held, making
-from walrelay.postgres.role_checks import NOT_OURS_TO_GIVE, message_rights, refuse, to_replicate
-from walrelay.postgres.slot_notes import remember
-from walrelay.postgres.slot_records import last_seen, made, missing, of_record, schema_is_current
-from walrelay.source.slot_source import usable
+from walrelay.postgres.locks import held, slot_lock
+from walrelay.postgres.role_checks import NOT_OURS_TO_GIVE, message_rights, refuse_missing_rights, rights_to_replicate
+from walrelay.postgres.slot_notes import note_publication
+from walrelay.postgres.slot_records import (
+    missing_rights_on_slots,
+    missing_slot,
+    noted_publication,
+    schema_is_current,
+    slot_origin,
+)
+from walrelay.source.slot_source import usable_slot
 from walrelay.table import functions
-from walrelay.table.backfill_journal import Scope, refusal, refuse_unfinished_backfill, unfinished
-from walrelay.table.days import NewDays, coming, partitions, refuse_days
-from walrelay.table.replay_journal import present as replays_present
+from walrelay.table.backfill_journal import (
+    Scope,
+    refuse_unfinished_backfill,
+    unfinished_backfill_error,
+    unfinished_progress,
+)
+from walrelay.table.days import NewDays, days_to_make, partitions, refuse_days
+from walrelay.table.replay_journal import replays_table_exists as replays_present
 from walrelay.wire.commands import create_slot, literal
 
 
@@ -103,9 +114,9 @@ def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
 def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
     slot = catalog.slot(wanted.slot)
-    if (progress := unfinished(catalog, wanted.slot)) is not None:
+    if (progress := unfinished_progress(catalog, wanted.slot)) is not None:
         if progress.scope.command != Scope().command:
-            raise refusal(catalog, wanted.slot, progress)
+            raise unfinished_backfill_error(catalog, wanted.slot, progress)
     else:
         _refuse_loss(catalog, wanted, slot)
         if slot is not None:
@@ -134,7 +145,7 @@ def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
         *_message_rights(catalog, wanted),
     ]
     if wanted.days is not None and _table_exists(catalog, wanted):
-        missing_days = "".join(wanted.days.day(day) for day in coming(partitions(catalog, table).days))
+        missing_days = "".join(wanted.days.day(day) for day in days_to_make(partitions(catalog, table).days))
         steps.append(Step("partitions of the coming days", "", not missing_days, missing_days))
     if wanted.publication is not None:
         steps.append(_publication(catalog, wanted, wanted.publication))
@@ -145,14 +156,16 @@ def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: floa
     """Makes what is missing, one step after the other, and tells what came of each. `patience`: seconds to wait for
     open transactions when the slot is made.
     """
-    connect.limit(catalog.connection, patience)
+    connect.set_statement_timeout(catalog.connection, patience)
     catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
-    with held(catalog, making(catalog, wanted.slot)):
+    with held(catalog, slot_lock(catalog, wanted.slot)):
         yield from _applied(catalog, wanted, steps, patience)
 
 
 def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, Outcome]]:
-    refuse(catalog, of_record(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}")
+    refuse_missing_rights(
+        catalog, missing_rights_on_slots(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}"
+    )
     new = {step.kind for step in steps if not step.present}
     made_here = "slot" in new  # of another nothing is known
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
@@ -161,8 +174,8 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
             yield step, Outcome(step.verdict, step.note) if step.note else Outcome("present")
             continue
         if step.kind == "slot":
-            needed = [*of_record(catalog, "INSERT", "UPDATE"), *to_replicate(catalog)]
-            refuse(catalog, needed, f"make slot {wanted.slot}")
+            needed = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
+            refuse_missing_rights(catalog, needed, f"make slot {wanted.slot}")
         try:
             catalog.connection.execute(step.sql.encode())
             yield step, Outcome(step.verdict)
@@ -175,8 +188,8 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
                 raise _not_made(step, cause, wanted) from cause
             yield step, Outcome("left out", first_line(cause))
     now = catalog.published(wanted.publication or "", wanted.table)
-    before = last_seen(catalog, wanted.slot) if wanted.publication is not None else None
-    lost = remember(catalog, wanted.slot, wanted.table, now.seen, xmin, mended="publication" in new)
+    before = noted_publication(catalog, wanted.slot) if wanted.publication is not None else None
+    lost = note_publication(catalog, wanted.slot, wanted.table, now.seen, xmin, mended="publication" in new)
     outbox = Step("the outbox", "", True, "")
     if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
         yield outbox, Outcome("was not published all the time", f"{change}; look after rows of then")
@@ -187,10 +200,10 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
 def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
     """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
     if slot is None:
-        if made(catalog, wanted.slot) is not None:
-            raise missing(catalog, wanted.slot)
+        if slot_origin(catalog, wanted.slot) is not None:
+            raise missing_slot(catalog, wanted.slot)
     else:
-        usable(slot, wanted.slot, wanted.plugin, catalog.database)
+        usable_slot(slot, wanted.slot, wanted.plugin, catalog.database)
 
 
 def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
@@ -199,12 +212,12 @@ def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
 
 def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
     """Optional: writers may do without, and with other columns than ours some cannot be made."""
-    scripts = functions.scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
+    scripts = functions.function_scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
     id_column = wanted.columns["id"]
-    unfit = functions.unfit(catalog, wanted.table, id_column)
+    unfit = functions.type_without_uuid(catalog, wanted.table, id_column)
     steps = []
     verdict: Verdict
-    for each in functions.examined(catalog, wanted.table, wanted.slot, scripts):
+    for each in functions.examine_functions(catalog, wanted.table, wanted.slot, scripts):
         done, verdict, note = each.present, "updated" if each.differs else "created", each.note
         if note:
             verdict = "left as it is"

@@ -9,8 +9,8 @@ from walrelay.lsn import LSN
 from walrelay.model import Finding
 from walrelay.postgres.catalog import Catalog, Slot, age
 from walrelay.postgres.locks import lock_key, of_lock
-from walrelay.postgres.slot_records import missing
-from walrelay.postgres.standbys import held_up_by
+from walrelay.postgres.slot_records import missing_slot
+from walrelay.postgres.standbys import standbys_waited_for
 from walrelay.source.lag import lag_seconds
 
 _PATIENCE = 5.0  # seconds that an event may wait before somebody had better look
@@ -69,7 +69,7 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
         raise Fatal("the server is a standby; the slot's state is told by the primary")
     slot = catalog.slot(slot_name)
     if slot is None:
-        raise missing(catalog, slot_name)
+        raise missing_slot(catalog, slot_name)
     current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
@@ -94,7 +94,7 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
         catalog_xmin_age=catalog.value(
             "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
         ),
-        waits_for=held_up_by(catalog, slot),
+        waits_for=standbys_waited_for(catalog, slot),
         dead_letters=letters,
         leader=next(iter(leaders), None),
         standbys=standbys,

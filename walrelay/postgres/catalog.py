@@ -7,7 +7,7 @@ from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.postgres import connect, rights
-from walrelay.postgres.failures import Words, explained, is_a_standby
+from walrelay.postgres.failures import ErrorWords, explained, is_a_standby
 
 
 def age(time: str) -> str:
@@ -35,7 +35,7 @@ class Slot(NamedTuple):
     two_phase: bool = False
 
 
-class Seen(NamedTuple):
+class PublicationState(NamedTuple):
     """Which table the outbox was, by which entry the publication had it (None: as one of all tables), and the
     publication's own stamp.
     """
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     entry: int | None
     stamp: str
 
-    def same(self, now: "Seen") -> bool:
+    def same(self, now: "PublicationState") -> bool:
         """Whether nothing was altered until `now`. An earlier version of walrelay noted no stamp."""
         return (self.table, self.entry) == (now.table, now.entry) and self.stamp in ("", now.stamp)
 
@@ -97,10 +97,10 @@ class PublishedTable(NamedTuple):
         return ""
 
     @property
-    def seen(self) -> Seen:
-        return Seen(self.oid, self.entry, self.stamp)
+    def seen(self) -> PublicationState:
+        return PublicationState(self.oid, self.entry, self.stamp)
 
-    def since(self, seen: Seen, publication: str, table: str) -> str:
+    def since(self, seen: PublicationState, publication: str, table: str) -> str:
         """Why rows may have passed by since `seen` although they come through now; empty when none did."""
         if self.oid != seen.table:
             return f"table {table} was dropped and made anew (OID {seen.table}, now {self.oid})"
@@ -133,7 +133,7 @@ class Catalog:
     def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
         self.connection = connect.ordinary(dsn)
         self.connection.patience = patience
-        self._words = Words(
+        self._words = ErrorWords(
             "the control connection to PostgreSQL failed",
             f"the role {self.connection.info.user!r} lacks a right",
             "PostgreSQL does not answer",
@@ -162,7 +162,7 @@ class Catalog:
             return self.connection.execute(query.encode(), parameters or None)
 
     def _grants(self, query: str) -> str:
-        found = rights.refused(self.connection, query)
+        found = rights.grants_for_statement(self.connection, query)
         return f"{found}  -- `walrelay doctor` has all that the relay needs" if found else ""
 
     def value(self, query: str, *parameters: Any) -> Any:

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
 from walrelay.postgres import pooler
 from walrelay.postgres.dsn import address, cure
-from walrelay.postgres.failures import broke, first_line, said
+from walrelay.postgres.failures import connection_broke, first_line, server_message
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
 _DEFAULTS: dict[str, Any] = {
@@ -85,15 +85,15 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     """An ordinary connection in autocommit mode, with a session of its own; `statement_timeout` in seconds."""
     connection = _connect(dsn, application_name="walrelay control")
     try:
-        if pooler.between(connection):
-            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(pooler.KeepsItsOwn):
-                another.meanwhile = pooler.Queued(connection).look
+        if pooler.has_pooler(connection):
+            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(pooler.OwnSession):
+                another.meanwhile = pooler.QueuedConnection(connection).look
                 pooler.refuse_shared(connection, another, dsn)
         connection.execute(PINNED.encode())
         connection.execute("SET client_encoding = 'UTF8'")
         if connection.info.server_version >= 140000:
             connection.execute("SET idle_session_timeout = 0")
-        limit(connection, statement_timeout)
+        set_statement_timeout(connection, statement_timeout)
     except psycopg.OperationalError as cause:
         connection.close()
         raise Disconnected(f"the connection to PostgreSQL at {address(dsn)} broke: {first_line(cause)}") from cause
@@ -108,10 +108,10 @@ def _set(connection: Connection, command: str) -> None:
     result = answer(connection, command)
     if result.status != pq.ExecStatus.COMMAND_OK:
         connection.close()
-        raise Disconnected(f"PostgreSQL did not accept {command!r}: {said(result)}")
+        raise Disconnected(f"PostgreSQL did not accept {command!r}: {server_message(result)}")
 
 
-def limit(connection: Connection, seconds: float) -> None:
+def set_statement_timeout(connection: Connection, seconds: float) -> None:
     """From now on a statement may take so long."""
     connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
     connection.patience = seconds + _SLACK
@@ -138,20 +138,20 @@ def backend(connection: Connection) -> Backend:
     """Who serves the connection, by the server's own word: a pooler in between tells libpq another PID."""
     result = answer(connection, _BACKEND)
     if result.status != pq.ExecStatus.TUPLES_OK or result.ntuples != 1:
-        raise Disconnected(f"PostgreSQL does not say who serves the connection: {said(result)}")
+        raise Disconnected(f"PostgreSQL does not say who serves the connection: {server_message(result)}")
     pid, started, address = ((result.get_value(0, column) or b"").decode() for column in range(3))
     return Backend(int(pid), int(started), address)
 
 
 def answer(connection: Connection, command: str) -> pq.abc.PGresult:
     """The result of replication commands, or the last one's: an error too, as libpq's PQexec gives it."""
-    result = answer_unless(lambda: False, connection, command, connection.patience)
+    result = answer_or_stop(lambda: False, connection, command, connection.patience)
     if result is None:
         raise Disconnected("PostgreSQL gave no answer")
     return result
 
 
-def answer_unless(
+def answer_or_stop(
     stop: Callable[[], bool], connection: Connection, command: str, patience: float
 ) -> pq.abc.PGresult | None:
     """As `answer`, within `patience` seconds; None as soon as `stop` says so; then the connection is of no use."""
@@ -173,7 +173,7 @@ def answer_unless(
                 break
             result = latest
     except psycopg.OperationalError as cause:
-        raise broke(cause) from cause
+        raise connection_broke(cause) from cause
     return result
 
 
@@ -211,7 +211,7 @@ def end_of_copy(
                 return last
             last = result
     except psycopg.OperationalError as cause:
-        raise broke(cause) from cause
+        raise connection_broke(cause) from cause
 
 
 def _connect(dsn: str, **forced: Any) -> Connection:

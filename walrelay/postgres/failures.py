@@ -31,7 +31,7 @@ def readable(text: bytes | None) -> str:
     return (text or b"").decode("utf-8", "replace").strip()
 
 
-def said(result: pq.abc.PGresult) -> str:
+def server_message(result: pq.abc.PGresult) -> str:
     """The error in it, in the server's words."""
     return readable(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message)
 
@@ -45,7 +45,7 @@ class Denied(Fatal):
     """The role lacks a right."""
 
 
-class Words(NamedTuple):
+class ErrorWords(NamedTuple):
     """What errors of the statements of a task are called, for people, each before the server's own words. `again`: what
     is raised where another connection may do, or a server that takes writes again, where `read_only` is told.
     """
@@ -58,11 +58,11 @@ class Words(NamedTuple):
     hint: str = "Run `walrelay doctor`."
 
 
-_UNFORESEEN = Words("the connection to PostgreSQL broke", "PostgreSQL refused", "PostgreSQL refused")
+_UNFORESEEN = ErrorWords("the connection to PostgreSQL broke", "PostgreSQL refused", "PostgreSQL refused")
 
 
 @contextmanager
-def explained(words: Words, grants: Callable[[], str]) -> Iterator[None]:
+def explained(words: ErrorWords, grants: Callable[[], str]) -> Iterator[None]:
     """Errors of the statements inside by consequence: `again`, Denied, or Fatal. `grants` is asked after a right was
     lacking: the GRANTs to paste, or whatever else gives it; empty where that is not known.
     """
@@ -72,12 +72,12 @@ def explained(words: Words, grants: Callable[[], str]) -> Iterator[None]:
         raise _meaning(cause, words, grants) from cause
 
 
-def unforeseen(error: Exception) -> WalrelayError | None:
+def unexpected(error: Exception) -> WalrelayError | None:
     """What psycopg's error means where nobody foresaw one; None if it is not psycopg's."""
     return _meaning(error, _UNFORESEEN, str) if isinstance(error, psycopg.Error) else None
 
 
-def _meaning(error: psycopg.Error, words: Words, grants: Callable[[], str]) -> WalrelayError:
+def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str]) -> WalrelayError:
     text = first_line(error)
     match error:
         case psycopg.OperationalError() | psycopg.InterfaceError():
@@ -89,7 +89,7 @@ def _meaning(error: psycopg.Error, words: Words, grants: Callable[[], str]) -> W
     return Fatal(f"{words.refused}: {text}", hint=words.hint)
 
 
-def broke(error: psycopg.OperationalError) -> Disconnected:
+def connection_broke(error: psycopg.OperationalError) -> Disconnected:
     """What libpq says of a replication connection."""
     return Disconnected(f"the connection to PostgreSQL broke: {first_line(error)}")
 
@@ -99,7 +99,7 @@ def connection_lost(error: psycopg.Error) -> bool:
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
 
 
-def of_a_standby(text: str) -> bool:
+def about_a_standby(text: str) -> bool:
     """Whether the text is about a standby that has to be ahead of the stream: its SQLSTATEs stand for graver things
     too, but the setting's name is in it in every language.
     """
@@ -114,7 +114,7 @@ def failure(
     names of settings are those of every language.
     """
     where = f"slot {slot!r}: {text}"
-    if of_a_standby(text):  # an error only of a server that shuts down
+    if about_a_standby(text):  # an error only of a server that shuts down
         return Retryable(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
         case "55006":  # object_in_use
@@ -209,4 +209,6 @@ def of_result(result: pq.abc.PGresult, *, slot: str, publication: str) -> Walrel
 
     more = f"{field(pq.DiagnosticField.MESSAGE_DETAIL)} {field(pq.DiagnosticField.MESSAGE_HINT)}"
     file = field(pq.DiagnosticField.SOURCE_FILE)
-    return failure(sqlstate_of(result), said(result), slot=slot, publication=publication, raised_in=file, more=more)
+    return failure(
+        sqlstate_of(result), server_message(result), slot=slot, publication=publication, raised_in=file, more=more
+    )

@@ -10,32 +10,32 @@ from typing import NamedTuple
 
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import said, sqlstate_of
+from walrelay.postgres.failures import server_message, sqlstate_of
 
 
-def branches(history: str) -> dict[int, LSN]:
+def timeline_ends(history: str) -> dict[int, LSN]:
     """timeline -> where the next one branched off, of a timeline history file's text."""
     lines = (line.split() for line in history.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     return {int(timeline): LSN.parse(lsn) for timeline, lsn, *_ in lines}
 
 
-def began(timeline: int, left_at: Mapping[int, LSN]) -> LSN | None:
+def timeline_start(timeline: int, left_at: Mapping[int, LSN]) -> LSN | None:
     """Where that timeline began on a server that left earlier ones there: where the one before it ended, if one did."""
     return max((lsn for earlier, lsn in left_at.items() if earlier < timeline), default=None)
 
 
-def has(of: System, here: System, left_at: Mapping[int, LSN]) -> bool:
+def in_history(of: System, here: System, left_at: Mapping[int, LSN]) -> bool:
     """Whether the server `here`, which left earlier timelines there, has that one in its history."""
     if of.timeline != here.timeline and of.timeline not in left_at:
         return False
-    here_too = began(of.timeline, left_at)
+    here_too = timeline_start(of.timeline, left_at)
     return here_too is None or of.began in (None, here_too)
 
 
-def told(of: System) -> str:
+def timeline_text(of: System) -> str:
     """The timeline, for people."""
     return f"timeline {of.timeline}" + ("" if of.began is None else f" (from {of.began} on)")
 
@@ -59,20 +59,20 @@ class History(NamedTuple):
         """Whether the server does not know any more where it was promoted."""
         return self.system.timeline > 1 and not self.left_at
 
-    def fault(self, position: Position) -> str:
+    def fault(self, position: RelayPosition) -> str:
         """Why the position says nothing about this server's transactions; empty if it does."""
         system, timeline, _ = position.system
         if system != self.system.identifier:
             return f"it is of another system ({system}, this is {self.system.identifier})"
-        if not has(position.system, self.system, self.left_at):
-            return f"it is of {told(position.system)}, which is not in the history of this server"
+        if not in_history(position.system, self.system, self.left_at):
+            return f"it is of {timeline_text(position.system)}, which is not in the history of this server"
         end = self.left_at.get(timeline, self.end)
         if position.lsn > end:
             return f"it is ahead of this server, which left timeline {timeline} at {end}"
         return ""
 
 
-def history(dsn: str, beside: Catalog) -> History:
+def server_history(dsn: str, beside: Catalog) -> History:
     """As the server of the catalog, a primary, tells it on a replication connection."""
     connection = connect.replication(dsn)
     try:
@@ -80,8 +80,8 @@ def history(dsn: str, beside: Catalog) -> History:
         identifier, number, end = _row(connection, "IDENTIFY_SYSTEM")[:3]
         timeline, left_at = int(number), dict[int, LSN]()
         if timeline > 1 and (content := _row(connection, f"TIMELINE_HISTORY {timeline}", unless=connect.NO_FILE)):
-            left_at = branches(content[1])
-        return History(System(identifier, timeline, began(timeline, left_at)), LSN.parse(end), left_at)
+            left_at = timeline_ends(content[1])
+        return History(System(identifier, timeline, timeline_start(timeline, left_at)), LSN.parse(end), left_at)
     finally:
         connection.close()
 
@@ -92,5 +92,5 @@ def _row(connection: connect.Connection, command: str, *, unless: str = "") -> l
     if unless and sqlstate_of(result) == unless:
         return []
     if result.status != connect.Status.TUPLES_OK:
-        raise Retryable(f"PostgreSQL does not answer {command}: {said(result)}")
+        raise Retryable(f"PostgreSQL does not answer {command}: {server_message(result)}")
     return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

@@ -21,13 +21,15 @@ from typing import NamedTuple
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.postgres.catalog import Catalog
 
-WHO = (
+PROCESS_TEXT = (
     "format('PID %%s', pid) || coalesce(' (' || nullif(concat_ws(', ', nullif(application_name, ''),"
     " 'from ' || host(client_addr), to_char(backend_start, '\"since\" YYYY-MM-DD HH24:MI:SS')), '') || ')', '')"
 )
 """SQL: the process of a row of pg_stat_activity, for people; `%%` for the driver."""
 
-OF_A_KEY = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
+DEAD_LETTER_KEY_LOCK = (
+    "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', %s::text, %s::text, %s::bytea), 7301))"
+)
 """SQL: the relay and a replay of the dead letters of slot, topic and key wait for each other."""
 
 _PATIENCE = 2.0  # seconds, for a connection of a process that just ended
@@ -55,7 +57,7 @@ def of_lock(key: int) -> str:
     )
 
 
-def stranger(slot: str) -> str:
+def unexpected_leader_query(slot: str) -> str:
     """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
     return (
         "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
@@ -65,7 +67,7 @@ def stranger(slot: str) -> str:
     )
 
 
-def named(slot: str, pid: object, role: object, application: object) -> str:
+def unexpected_leader(slot: str, pid: object, role: object, application: object) -> str:
     """Who holds the lead, for people."""
     return (
         f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
@@ -73,12 +75,12 @@ def named(slot: str, pid: object, role: object, application: object) -> str:
     )
 
 
-def end(pid: object) -> str:
+def terminate(pid: object) -> str:
     """The SQL that ends that session."""
     return f"SELECT pg_terminate_backend({pid});"
 
 
-def lead(slot: str, then: str) -> Lock:
+def lead_lock(slot: str, then: str) -> Lock:
     """Of whoever reads the slot, or puts another in its place; `then`: what may be done when it is free."""
     return Lock(
         lock_key(slot),
@@ -87,7 +89,7 @@ def lead(slot: str, then: str) -> Lock:
     )
 
 
-def making(catalog: Catalog, slot: str) -> Lock:
+def slot_lock(catalog: Catalog, slot: str) -> Lock:
     """Of whoever makes the slot, or its record: init, a backfill, a recovery, a drop."""
     return Lock(
         _key(catalog, f"walrelay backfill of {slot}"),  # as in earlier versions
@@ -96,7 +98,7 @@ def making(catalog: Catalog, slot: str) -> Lock:
     )
 
 
-def replaying(catalog: Catalog, slot: str, name: str) -> Lock:
+def replay_lock(catalog: Catalog, slot: str, name: str) -> Lock:
     """Of one replay: two at once would publish everything twice."""
     return Lock(
         _key(catalog, f"walrelay replay {name} of {slot}"),
@@ -105,7 +107,7 @@ def replaying(catalog: Catalog, slot: str, name: str) -> Lock:
     )
 
 
-def cleaning(catalog: Catalog, table: str) -> Lock:
+def cleanup_lock(catalog: Catalog, table: str) -> Lock:
     """Of one clean-up of the table."""
     return Lock(
         _key(catalog, f"walrelay cleanup of {table}"),
@@ -137,7 +139,7 @@ def held(catalog: Catalog, lock: Lock) -> Iterator[None]:
 def holder(catalog: Catalog, lock: Lock) -> str:
     """Who has it, for people; empty if nobody has."""
     holders = f"pg_locks l LEFT JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock.key)} AND granted"
-    rows = catalog.rows(f"SELECT {WHO} FROM {holders} LIMIT %s", 1)
+    rows = catalog.rows(f"SELECT {PROCESS_TEXT} FROM {holders} LIMIT %s", 1)
     return str(rows[0][0]) if rows else ""
 
 

@@ -46,7 +46,7 @@ class Part(NamedTuple):
         return f"o.tableoid = {self.oid} AND (SELECT pg_catalog.pg_relation_filenode({self.oid})) = {self.file}"
 
 
-class Since(NamedTuple):
+class PublishedSince(NamedTuple):
     """Rows of transactions from `number` on are published, if they were written at `time` or later (empty: whenever).
     0: all rows are.
     """
@@ -55,21 +55,21 @@ class Since(NamedTuple):
     time: str = ""
 
 
-class Noted(NamedTuple):
+class NotedPart(NamedTuple):
     """What was noted of a part."""
 
     file: int
     attached: str
-    since: Since
+    since: PublishedSince
 
 
-class Unknown(NamedTuple):
+class NothingKnown(NamedTuple):
     """Of no row of a part it is known: why, for people."""
 
     why: str
 
 
-ALL = Since(0)
+ALL = PublishedSince(0)
 
 _SHOWN = 3  # names
 
@@ -102,7 +102,7 @@ def parts(catalog: Catalog, table: str) -> list[Part]:
     return [each._replace(passed_over=decides_once and bool(each.attached) and not each.born) for each in found]
 
 
-def passed_over(catalog: Catalog, table: str) -> str:
+def incompletely_published(catalog: Catalog, table: str) -> str:
     """Of which parts the server may not publish every event, and why, for people; empty where there is none."""
     if catalog.server_version >= 150000:
         return ""
@@ -125,33 +125,35 @@ def part(catalog: Catalog, table: str) -> Part | None:
     return next((each for each in parts(catalog, table) if not each.attached), None)
 
 
-def known(part: Part, published_from: int, noted: Mapping[int, Noted] | None) -> Since | Unknown:
+def published_since(
+    part: Part, published_from: int, noted: Mapping[int, NotedPart] | None
+) -> PublishedSince | NothingKnown:
     """From when on all rows of the part are published. `noted` None: walrelay.slots is of an earlier version."""
     if not part.logged:
-        return Unknown(f"{part.name} is unlogged: its rows are not in the WAL")
+        return NothingKnown(f"{part.name} is unlogged: its rows are not in the WAL")
     if part.passed_over:
-        return Unknown(_passed_over([part.name]))
-    rewritten = Unknown(f"{part.name} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL, CLUSTER or pg_repack)")
+        return NothingKnown(_passed_over([part.name]))
+    rewritten = NothingKnown(f"{part.name} was rewritten (ALTER TABLE, TRUNCATE, VACUUM FULL, CLUSTER or pg_repack)")
     earlier = (noted or {}).get(part.oid)
     if earlier is not None and earlier.attached == part.attached:
         since = earlier.since if published_from else ALL
         return rewritten if since.number and earlier.file != part.file else since
     if earlier is None and (part.born or not part.attached):
-        return ALL if not published_from else Since(published_from) if part.original else rewritten
-    return Unknown(f"{part.name} was attached as a partition: it may hold rows that were never in the outbox")
+        return ALL if not published_from else PublishedSince(published_from) if part.original else rewritten
+    return NothingKnown(f"{part.name} was attached as a partition: it may hold rows that were never in the outbox")
 
 
-def read(document: dict[str, Any] | None) -> dict[int, Noted] | None:
+def parts_from_json(document: dict[str, Any] | None) -> dict[int, NotedPart] | None:
     """What walrelay.slots has, as values."""
     if document is None:
         return None
     return {
-        int(oid): Noted(each["file"], each["attached"], Since(each["from"], each["since"]))
+        int(oid): NotedPart(each["file"], each["attached"], PublishedSince(each["from"], each["since"]))
         for oid, each in document.items()
     }
 
 
-def written(noted: Mapping[int, Noted]) -> dict[str, Any]:
+def parts_as_json(noted: Mapping[int, NotedPart]) -> dict[str, Any]:
     """For walrelay.slots."""
     return {
         str(oid): {"file": each.file, "attached": each.attached, "from": each.since.number, "since": each.since.time}
@@ -159,7 +161,7 @@ def written(noted: Mapping[int, Noted]) -> dict[str, Any]:
     }
 
 
-def managed(catalog: Catalog, table: str) -> bool:
+def managed_by_partman(catalog: Catalog, table: str) -> bool:
     """`table` quoted where it must be; pg_partman has the names without quotes, in whatever schema it was put."""
     schema = catalog.value(
         "SELECT nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace"

@@ -25,11 +25,11 @@ class SharedSession(Fatal):
     """A connection whose sessions are given to others between its transactions."""
 
 
-class KeepsItsOwn(Exception):
+class OwnSession(Exception):
     """A connection whose session is given to nobody, although there is none for another connection."""
 
 
-class Queued:
+class QueuedConnection:
     """What `one` proves while `another` waits for a session, because there are no more: the pooler has a place left
     for one of the two only. Whoever waits is given what is free before `one` is; so where `one` is answered all the
     same, and again, its session is its own.
@@ -43,13 +43,13 @@ class Queued:
         if waited < _QUEUED:
             self._answers = 0
         elif self._answers == _ROUNDS:  # and still nothing has come for `another`, after the last of them
-            raise KeepsItsOwn
+            raise OwnSession
         else:
             _session(self._one)
             self._answers += 1
 
 
-def between(connection: psycopg.Connection[Any]) -> bool:
+def has_pooler(connection: psycopg.Connection[Any]) -> bool:
     """A pooler answers with a process id of its own, by which it knows what to cancel (seen with PgBouncer)."""
     return bool(connection.info.backend_pid != _session(connection)[0])
 
@@ -64,11 +64,11 @@ def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any]
         raise SharedSession(
             "the DSN leads to a connection pooler that gives each transaction another session (transaction or statement"
             " pooling): a lock taken there is held by nobody, and settings of walrelay's would be the application's",
-            hint=direct(one, dsn),
+            hint=direct_dsn(one, dsn),
         )
 
 
-def direct(connection: psycopg.Connection[Any], dsn: str) -> str:
+def direct_dsn(connection: psycopg.Connection[Any], dsn: str) -> str:
     """The DSN of the server itself, as it knows its own address; a socket's peer is on the pooler's host."""
     ((host, port),) = connection.execute(_PLACE, prepare=False).fetchall()
     there = without_password(dsn, port=port, **({"host": host} if host else {}))

@@ -73,7 +73,7 @@ NEEDS = (
 )
 
 
-def of_role(role: str, outbox: tuple[str, str], when: Container[str], *, vital: bool) -> list[Right]:
+def role_rights(role: str, outbox: tuple[str, str], when: Container[str], *, vital: bool) -> list[Right]:
     """What it needs where this and no more is asked of it, in the order to be granted. `outbox`: schema and table."""
     schemas = [Right("USAGE", schema) for schema in (outbox[0], OWN)]
     needs = [
@@ -82,13 +82,13 @@ def of_role(role: str, outbox: tuple[str, str], when: Container[str], *, vital: 
     return [*schemas, *(right for each in needs for right in _rights(each, outbox))]
 
 
-def of_table(table: str) -> list[Right]:
+def table_rights(table: str) -> list[Right]:
     """What whoever writes a table of the schema walrelay needs."""
     privileges = dict.fromkeys(privilege for each in NEEDS if each.table == table for privilege in each.privileges)
     return [Right("USAGE", OWN), *(Right(privilege, OWN, table) for privilege in privileges)]
 
 
-def script() -> str:
+def grants_script() -> str:
     """deploy/grants.sql."""
     lines = [_HEAD, f"GRANT USAGE ON SCHEMA {OWN} TO {', '.join(_ROLES)};"]
     for role, head in _ROLES.items():
@@ -124,46 +124,46 @@ _TABLE = re.compile(rf"\b(DELETE FROM|INSERT INTO|UPDATE|FROM|JOIN)\s+(?:ONLY\s+
 _LOOKED_UP = re.compile(rf"to_regclass\('{_NAME}\.{_NAME}'\)")
 
 
-class Lacking(NamedTuple):
+class MissingRight(NamedTuple):
     """A right: what it is for people, and the statement that gives it."""
 
     what: str
     grant: str
 
 
-def lacking(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[Lacking]:
+def missing_rights(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[MissingRight]:
     """What of these it has not, in their order, what is of one table together; nothing for what is not there."""
-    return together(
+    return grouped(
         connection, [right for right in rights if connection.execute(*_question(right)).fetchone() is not None]
     )
 
 
-def together(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[Lacking]:
+def grouped(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[MissingRight]:
     """All of these, whether the current role has them or not."""
     found: dict[tuple[str, str | None, str | None], dict[str, None]] = {}
     for right in rights:
         found.setdefault(right[1:], {})[right.privilege] = None
-    return [_missing(role(connection), list(privileges), *where) for where, privileges in found.items()]
+    return [_missing(current_role(connection), list(privileges), *where) for where, privileges in found.items()]
 
 
-def statements(missing: Iterable[Lacking]) -> str:
+def grant_statements(missing: Iterable[MissingRight]) -> str:
     """In one line, to paste."""
     return " ".join(each.grant for each in missing)
 
 
-def refused(connection: psycopg.Connection[Any], statement: str) -> str:
+def grants_for_statement(connection: psycopg.Connection[Any], statement: str) -> str:
     """The GRANTs for a statement that was refused; empty where the cause is another one than a table's right."""
-    return of_all(connection, _asked(statement))
+    return grants_for(connection, _asked(statement))
 
 
-def of_all(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> str:
+def grants_for(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> str:
     """The GRANTs for what of these it has not, after an error: a transaction that it ended is rolled back. Empty where
     the server does not say.
     """
     try:
         if connection.info.transaction_status == TransactionStatus.INERROR:
             connection.execute("ROLLBACK")
-        return statements(lacking(connection, rights))
+        return grant_statements(missing_rights(connection, rights))
     except psycopg.Error:
         return ""
 
@@ -195,16 +195,16 @@ def _question(right: Right) -> tuple[bytes, list[str]]:
     return query + b" AND NOT " + has, [*names, *columns, right.privilege]
 
 
-def _missing(to: str, privileges: list[str], schema: str, table: str | None, column: str | None) -> Lacking:
+def _missing(to: str, privileges: list[str], schema: str, table: str | None, column: str | None) -> MissingRight:
     place = schema if schema == OWN else identifier(schema)
     if table is None:
-        return Lacking(f"use schema {place}", f"GRANT USAGE ON SCHEMA {place} TO {to};")
+        return MissingRight(f"use schema {place}", f"GRANT USAGE ON SCHEMA {place} TO {to};")
     place += f".{table if schema == OWN else identifier(table)}"
     what = f"{', '.join(privileges).lower()} {f'{column} ' if column else ''}in {place}"
     of_it = f" ({column})" if column else ""
-    return Lacking(what, f"GRANT {', '.join(privileges)}{of_it} ON {place} TO {to};")
+    return MissingRight(what, f"GRANT {', '.join(privileges)}{of_it} ON {place} TO {to};")
 
 
-def role(connection: psycopg.Connection[Any]) -> str:
+def current_role(connection: psycopg.Connection[Any]) -> str:
     """The current one, quoted."""
     return identifier(connection.info.user)

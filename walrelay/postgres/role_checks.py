@@ -8,23 +8,25 @@ from typing import NamedTuple
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.rights import Lacking, role, statements
+from walrelay.postgres.rights import MissingRight, current_role, grant_statements
 
 
-def to_drop(catalog: Catalog, publication: str) -> list[Lacking]:
+def rights_to_drop_publication(catalog: Catalog, publication: str) -> list[MissingRight]:
     """What it takes to drop a publication, if there is one of that name."""
     owner = catalog.value(
         "SELECT pg_get_userbyid(pubowner)::text FROM pg_publication WHERE pubname = %s"
         " AND NOT pg_has_role(pubowner, 'USAGE')",
         publication,
     )
-    name = role(catalog.connection)
+    name = current_role(catalog.connection)
     return (
-        [] if owner is None else [Lacking(f"drop publication {publication}", f"GRANT {identifier(owner)} TO {name};")]
+        []
+        if owner is None
+        else [MissingRight(f"drop publication {publication}", f"GRANT {identifier(owner)} TO {name};")]
     )
 
 
-def to_replicate(catalog: Catalog) -> list[Lacking]:
+def rights_to_replicate(catalog: Catalog) -> list[MissingRight]:
     """What it takes to make, read and drop a slot: REPLICATION, or on Amazon RDS membership in rds_replication, which
     stands for it there.
     """
@@ -33,18 +35,18 @@ def to_replicate(catalog: Catalog) -> list[Lacking]:
         " rds.oid IS NOT NULL FROM pg_roles r LEFT JOIN pg_roles rds ON rds.rolname = 'rds_replication'"
         " WHERE r.rolname = current_user"
     )
-    name = role(catalog.connection)
+    name = current_role(catalog.connection)
     grant = f"GRANT rds_replication TO {name};" if on_rds else f"ALTER ROLE {name} REPLICATION;"
-    return [] if may else [Lacking("use replication slots", grant)]
+    return [] if may else [MissingRight("use replication slots", grant)]
 
 
-def refuse(catalog: Catalog, missing: Sequence[Lacking], to: str) -> None:
+def refuse_missing_rights(catalog: Catalog, missing: Sequence[MissingRight], to: str) -> None:
     """Fatal if there are any, all of them in one message, with what is to be done."""
     if missing:
         raise Fatal(
-            f"the role {role(catalog.connection)} may not {to}:"
+            f"the role {current_role(catalog.connection)} may not {to}:"
             f" it may not {', nor '.join(each.what for each in missing)}; nothing was changed",
-            hint=statements(missing),
+            hint=grant_statements(missing),
         )
 
 

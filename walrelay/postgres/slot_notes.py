@@ -3,70 +3,79 @@
 from collections.abc import Callable
 
 from walrelay.errors import WalrelayError
-from walrelay.postgres.catalog import Catalog, Seen
+from walrelay.postgres.catalog import Catalog, PublicationState
 from walrelay.postgres.failures import PostgresError
-from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, parts
-from walrelay.postgres.slot_records import Note, Record, records, write
+from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, parts, published_since
+from walrelay.postgres.slot_records import PublicationNote, SlotRecord, slot_records, write_note
 
 
-def remember(catalog: Catalog, slot: str, table: str, seen: Seen, xmin: int | None, *, mended: bool) -> list[str]:
+def note_publication(
+    catalog: Catalog, slot: str, table: str, seen: PublicationState, xmin: int | None, *, mended: bool
+) -> list[str]:
     """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
-    until now. Returns `Note.lost`. Nothing is written where there is no such slot.
+    until now. Returns `PublicationNote.lost`. Nothing is written where there is no such slot.
     """
     record, found = _of_this_system(catalog, slot, table), parts(catalog, table)
     ((next_number, now),) = catalog.rows(
         "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8, to_json(clock_timestamp())#>>'{}'"
     )
 
-    def otherwise(part: Part) -> Since:
+    def otherwise(part: Part) -> PublishedSince:
         # Empty: then all that comes is published, since the slot is there by now, and what was attached or rewritten
         # holds no row of before. Otherwise so is what transactions write that take their numbers from now on; one that
         # was under way when the slot was made may have ended before or after, and one that was when the outbox came
         # back into the publication is not sent.
         certain = xmin is not None or not (mended or _differs(record, seen))
-        return ALL if certain and _is_empty(catalog, part) else Since(next_number, now)
+        return ALL if certain and _is_empty(catalog, part) else PublishedSince(next_number, now)
 
     note = _note(record, seen, found, otherwise, mended=mended)
-    write(catalog, slot, note, xmin)
+    write_note(catalog, slot, note, xmin)
     return note.lost
 
 
-def before_a_backfill(catalog: Catalog, slot: str, table: str, publication: str | None) -> Callable[[int], Note]:
+def note_before_backfill(
+    catalog: Catalog, slot: str, table: str, publication: str | None
+) -> Callable[[int], PublicationNote]:
     """What the outbox is before the slot is made; to be called with the xmax of the slot's snapshot: what later
     transactions write is in the stream, and of those parts that nothing was known of that is all that is.
     """
     record, seen = _of_this_system(catalog, slot, table), catalog.published(publication or "", table).seen
     found = parts(catalog, table)
     now = catalog.value("SELECT to_json(clock_timestamp())#>>'{}'")
-    return lambda xmax: _note(record, seen, found, lambda part: Since(xmax, now), mended=False)
+    return lambda xmax: _note(record, seen, found, lambda part: PublishedSince(xmax, now), mended=False)
 
 
 def _note(
-    record: Record | None, seen: Seen, found: list[Part], otherwise: Callable[[Part], Since], *, mended: bool
-) -> Note:
+    record: SlotRecord | None,
+    seen: PublicationState,
+    found: list[Part],
+    otherwise: Callable[[Part], PublishedSince],
+    *,
+    mended: bool,
+) -> PublicationNote:
     """The parts as they are, each with what was known of it, if that is still so, `otherwise` with what is from now."""
-    noted, lost = dict[int, Noted](), list[str]()
+    noted, lost = dict[int, NotedPart](), list[str]()
     differs = mended or _differs(record, seen)
     if record is not None and differs:
         lost.append("the outbox was not published in one and the same way since `walrelay init` looked last")
     for part in found:
-        since = known(part, record.published_from or 0, record.parts) if record and not differs else None
-        if since is None or isinstance(since, Unknown):
+        since = published_since(part, record.published_from or 0, record.parts) if record and not differs else None
+        if since is None or isinstance(since, NothingKnown):
             after = otherwise(part)
             lost += [since.why] if since and after.number else []
             since = after
-        noted[part.oid] = Noted(part.file, part.attached, since)
-    return Note(seen, noted, lost)
+        noted[part.oid] = NotedPart(part.file, part.attached, since)
+    return PublicationNote(seen, noted, lost)
 
 
-def _differs(record: Record | None, seen: Seen) -> bool:
+def _differs(record: SlotRecord | None, seen: PublicationState) -> bool:
     """Whether the outbox, or the publication, is another than was noted, or was altered since."""
     return record is not None and record.seen is not None and not record.seen.same(seen)
 
 
-def _of_this_system(catalog: Catalog, slot: str, table: str) -> Record | None:
+def _of_this_system(catalog: Catalog, slot: str, table: str) -> SlotRecord | None:
     """What is known of the slot; None where that is nothing."""
-    record = records(catalog, slot, table).get(slot)
+    record = slot_records(catalog, slot, table).get(slot)
     return record if record and record.of_this_system and record.published_from is not None else None
 
 

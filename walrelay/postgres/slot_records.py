@@ -10,32 +10,34 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.postgres.catalog import Catalog, Seen
+from walrelay.postgres.catalog import Catalog, PublicationState
 from walrelay.postgres.failures import Denied, slot_missing
-from walrelay.postgres.parts import Noted, read, written
-from walrelay.postgres.rights import OWN, Lacking, Right, lacking
-from walrelay.postgres.role_checks import refuse
+from walrelay.postgres.parts import NotedPart, parts_as_json, parts_from_json
+from walrelay.postgres.rights import OWN, MissingRight, Right, missing_rights
+from walrelay.postgres.role_checks import refuse_missing_rights
 
 _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 
 
-def recorded(catalog: Catalog) -> bool:
+def slots_table_exists(catalog: Catalog) -> bool:
     """Whether there is such a table, be it one that the role may not use."""
     return bool(catalog.value(f"SELECT 1 {_TABLE}", OWN, "slots"))
 
 
-def of_record(catalog: Catalog, *privileges: str, column: str | None = None) -> list[Lacking]:
+def missing_rights_on_slots(catalog: Catalog, *privileges: str, column: str | None = None) -> list[MissingRight]:
     """What the role lacks of these rights on the records, or on one column of them, and of what it takes to read
     them.
     """
-    if not recorded(catalog):
+    if not slots_table_exists(catalog):
         return []
     of_reading = [Right("USAGE", OWN), Right("SELECT", OWN, "slots")]
-    return lacking(catalog.connection, [*of_reading, *(Right(each, OWN, "slots", column) for each in privileges)])
+    return missing_rights(
+        catalog.connection, [*of_reading, *(Right(each, OWN, "slots", column) for each in privileges)]
+    )
 
 
-def may_be_read(catalog: Catalog) -> bool:
+def is_readable(catalog: Catalog) -> bool:
     """Whether there is such a table, and the role may read it."""
     may = "coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
     return bool(catalog.value(f"SELECT {may} {_TABLE}", OWN, "slots"))
@@ -52,25 +54,25 @@ def _has(catalog: Catalog, *columns: str) -> bool:
     return bool(catalog.value(query, [*columns]) == len(columns))
 
 
-class Record(NamedTuple):
+class SlotRecord(NamedTuple):
     """What `walrelay init` noted last. `seen` None: it did not look at the outbox. `published_from` None: from when on
     rows are published is not known. `parts` None: an earlier version wrote it. `row`: all of it, to compare.
     """
 
     slot: str
     of_this_system: bool
-    seen: Seen | None
+    seen: PublicationState | None
     published_from: int | None
-    parts: dict[int, Noted] | None
+    parts: dict[int, NotedPart] | None
     made_at: str
     row: dict[str, Any]
 
 
-def records(catalog: Catalog, slot: str, table: str) -> dict[str, Record]:
+def slot_records(catalog: Catalog, slot: str, table: str) -> dict[str, SlotRecord]:
     """Those of the slot, and of every other that may be this outbox's: one whose table is not known, or is gone,
     counts. By the slots' names.
     """
-    if not recorded(catalog):
+    if not slots_table_exists(catalog):
         return {}
     rows = catalog.rows(
         "SELECT to_jsonb(s), s.system_identifier = c.system_identifier::text"
@@ -85,27 +87,27 @@ def records(catalog: Catalog, slot: str, table: str) -> dict[str, Record]:
     return {row["slot_name"]: _record(row, here) for row, here in rows}
 
 
-def _record(row: dict[str, Any], here: bool) -> Record:
-    parts = read(row.get("parts"))
-    return Record(row["slot_name"], here, _seen(row), row.get("published_from"), parts, row["created_at"], row)
+def _record(row: dict[str, Any], here: bool) -> SlotRecord:
+    parts = parts_from_json(row.get("parts"))
+    return SlotRecord(row["slot_name"], here, _seen(row), row.get("published_from"), parts, row["created_at"], row)
 
 
-def beginning(catalog: Catalog, slot: str, system_identifier: str) -> int:
+def first_xmin(catalog: Catalog, slot: str, system_identifier: str) -> int:
     """The xid8 below which all transactions had ended when the slot was made; 0 where that is not known."""
-    xmin = noted(catalog, slot, "created_xmin")
-    return int(xmin) if xmin and noted(catalog, slot, "system_identifier") == system_identifier else 0
+    xmin = recorded_value(catalog, slot, "created_xmin")
+    return int(xmin) if xmin and recorded_value(catalog, slot, "system_identifier") == system_identifier else 0
 
 
-def noted(catalog: Catalog, slot: str, column: str) -> str | None:
+def recorded_value(catalog: Catalog, slot: str, column: str) -> str | None:
     """A column of the slot's row in walrelay.slots; None without such a row, column or table."""
-    if not recorded(catalog):
+    if not slots_table_exists(catalog):
         return None
     query = "SELECT to_jsonb(s)->>%s FROM walrelay.slots s WHERE slot_name = %s"
     value: str | None = catalog.value(query, column, slot)
     return value
 
 
-class Made(NamedTuple):
+class SlotOrigin(NamedTuple):
     """When and where a slot was made."""
 
     at: datetime
@@ -115,18 +117,18 @@ class Made(NamedTuple):
         return f"it was made at {self.at:%Y-%m-%d %H:%M} and is gone"
 
 
-def made(catalog: Catalog, slot: str) -> Made | None:
+def slot_origin(catalog: Catalog, slot: str) -> SlotOrigin | None:
     """What init noted when it made a slot of that name; None if it did not, or if the role may not know."""
     rows = _visible(catalog, "SELECT created_at, system_identifier FROM walrelay.slots WHERE slot_name = %s", slot)
-    return Made(*rows[0]) if rows else None
+    return SlotOrigin(*rows[0]) if rows else None
 
 
-def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
+def missing_slot(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
     """Why a slot may be missing, as far as this server can tell; `last`: where this process read it before.
 
     A standby that was promoted is the same system on a later timeline, and has no slot that was not synchronised.
     """
-    here, record = catalog.system(), made(catalog, slot)
+    here, record = catalog.system(), slot_origin(catalog, slot)
     error = slot_missing(slot, made=record is not None)
     told = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
     if record is not None:
@@ -138,7 +140,7 @@ def missing(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
     return Fatal("; ".join(told), hint=error.hint)
 
 
-def last_seen(catalog: Catalog, slot: str) -> Seen | None:
+def noted_publication(catalog: Catalog, slot: str) -> PublicationState | None:
     """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role may
     not know.
     """
@@ -146,15 +148,15 @@ def last_seen(catalog: Catalog, slot: str) -> Seen | None:
     return _seen(rows[0][0]) if (rows := _visible(catalog, query, slot)) else None
 
 
-def _seen(row: dict[str, Any]) -> Seen | None:
+def _seen(row: dict[str, Any]) -> PublicationState | None:
     table, entry, stamp = (row.get(name) for name in ("table_oid", "entry_oid", "publication_stamp"))
-    return Seen(table, entry, stamp or "") if table else None
+    return PublicationState(table, entry, stamp or "") if table else None
 
 
 def _visible(catalog: Catalog, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """No rows where there is no such table, or where the role may not read it."""
     try:
-        return catalog.rows(query, *parameters) if recorded(catalog) else []
+        return catalog.rows(query, *parameters) if slots_table_exists(catalog) else []
     except Denied:
         return []
 
@@ -168,11 +170,11 @@ def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
     return found
 
 
-class Note(NamedTuple):
+class PublicationNote(NamedTuple):
     """`lost`: why rows that were known to be published are not any more, for people."""
 
-    seen: Seen
-    parts: Mapping[int, Noted]
+    seen: PublicationState
+    parts: Mapping[int, NotedPart]
     lost: list[str]
 
     @property
@@ -183,10 +185,10 @@ class Note(NamedTuple):
     @property
     def document(self) -> str:
         """The parts, for walrelay.slots."""
-        return json.dumps(written(self.parts))
+        return json.dumps(parts_as_json(self.parts))
 
 
-def write(catalog: Catalog, slot: str, note: Note, xmin: int | None) -> None:
+def write_note(catalog: Catalog, slot: str, note: PublicationNote, xmin: int | None) -> None:
     """Takes note of a slot; nothing where there is none. `xmin`: of a snapshot from before it, where that is known."""
     catalog.run(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
@@ -200,20 +202,24 @@ def write(catalog: Catalog, slot: str, note: Note, xmin: int | None) -> None:
     )
 
 
-def forget(catalog: Catalog, slot: str) -> None:
+def forget_published(catalog: Catalog, slot: str) -> None:
     """Nothing is known to be published any more, until init takes note. Fatal where that cannot be written down."""
-    if recorded(catalog):
-        refuse(catalog, of_record(catalog, "UPDATE", column="published_from"), "note that events may be passed over")
+    if slots_table_exists(catalog):
+        refuse_missing_rights(
+            catalog,
+            missing_rights_on_slots(catalog, "UPDATE", column="published_from"),
+            "note that events may be passed over",
+        )
         catalog.run("UPDATE walrelay.slots SET published_from = NULL WHERE slot_name = %s", slot)
 
 
-def all_published(slot: str) -> str:
+def declare_all_published(slot: str) -> str:
     """The SQL by which an operator vouches for every row of the outbox."""
     return f"UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';"
 
 
-def delete(catalog: Catalog, slot: str) -> None:
-    if recorded(catalog):
+def delete_record(catalog: Catalog, slot: str) -> None:
+    if slots_table_exists(catalog):
         catalog.run("DELETE FROM walrelay.slots WHERE slot_name = %s", slot)
 
 
@@ -238,7 +244,7 @@ def begin_backfill(catalog: Catalog, slot: str, plugin: str, progress: str) -> N
     )
 
 
-def made_for_backfill(catalog: Catalog, slot: str, point: LSN, note: Note) -> None:
+def store_backfill_slot(catalog: Catalog, slot: str, point: LSN, note: PublicationNote) -> None:
     """The slot is there, and its stream begins at `point`."""
     catalog.run(
         "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"

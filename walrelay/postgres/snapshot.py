@@ -18,12 +18,12 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN
 from walrelay.postgres import connect, rights
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import Words, explained, of_result, said, sqlstate_of
+from walrelay.postgres.failures import ErrorWords, explained, of_result, server_message, sqlstate_of
 from walrelay.wire.commands import create_slot, literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
 _LOCK_NOT_AVAILABLE = "55P03"
-_WORDS = Words(
+_WORDS = ErrorWords(
     "the connection that reads the outbox broke",
     "the rows of the outbox cannot all be read",
     "the rows of the outbox cannot be read",
@@ -123,7 +123,7 @@ class View:
     def _explained(self, query: str) -> AbstractContextManager[None]:
         user = identifier(self._connection.info.user)
         hidden = f"Row-level security hides some: ALTER ROLE {user} BYPASSRLS;"
-        return explained(_WORDS, lambda: rights.refused(self._connection, query) or hidden)
+        return explained(_WORDS, lambda: rights.grants_for_statement(self._connection, query) or hidden)
 
 
 class _Bytes(Loader):
@@ -135,5 +135,5 @@ class _Bytes(Loader):
 
 def _not_made(result: pq.abc.PGresult, slot: str) -> Exception:
     if sqlstate_of(result) == _LOCK_NOT_AVAILABLE:
-        return Blocked(said(result))
+        return Blocked(server_message(result))
     return of_result(result, slot=slot, publication="")

@@ -30,7 +30,7 @@ class StandbySlot(NamedTuple):
         return self.fault or (f"its standby is {self.behind} bytes behind" if self.behind else "")
 
 
-def required(catalog: Catalog) -> list[StandbySlot]:
+def required_standby_slots(catalog: Catalog) -> list[StandbySlot]:
     """Every slot that the setting names, in its order; none before PostgreSQL 17."""
     rows = catalog.rows(
         "SELECT name, slot_type, coalesce(to_jsonb(s)->>'invalidation_reason', ''), active_pid IS NOT NULL,"
@@ -39,7 +39,7 @@ def required(catalog: Catalog) -> list[StandbySlot]:
     return [StandbySlot(name, _fault(*state), behind) for name, *state, behind in rows]
 
 
-def held_up_by(catalog: Catalog, slot: Slot) -> str:
+def standbys_waited_for(catalog: Catalog, slot: Slot) -> str:
     """The standby slots for which the reader of `slot` waits now, or would wait if there were one; empty if for none.
 
     A standby that is connected is always a little behind: that counts only while the walsender waits for it.
@@ -47,17 +47,17 @@ def held_up_by(catalog: Catalog, slot: Slot) -> str:
     if not slot.failover:
         return ""
     event = catalog.value("SELECT wait_event FROM pg_stat_activity WHERE pid = %s", slot.active_pid)
-    names = [each for each in required(catalog) if each.fault or (event == _WAITING and each.behind)]
+    names = [each for each in required_standby_slots(catalog) if each.fault or (event == _WAITING and each.behind)]
     return "; ".join(f"standby slot {each.name}: {each.trouble}" for each in names)
 
 
-def blocking(catalog: Catalog, slot: str) -> str:
+def blocking_standbys(catalog: Catalog, slot: str) -> str:
     """The standby slots for which whoever uses `slot` waits at this moment; empty if for none."""
     found = catalog.slot(slot)
     if found is None or not found.failover:
         return ""
     event = catalog.value("SELECT wait_event FROM pg_stat_activity WHERE pid = %s", found.active_pid)
-    return held_up_by(catalog, found) if event == _WAITING else ""
+    return standbys_waited_for(catalog, found) if event == _WAITING else ""
 
 
 def await_standbys(catalog: Catalog) -> None:

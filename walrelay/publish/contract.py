@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Finding, Message, Position, Receipt, Refusal, System
+from walrelay.model import Counting, Finding, Message, Receipt, Refusal, RelayPosition, System
 
 
 class Sink(Protocol):
@@ -69,11 +69,11 @@ class ExactlyOnceSink(Sink, Protocol):
         """
         ...
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         """The position of the last group; None if there never was one. Retryable where that cannot be found out."""
         ...
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         """Makes `position` durable, in a group of its own where nothing waits, if that can be done within a second;
         returns the LSN up to which a position is durable by now.
         """
@@ -109,9 +109,9 @@ class PositionKeeper(Protocol):
         """As that of `Sink`."""
         ...
 
-    def last(self) -> Position | None: ...
+    def last(self) -> RelayPosition | None: ...
 
-    def keep(self, position: Position) -> LSN: ...
+    def keep(self, position: RelayPosition) -> LSN: ...
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
-from walrelay.model import Counting, Position, System
+from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.relay.loop import Limits
@@ -58,7 +58,7 @@ class Factories(Protocol):
         """Fatal for what no event could come through."""
         ...
 
-    def source(self, stream: Stream, catalog: Catalog, last: Position | None) -> tuple[SlotSource, Decoder]:
+    def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:
         """The slot, which may be read now, and what reads its frames. `last`: what this process confirmed before."""
         ...
 

@@ -11,10 +11,10 @@ from time import monotonic
 
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_records import forget
+from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.publish.contract import PositionKeeper
 from walrelay.relay.contract import Factories, Parameters
@@ -22,9 +22,9 @@ from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
 from walrelay.route import Ahead, Resumed, Routing
 from walrelay.source.contract import Positions
-from walrelay.source.positions import Keeper, refuse_another_count
-from walrelay.source.slot_source import SlotSource, usable
-from walrelay.source.start import Own, Start
+from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
+from walrelay.source.slot_source import SlotSource, usable_slot
+from walrelay.source.start import OwnPosition, Start
 from walrelay.source.stream import Stream
 from walrelay.supervise import Backoff, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
@@ -52,7 +52,7 @@ class Runs:
     ) -> None:
         """`from_slot`: begin where the slot stands, whatever the relay's own position says."""
         self._parameters, self._factories, self._observer, self._from_slot = parameters, factories, observer, from_slot
-        self.bookmark: Position | None = None
+        self.bookmark: RelayPosition | None = None
         self._relay: Relay | None = None
         self._sink: Sink | None = None
         self._connected = False  # ever
@@ -145,7 +145,7 @@ class Runs:
         """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
         stream.command("SELECT 1")
         slot, plugin = self._parameters.slot, self._parameters.plugin
-        usable(catalog.slot(slot), slot, plugin, catalog.database)
+        usable_slot(catalog.slot(slot), slot, plugin, catalog.database)
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
         catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
@@ -208,17 +208,17 @@ class Runs:
         except Fatal:
             passed_over = True
         if passed_over:
-            forget(catalog, source.slot.name)
+            forget_published(catalog, source.slot.name)
             self._observer.noticed(
                 f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
                 " deletes nothing until `walrelay init` takes note of that"
             )
         return start
 
-    def _own(self, positions: Positions | None) -> Own | None:
+    def _own(self, positions: Positions | None) -> OwnPosition | None:
         """What the place says that every run of this relay writes to; without one, what this process remembers."""
         where, last = self._parameters.place, self.bookmark if positions is None else positions.last()
-        return None if last is None else Own("memory" if where == "slot" else where, last)
+        return None if last is None else OwnPosition("memory" if where == "slot" else where, last)
 
     def _open_sink(
         self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
@@ -240,9 +240,9 @@ class Runs:
             if stop() or self._clock() > begun + _FENCING:
                 raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
 
-    def _keeper(self, kept: Positions | None, catalog: Catalog) -> Keeper | None:
+    def _keeper(self, kept: Positions | None, catalog: Catalog) -> OwnPositionKeeper | None:
         interval = self._parameters.confirm_interval
-        return Keeper(kept, catalog, interval, self._observer.noticed) if kept else None
+        return OwnPositionKeeper(kept, catalog, interval, self._observer.noticed) if kept else None
 
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from walrelay.lsn import LSN
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 
 
 class Source(Protocol):
@@ -43,11 +43,11 @@ class Source(Protocol):
 class Positions(Protocol):
     """Where a relay keeps a position of its own, which survives the process and a crash of PostgreSQL."""
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         """The position that was kept last; None if there never was one. Retryable where that cannot be found out."""
         ...
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now.
         NotKept where there is no space for it.
         """

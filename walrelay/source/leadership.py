@@ -14,9 +14,9 @@ relay holds it on a replication connection, which takes the right to replicate; 
 from collections.abc import Callable
 
 from walrelay.errors import Disconnected
-from walrelay.postgres.connect import Connection, Status, answer, answer_unless
-from walrelay.postgres.failures import said, sqlstate_of
-from walrelay.postgres.locks import end, lock_key, named, stranger
+from walrelay.postgres.connect import Connection, Status, answer, answer_or_stop
+from walrelay.postgres.failures import server_message, sqlstate_of
+from walrelay.postgres.locks import lock_key, terminate, unexpected_leader, unexpected_leader_query
 
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
@@ -42,21 +42,21 @@ def lead(
     answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
     _tell_of_a_stranger(connection, slot, tell)
-    while (granted := answer_unless(stop, connection, request, patience)) is not None:
+    while (granted := answer_or_stop(stop, connection, request, patience)) is not None:
         if granted.status == Status.TUPLES_OK:
             answer(connection, "SET lock_timeout = 0")
             return True
         if sqlstate_of(granted) != _LOCK_NOT_AVAILABLE:
-            raise Disconnected(f"the wait for the lead ended: {said(granted)}")
+            raise Disconnected(f"the wait for the lead ended: {server_message(granted)}")
         _tell_of_a_stranger(connection, slot, tell)
     return False
 
 
 def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str], None]) -> None:
-    found = answer(connection, stranger(slot))
+    found = answer(connection, unexpected_leader_query(slot))
     if found.status == Status.TUPLES_OK and found.ntuples:
         pid, role, application = ((found.get_value(0, column) or b"").decode(errors="replace") for column in range(3))
-        tell(f"{named(slot, pid, role, application)}: {end(pid)}")
+        tell(f"{unexpected_leader(slot, pid, role, application)}: {terminate(pid)}")
 
 
 def lead_at_once(connection: Connection, slot: str) -> bool:

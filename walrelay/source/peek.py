@@ -6,7 +6,7 @@ arrives; so neither a slow reader nor a large backlog costs the relay its slot o
 can stop only after a transaction and after so many rows, of which a record is one of several. So a small limit is
 asked for in rounds, each for more rows than the last, that go on behind the last row of the round before.
 
-`temporary` makes a slot that ends with its connection and streams what is committed from now on.
+`temporary_stream` makes a slot that ends with its connection and streams what is committed from now on.
 """
 
 import math
@@ -18,7 +18,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.lsn import LSN
 from walrelay.postgres import connect, failures
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.standbys import blocking
+from walrelay.postgres.standbys import blocking_standbys
 from walrelay.source.stream import Stream, Timing
 from walrelay.wire.commands import Options, create_temporary_slot
 from walrelay.wire.frames import xlogdata
@@ -92,7 +92,7 @@ class Peek:
 
     def _heard(self, notice: failures.Notice) -> None:
         text = notice.message_primary or ""
-        if not failures.of_a_standby(text):  # _Standbys says that, with what is done about it
+        if not failures.about_a_standby(text):  # _Standbys says that, with what is done about it
             self._notice(text)
 
     def _failure(self, error: failures.PostgresError) -> WalrelayError:
@@ -133,7 +133,7 @@ class _Standbys:
         if waited < self._next:
             return
         self._next = waited + _LOOK
-        trouble = blocking(self._beside, self._slot)
+        trouble = blocking_standbys(self._beside, self._slot)
         if not trouble:
             self._since = None
         elif self._since is None:
@@ -154,7 +154,7 @@ def _rows_for(records: int | None) -> int | None:
 _SLOT_PATIENCE = 10  # seconds; a new slot begins behind each transaction that was writing when it was asked for
 
 
-def temporary(
+def temporary_stream(
     dsn: str,
     plugin: str,
     publication: str | None,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from walrelay.errors import Disconnected, Fatal, NotKept
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Position, System
+from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.source.contract import Positions
 
@@ -31,14 +31,14 @@ _LAST_PATIENCE, _LAST_PAUSE = 2.0, 0.01  # seconds
 _RETRY, _QUIET = 1.0, 30.0  # seconds between two tries where there is no space, and between two lines about it
 
 
-class Horizon(NamedTuple):
+class TransactionHorizon(NamedTuple):
     """Every transaction with an xid8 below `xmin` had ended before the server got to `lsn`."""
 
     xmin: int
     lsn: LSN
 
 
-class Keeper:
+class OwnPositionKeeper:
     """Owned by one run. `interval`: seconds between two positions while events are published.
 
     Without space for a position nothing more is confirmed, which `notice` is told, and everything else goes on: a run
@@ -47,15 +47,15 @@ class Keeper:
 
     def __init__(self, positions: Positions, catalog: Catalog, interval: float, notice: Callable[[str], None]) -> None:
         self._positions, self._catalog, self._interval, self._notice = positions, catalog, interval, notice
-        self._durable = Position(System("", 0), "", ZERO)
-        self._horizon = Horizon(0, ZERO)
+        self._durable = RelayPosition(System("", 0), "", ZERO)
+        self._horizon = TransactionHorizon(0, ZERO)
         self._kept_at = self._looked_at = 0.0
         self._failed_at = self._told_at = 0.0  # 0.0: it did not
         self._idle_interval = interval
 
-    def begin(self, position: Position) -> None:
+    def begin(self, position: RelayPosition) -> None:
         """The stream began with all before `position` confirmed; until a snapshot says more, its xmin holds."""
-        self._durable, self._horizon = position, Horizon(position.xmin, position.lsn)
+        self._durable, self._horizon = position, TransactionHorizon(position.xmin, position.lsn)
 
     @property
     def xmin(self) -> int:
@@ -115,7 +115,7 @@ class Keeper:
         """The xmin of the last snapshot that was taken before the server got to `lsn`."""
         known = self._horizon.xmin if lsn >= self._horizon.lsn else self._durable.xmin
         if lsn >= self._horizon.lsn and monotonic() - self._looked_at >= _HORIZON_INTERVAL:
-            self._horizon = Horizon(*self._catalog.horizon())
+            self._horizon = TransactionHorizon(*self._catalog.horizon())
             self._looked_at = monotonic()
         return known
 
@@ -126,9 +126,9 @@ class FilePositions:
     def __init__(self, path: Path, slot: str) -> None:
         self._path, self._slot = path, slot
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         try:
-            position = Position.of_json(self._path.read_bytes())
+            position = RelayPosition.of_json(self._path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, LookupError) as cause:
@@ -143,7 +143,7 @@ class FilePositions:
             )
         return position
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         beside = self._path.with_name(f"{self._path.name}.new")
         try:
             with beside.open("wb") as file:
@@ -175,7 +175,7 @@ class TablePositions:
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
             raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         rows = self._catalog.rows(
             "SELECT system_identifier, timeline, lsn::text, commit_lsn::text, ordinal, xmin_xid::text::int8"
             " FROM walrelay.positions WHERE slot_name = %s",
@@ -184,9 +184,11 @@ class TablePositions:
         if not rows:
             return None
         identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]  # which is in the history that it tells of
-        return Position(System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin)
+        return RelayPosition(
+            System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin
+        )
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         written = self._catalog.rows(
             """
             INSERT INTO walrelay.positions AS p
@@ -218,7 +220,7 @@ def _sync_directory(directory: Path) -> None:
 _SETTINGS = Counting("source.plugin", "source.publication", "outbox.table", "outbox.messages.prefix")
 
 
-def refuse_another_count(position: Position, now: Counting) -> None:
+def refuse_another_count(position: RelayPosition, now: Counting) -> None:
     """Fatal if the records of the transaction in which `position` is are counted in another way now."""
     then = position.counted
     if then is None:
@@ -237,7 +239,7 @@ def _shown(value: str | None) -> str:
     return "null" if value is None else value
 
 
-def _refused(position: Position, why: str) -> Fatal:
+def _refused(position: RelayPosition, why: str) -> Fatal:
     return Fatal(
         f"the transaction at {position.commit_lsn} is published up to before its record {position.ordinal}, which {why}"
         ": under these settings another record has that number, and events would be passed over or repeated",

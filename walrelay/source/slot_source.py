@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from walrelay.errors import Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.postgres.failures import slot_lost, slot_missing
-from walrelay.postgres.parts import passed_over
-from walrelay.postgres.slot_records import last_seen, missing
+from walrelay.postgres.parts import incompletely_published
+from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.source.lag import WaitReport
-from walrelay.source.positions import Keeper
-from walrelay.source.start import Own, Server, Start, goes_on, start_of
+from walrelay.source.positions import OwnPositionKeeper
+from walrelay.source.start import OwnPosition, Server, Start, is_continued, start_of
 from walrelay.source.stream import Stream
 from walrelay.wire.commands import Options, literal
 
@@ -21,7 +21,7 @@ _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
 _BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
 
 
-class Reading(NamedTuple):
+class SlotReading(NamedTuple):
     """What is read, and how. `publication` is None for wal2json, which knows none; `check_interval` in seconds."""
 
     slot: str
@@ -41,37 +41,39 @@ class SlotSource:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: SlotReading,
         stream: Stream,
         catalog: Catalog,
         notice: Callable[[str], None],
-        last: Position | None = None,
+        last: RelayPosition | None = None,
     ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
-        self._keeper: Keeper | None = None
+        self._keeper: OwnPositionKeeper | None = None
         self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion would have changed it
         if catalog.slot(reading.slot) is None:
-            raise missing(catalog, reading.slot, last.system if last else None)
+            raise missing_slot(catalog, reading.slot, last.system if last else None)
         self.slot = _free(reading, catalog)
         self._notice = notice
         self._report = WaitReport(catalog, reading.slot)
-        self._seen = last_seen(catalog, reading.slot) if reading.publication is not None else None
+        self._seen = noted_publication(catalog, reading.slot) if reading.publication is not None else None
         self._stamp = self._seen.stamp if self._seen else ""
         self._passed_over = ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._idle = ZERO
 
-    def where(self, own: Own | None) -> Start:
+    def where(self, own: OwnPosition | None) -> Start:
         """Where to begin, given the relay's own position; Fatal where events may be missing."""
         branches = self._stream.branches(self.system.timeline) if own else {}
         return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches))
 
-    def goes_on(self, remembered: Position) -> bool:
+    def goes_on(self, remembered: RelayPosition) -> bool:
         """Whether what this process has read and holds is what comes next, although it was away."""
-        return goes_on(self.slot, remembered, self.system, self._catalog.current_lsn())
+        return is_continued(self.slot, remembered, self.system, self._catalog.current_lsn())
 
-    def begin(self, start: LSN, keeper: Keeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0) -> None:
+    def begin(
+        self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
+    ) -> None:
         """Begins the stream at `start`. `keeper`: where the relay keeps a position of its own, if it does. `confirmed`:
         up to where all is durable, if not up to `start`. `xmin`: as in Position, for that.
         """
@@ -81,14 +83,14 @@ class SlotSource:
         self._confirmed, self._xmin = self.start if confirmed is None else confirmed, xmin
         self._keeper = keeper
         if keeper is not None:
-            keeper.begin(Position(self.system, self._reading.slot, self._confirmed, xmin=xmin))
+            keeper.begin(RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin))
         self.read = self._stream.read
 
     @property
-    def bookmark(self) -> Position:
+    def bookmark(self) -> RelayPosition:
         """What is known to be confirmed, for the next connection of this process."""
         xmin = self._xmin if self._keeper is None else self._keeper.xmin
-        return Position(self.system, self._reading.slot, self._confirmed, xmin=xmin)
+        return RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin)
 
     def confirm(self, lsn: LSN) -> bool:
         if self._keeper is not None:
@@ -161,7 +163,7 @@ class SlotSource:
         return before
 
     def _tell_of_what_is_passed_over(self) -> None:
-        found = passed_over(self._catalog, self._reading.table)
+        found = incompletely_published(self._catalog, self._reading.table)
         if found and found != self._passed_over:
             self._notice(
                 f"{found}: start the relay again after that, then see `walrelay audit`; what is missing there `walrelay"
@@ -170,22 +172,22 @@ class SlotSource:
         self._passed_over = found
 
 
-def usable(slot: Slot | None, name: str, plugin: str, database: str) -> Slot:
+def usable_slot(slot: Slot | None, name: str, plugin: str, database: str) -> Slot:
     """The slot, if it is there and can be read with this plugin in this database; it may be in use."""
     if slot is None:
         raise slot_missing(name)
     if slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(name, slot.invalidation_reason or "wal_status is lost")
-    if (why := unreadable(slot, plugin, database)) is not None:
+    if (why := unreadable_slot(slot, plugin, database)) is not None:
         raise Fatal(f"slot {why.detail}", hint=why.fix)
     return slot
 
 
-def _free(reading: Reading, catalog: Catalog) -> Slot:
+def _free(reading: SlotReading, catalog: Catalog) -> Slot:
     """The slot, once nobody else reads it: the leader before lets it go a moment after the lead."""
     deadline = monotonic() + _HANDOVER
     while True:
-        slot = usable(catalog.slot(reading.slot), reading.slot, reading.plugin, catalog.database)
+        slot = usable_slot(catalog.slot(reading.slot), reading.slot, reading.plugin, catalog.database)
         if slot.active_pid is None:
             return slot
         if monotonic() > deadline:
@@ -204,32 +206,32 @@ def _refuse_partitions(published: PublishedTable, table: str) -> None:
 _PLUGINS = ("pgoutput", "wal2json")
 
 
-class Unreadable(NamedTuple):
+class UnreadableSlot(NamedTuple):
     """`fix`: a line of the settings file, or SQL, to paste."""
 
     detail: str
     fix: str
 
 
-def unreadable(slot: Slot, plugin: str, database: str, init: str = "walrelay init") -> Unreadable | None:
+def unreadable_slot(slot: Slot, plugin: str, database: str, init: str = "walrelay init") -> UnreadableSlot | None:
     """What of the slot waiting cannot cure; None where it suits. Whether it is lost is another question.
 
     `init`: the command that makes a slot, for these settings.
     """
     another = f"source.slot: {slot.name[:61]}_2   # in the settings; then {init}"
     if slot.plugin is None:
-        return Unreadable(f"{slot.name} is a physical slot", another)
+        return UnreadableSlot(f"{slot.name} is a physical slot", another)
     if slot.database != database:
-        return Unreadable(
+        return UnreadableSlot(
             f"{slot.name} belongs to database {slot.database}, the DSN leads to {database}",
             f"{another} (or correct the database in source.dsn)",
         )
     if slot.plugin != plugin:
         named = f"source.plugin: {slot.plugin}   # in the settings"
         detail = f"{slot.name} was made for {slot.plugin}, the settings say {plugin}"
-        return Unreadable(detail, named if slot.plugin in _PLUGINS else another)
+        return UnreadableSlot(detail, named if slot.plugin in _PLUGINS else another)
     if slot.two_phase and slot.plugin == "pgoutput":
-        return Unreadable(
+        return UnreadableSlot(
             f"{slot.name} was made with two_phase: the first PREPARE TRANSACTION of the database, of whatever table,"
             " would stop the stream for good",
             without_two_phase(slot.name),

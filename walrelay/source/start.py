@@ -20,9 +20,9 @@ from typing import Literal, NamedTuple
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Slot
-from walrelay.postgres.history import has, told
+from walrelay.postgres.history import in_history, timeline_text
 
 
 class Server(NamedTuple):
@@ -33,11 +33,11 @@ class Server(NamedTuple):
     branches: Mapping[int, LSN]
 
 
-class Own(NamedTuple):
+class OwnPosition(NamedTuple):
     """A position of the relay's own, and where it is from: what that proves, see above."""
 
     place: Literal["memory", "file", "table", "topic"]
-    position: Position
+    position: RelayPosition
 
 
 class Start(NamedTuple):
@@ -53,7 +53,7 @@ class Start(NamedTuple):
     xmin: int = 0
 
 
-def start_of(slot: Slot, own: Own | None, server: Server) -> Start:
+def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
     """The later of both positions; Fatal where going on could pass over events, or is another server's business.
     Retryable on a server with an earlier timeline than one that was read: the present primary is another one.
     """
@@ -68,7 +68,7 @@ def start_of(slot: Slot, own: Own | None, server: Server) -> Start:
     if here.timeline < timeline:
         raise _an_old_primary(own, server)
     inherited = confirmed <= max(server.branches.values(), default=ZERO)  # nobody has moved it since the promotion
-    if not has(position.system, here, server.branches):
+    if not in_history(position.system, here, server.branches):
         if place == "memory" or inherited:
             return Start(confirmed, notice=_of_another_branch(own, server))
         raise _another_timeline(own, server)
@@ -103,7 +103,7 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
         )
 
 
-def goes_on(slot: Slot, remembered: Position, system: System, wal_end: LSN) -> bool:
+def is_continued(slot: Slot, remembered: RelayPosition, system: System, wal_end: LSN) -> bool:
     """Whether nobody can tell that this process was away: what it has read and holds is what comes next."""
     return remembered.system == system and (slot.confirmed_flush_lsn or ZERO) <= remembered.lsn <= wal_end
 
@@ -116,7 +116,7 @@ _PLACES = {
 }
 
 
-def _moved(slot: Slot, own: Own, confirmed: LSN) -> Fatal:
+def _moved(slot: Slot, own: OwnPosition, confirmed: LSN) -> Fatal:
     mine = " Each instance with a file of its own has only its own part: position.keep: table or topic is shared."
     return Fatal(
         f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {own.position.lsn}, as"
@@ -128,7 +128,7 @@ def _moved(slot: Slot, own: Own, confirmed: LSN) -> Fatal:
     )
 
 
-def _another_system(own: Own, server: Server) -> Fatal:
+def _another_system(own: OwnPosition, server: Server) -> Fatal:
     position = own.position
     return Fatal(
         f"walrelay's position {position.lsn} is of the system {position.system.identifier}, as {_PLACES[own.place]},"
@@ -138,18 +138,18 @@ def _another_system(own: Own, server: Server) -> Fatal:
     )
 
 
-def _another_timeline(own: Own, server: Server) -> Fatal:
+def _another_timeline(own: OwnPosition, server: Server) -> Fatal:
     position = own.position
     return Fatal(
-        f"walrelay's position {position.lsn} is of {told(position.system)}, as {_PLACES[own.place]}, which"
-        f" is not in the history of this server's {told(server.system)}: another standby was promoted, or"
+        f"walrelay's position {position.lsn} is of {timeline_text(position.system)}, as {_PLACES[own.place]}, which"
+        f" is not in the history of this server's {timeline_text(server.system)}: another standby was promoted, or"
         " the server was restored from an older backup",
         hint="Correct source.dsn so that it leads to the present primary. If this server is to be read all the same:"
         " `walrelay recover --replace` looks for what may not have been published, and makes a new slot.",
     )
 
 
-def _an_old_primary(own: Own, server: Server) -> Retryable:
+def _an_old_primary(own: OwnPosition, server: Server) -> Retryable:
     """While a failover is under way a DSN may lead there for a moment, which is no reason to stop."""
     position = own.position
     return Retryable(
@@ -160,7 +160,7 @@ def _an_old_primary(own: Own, server: Server) -> Retryable:
     )
 
 
-def _behind_its_own_past(own: Own, server: Server) -> Fatal:
+def _behind_its_own_past(own: OwnPosition, server: Server) -> Fatal:
     return Fatal(
         f"walrelay confirmed {own.position.lsn}, as {_PLACES[own.place]}, but this server's WAL ends at"
         f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be taken"
@@ -169,23 +169,23 @@ def _behind_its_own_past(own: Own, server: Server) -> Fatal:
     )
 
 
-def _of_another_branch(own: Own, server: Server) -> str:
+def _of_another_branch(own: OwnPosition, server: Server) -> str:
     position = own.position
     return (
-        f"walrelay confirmed {position.lsn} on {told(position.system)}, as {_PLACES[own.place]}, which is"
-        f" not in the history of this server's {told(server.system)}: another standby was promoted, and"
+        f"walrelay confirmed {position.lsn} on {timeline_text(position.system)}, as {_PLACES[own.place]}, which is"
+        f" not in the history of this server's {timeline_text(server.system)}: another standby was promoted, and"
         " consumers have seen what it does not have. The stream begins where the slot stands"
     )
 
 
-def _lost_wal(own: Own, server: Server) -> str:
+def _lost_wal(own: OwnPosition, server: Server) -> str:
     return (
         f"this process confirmed {own.position.lsn}, but this server's WAL ends at {server.wal_end}: it lost WAL, and"
         " consumers have seen what it does not have. The stream begins where the slot stands"
     )
 
 
-def _went_on(confirmed: LSN, position: Position) -> str:
+def _went_on(confirmed: LSN, position: RelayPosition) -> str:
     return (
         f"this process confirmed {position.lsn}, and the slot stands at {confirmed}: another instance led meanwhile. If"
         " there is none, somebody else moved the slot, or made it anew, and `walrelay audit` says whether events are"
@@ -193,7 +193,7 @@ def _went_on(confirmed: LSN, position: Position) -> str:
     )
 
 
-def _published_too_much(position: Position, limit: LSN) -> str:
+def _published_too_much(position: RelayPosition, limit: LSN) -> str:
     return (
         f"events up to {max(position.lsn, position.commit_lsn)} were published, but the standby that was promoted has"
         f" only those before {limit}: consumers have seen what the database has not. synchronized_standby_slots"
@@ -201,7 +201,7 @@ def _published_too_much(position: Position, limit: LSN) -> str:
     )
 
 
-def _row_left_behind(confirmed: LSN, position: Position) -> str:
+def _row_left_behind(confirmed: LSN, position: RelayPosition) -> str:
     return (
         f"the row in walrelay.positions says {position.lsn}, and the slot stands at {confirmed}: the standby that was"
         " promoted had the slot before it had the row. The stream begins where the slot stands"

@@ -18,8 +18,16 @@ from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.postgres import connect
-from walrelay.postgres.failures import ConnectionBroke, broke, is_a_standby, of_a_standby, of_result, said, sqlstate_of
-from walrelay.postgres.history import began, branches
+from walrelay.postgres.failures import (
+    ConnectionBroke,
+    about_a_standby,
+    connection_broke,
+    is_a_standby,
+    of_result,
+    server_message,
+    sqlstate_of,
+)
+from walrelay.postgres.history import timeline_ends, timeline_start
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, start_replication
 from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_update
@@ -83,7 +91,7 @@ class Stream:
     def identify(self) -> System:
         """Which history of WAL the server writes. Of a standby it is the one that a promotion will end."""
         identifier, number, *_ = self.command("IDENTIFY_SYSTEM")
-        return System(identifier, (timeline := int(number)), began(timeline, self.branches(timeline)))
+        return System(identifier, (timeline := int(number)), timeline_start(timeline, self.branches(timeline)))
 
     def branches(self, timeline: int) -> dict[int, LSN]:
         """Where the timelines before that one ended, as far as the server still knows."""
@@ -92,7 +100,7 @@ class Stream:
         result = connect.answer(self._connection, f"TIMELINE_HISTORY {timeline}")
         if sqlstate_of(result) == connect.NO_FILE:
             return {}
-        return branches(self._row(result)[1])
+        return timeline_ends(self._row(result)[1])
 
     def begin(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
         """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones).
@@ -143,7 +151,7 @@ class Stream:
             self._pgconn.flush()
             self._wait_for_the_end()
         except ConnectionBroke as cause:
-            raise broke(cause) from cause
+            raise connection_broke(cause) from cause
         self.close()
 
     def pause(self, stop: Callable[[], bool]) -> None:
@@ -186,7 +194,7 @@ class Stream:
                 elif frame[9:17] > received:
                     received = frame[9:17]
         except ConnectionBroke as cause:
-            raise broke(cause) from cause
+            raise connection_broke(cause) from cause
         if self._ends_inside:
             received = max([received, *(wal2json.end_lsn(frame) for frame in frames if frame[0] == XLOGDATA)])
         self._received = received
@@ -225,7 +233,7 @@ class Stream:
             )
             self._pgconn.flush()
         except ConnectionBroke as cause:
-            raise broke(cause) from cause
+            raise connection_broke(cause) from cause
         self._flushed, self._told, self._asked = lsn, monotonic(), False
         self._pinged |= ping
         return progress
@@ -241,8 +249,8 @@ class Stream:
         return of_result(result, slot=self._slot, publication=self._publication)
 
     def _notice(self, result: connect.Result) -> None:
-        text, sqlstate = said(result), sqlstate_of(result)
-        if of_a_standby(text):
+        text, sqlstate = server_message(result), sqlstate_of(result)
+        if about_a_standby(text):
             self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
         elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.locks import hold, holder, lead, making
+from walrelay.postgres.locks import hold, holder, lead_lock, slot_lock
 from walrelay.postgres.slot_records import (
-    Note,
+    PublicationNote,
     begin_backfill,
     end_backfill,
-    made_for_backfill,
-    may_be_read,
+    is_readable,
     store_backfill,
+    store_backfill_slot,
     unfinished_backfill,
 )
 from walrelay.table.selection import Reached
@@ -28,7 +28,7 @@ class Scope(NamedTuple):
     since: str | None = None
 
 
-class Progress(NamedTuple):
+class BackfillProgress(NamedTuple):
     """A backfill that is not at its end. `order`: the names of the terms that `reached` speaks of."""
 
     scope: Scope
@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     reached: tuple[Reached, ...] = ()
 
 
-class Journal:
+class BackfillJournal:
     """The row of walrelay.slots, while a backfill is under way: each call is durable when it returns."""
 
     def __init__(self, catalog: Catalog, slot: str) -> None:
@@ -45,22 +45,24 @@ class Journal:
         self._point = LSN(0)
         self._xmin = 0
         self._earlier: tuple[Reached, ...] = ()
-        self._progress = Progress(Scope())
+        self._progress = BackfillProgress(Scope())
 
     def lock(self) -> None:
         """For as long as this connection lives: of two at once the second would drop the slot of the first, and a relay
         that begins meanwhile would stream ahead of the rows.
         """
-        hold(self._catalog, making(self._catalog, self._slot))
-        hold(self._catalog, lead(self._slot, "run the command again"))
+        hold(self._catalog, slot_lock(self._catalog, self._slot))
+        hold(self._catalog, lead_lock(self._slot, "run the command again"))
 
-    def begin(self, scope: Scope, plugin: str) -> Progress:
+    def begin(self, scope: Scope, plugin: str) -> BackfillProgress:
         """Notes that a backfill is unfinished, before the slot is touched; returns how far an earlier one got."""
-        progress = self._progress = unfinished(self._catalog, self._slot) or Progress(scope)
+        progress = self._progress = unfinished_progress(self._catalog, self._slot) or BackfillProgress(scope)
         begin_backfill(self._catalog, self._slot, plugin, _written(progress))
         return progress
 
-    def made(self, consistent_point: LSN, xmin: int, note: Note, order: Sequence[str]) -> tuple[Reached, ...]:
+    def made(
+        self, consistent_point: LSN, xmin: int, note: PublicationNote, order: Sequence[str]
+    ) -> tuple[Reached, ...]:
         """The slot is there, with a snapshot; returns what earlier readings in the same order reached. `note`: of the
         outbox before the slot was made.
         """
@@ -68,7 +70,7 @@ class Journal:
         if self._progress.order != tuple(order):  # its places mean nothing in another order
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
-        made_for_backfill(self._catalog, self._slot, consistent_point, note)
+        store_backfill_slot(self._catalog, self._slot, consistent_point, note)
         return self._earlier
 
     def reached(self, key: Sequence[bytes | None], published: int, *, passed: bool) -> None:
@@ -104,7 +106,7 @@ class Journal:
             )
 
 
-def unfinished(catalog: Catalog, slot: str) -> Progress | None:
+def unfinished_progress(catalog: Catalog, slot: str) -> BackfillProgress | None:
     """How far the backfill of the slot got, if there is one that did not get to its end; None otherwise.
 
     In a dump that was restored elsewhere the numbers of transactions mean nothing, and all is to be published anew.
@@ -112,7 +114,7 @@ def unfinished(catalog: Catalog, slot: str) -> Progress | None:
     if (found := unfinished_backfill(catalog, slot)) is None:
         return None
     progress = _read(found[0])
-    return progress if found[1] else Progress(progress.scope._replace(floor=0))
+    return progress if found[1] else BackfillProgress(progress.scope._replace(floor=0))
 
 
 def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
@@ -120,14 +122,14 @@ def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
 
     A role that may not read walrelay.slots is not told of any.
     """
-    if may_be_read(catalog) and (progress := unfinished(catalog, slot)) is not None:
-        raise refusal(catalog, slot, progress)
+    if is_readable(catalog) and (progress := unfinished_progress(catalog, slot)) is not None:
+        raise unfinished_backfill_error(catalog, slot, progress)
 
 
-def refusal(catalog: Catalog, slot: str, progress: Progress) -> Fatal:
+def unfinished_backfill_error(catalog: Catalog, slot: str, progress: BackfillProgress) -> Fatal:
     """Why nothing else may be done with the slot."""
     command = f"walrelay {progress.scope.command}"
-    if who := holder(catalog, making(catalog, slot)):
+    if who := holder(catalog, slot_lock(catalog, slot)):
         return Fatal(
             f"`{command}` is under way: {who}; {progress.published} rows were published, others not yet",
             hint="Wait for it. If it is ended, run it again: it goes on where it stopped.",
@@ -139,7 +141,7 @@ def refusal(catalog: Catalog, slot: str, progress: Progress) -> Fatal:
     )
 
 
-def _written(progress: Progress) -> str:
+def _written(progress: BackfillProgress) -> str:
     return json.dumps(
         {
             **progress.scope._asdict(),
@@ -151,8 +153,8 @@ def _written(progress: Progress) -> str:
     )
 
 
-def _read(found: dict[str, Any]) -> Progress:
-    return Progress(
+def _read(found: dict[str, Any]) -> BackfillProgress:
+    return BackfillProgress(
         Scope(found["command"], found["floor"], found["since"]),
         found["published"],
         tuple(found["order"]),

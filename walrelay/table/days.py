@@ -68,7 +68,7 @@ class NewDays(NamedTuple):
 
     def outbox(self) -> str:
         """The table, the coming days, and a partition that catches what no day is there for."""
-        days = "".join(self.day(day) for day in coming([]))
+        days = "".join(self.day(day) for day in days_to_make([]))
         name = self._named("default")
         default = f"CREATE TABLE {name} PARTITION OF {self._parent} DEFAULT;"
         comment = f"COMMENT ON TABLE {name} IS {literal(_OTHERWISE)};"
@@ -144,7 +144,7 @@ def partitions(catalog: Catalog, table: str) -> Partitions:
     return Partitions(default, ours, days, others)
 
 
-def detached(catalog: Catalog, table: str) -> list[str]:
+def detached_days(catalog: Catalog, table: str) -> list[str]:
     """Tables that were days of the outbox and are to be dropped."""
     rows = catalog.rows(
         "SELECT format('%%I.%%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
@@ -156,7 +156,7 @@ def detached(catalog: Catalog, table: str) -> list[str]:
     return [name for (name,) in rows]
 
 
-def coming(days: list[Day]) -> Iterator[date]:
+def days_to_make(days: list[Day]) -> Iterator[date]:
     """The days from today on that have no partition and should."""
     there = {day.end for day in days}
     for number in range(AHEAD + 1):
@@ -165,7 +165,7 @@ def coming(days: list[Day]) -> Iterator[date]:
             yield day
 
 
-def detaching(table: str, day: Day) -> tuple[str, str]:
+def detach_statements(table: str, day: Day) -> tuple[str, str]:
     """The statements that take a day out of the outbox."""
     return (
         f"ALTER TABLE {table} DETACH PARTITION {day.table}",
@@ -173,7 +173,7 @@ def detaching(table: str, day: Day) -> tuple[str, str]:
     )
 
 
-def rows_of(default: str, day: date) -> str:
+def has_rows_of_day(default: str, day: date) -> str:
     """A query that says whether the default partition has rows of a day."""
     within = f"{COLUMN} >= '{day} 00:00:00+00' AND {COLUMN} < '{day + timedelta(days=1)} 00:00:00+00'"
     return f"SELECT EXISTS (SELECT FROM ONLY {default} WHERE {within})"

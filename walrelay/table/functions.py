@@ -30,7 +30,7 @@ _INSERT = re.compile(r"INSERT INTO (.+?) (?:AS o )?\(")
 
 
 class Function(NamedTuple):
-    """One of them. `present`: it is as the settings want it, or is to stay as it is, and then `note` says why.
+    """One of them. `function_exists`: it is as the settings want it, or is to stay as it is, and then `note` says why.
     `differs`: it is there, and is to be replaced; why.
     """
 
@@ -63,7 +63,9 @@ class _Found(NamedTuple):
         return _FIRST_VERSION.search(self.body) is not None
 
 
-def scripts(table: str, columns: Mapping[str, str], prefix: str | None, max_message_bytes: int) -> dict[str, str]:
+def function_scripts(
+    table: str, columns: Mapping[str, str], prefix: str | None, max_message_bytes: int
+) -> dict[str, str]:
     """The SQL of each function by its name. `table` is quoted where it must be; `columns` maps arguments to columns of
     the outbox; without a `prefix` no logical message is an event.
     """
@@ -78,14 +80,14 @@ def scripts(table: str, columns: Mapping[str, str], prefix: str | None, max_mess
     return {name: sql + _comment(name, sql, table) for name, sql in found.items()}
 
 
-def examined(catalog: Catalog, table: str, slot: str, wanted: Mapping[str, str]) -> Iterator[Function]:
-    """What `scripts` gives beside what is there. `slot` publishes `table`."""
+def examine_functions(catalog: Catalog, table: str, slot: str, wanted: Mapping[str, str]) -> Iterator[Function]:
+    """What `function_scripts` gives beside what is there. `slot` publishes `table`."""
     found = {name: _found(catalog, sql) for name, sql in wanted.items()}
     theirs = {each.outbox for each in found.values() if each is not None and each.outbox is not None} - {table}
     user = next((use for other in sorted(theirs) if (use := _in_use(catalog, other, slot))), None)
     for name, sql in wanted.items():
         there = found[name]
-        if there is None and present(catalog, name):
+        if there is None and function_exists(catalog, name):
             yield Function(name, sql, True, note="a function of that name with other arguments is there")
         elif there is None:
             yield Function(name, sql, False)
@@ -101,7 +103,7 @@ def examined(catalog: Catalog, table: str, slot: str, wanted: Mapping[str, str])
             yield Function(name, sql, False, differs=_difference(there, table))
 
 
-def unfit(catalog: Catalog, table: str, column: str) -> str | None:
+def type_without_uuid(catalog: Catalog, table: str, column: str) -> str | None:
     """The type of that column of the outbox if it takes no UUID, which is what walrelay.emit writes as the id."""
     query = """
         WITH RECURSIVE base AS (
@@ -118,7 +120,7 @@ def unfit(catalog: Catalog, table: str, column: str) -> str | None:
     return found[0][0] if found else None
 
 
-def present(catalog: Catalog, name: str) -> bool:
+def function_exists(catalog: Catalog, name: str) -> bool:
     """Whether there is a function of that name, whatever its arguments."""
     query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"
     return bool(catalog.value(query, name))

@@ -17,12 +17,12 @@ from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.postgres.parts import ALL, Noted, Part, Since, Unknown, known, part, parts
-from walrelay.postgres.slot_records import Record, all_published, missing, records
+from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, part, parts, published_since
+from walrelay.postgres.slot_records import SlotRecord, declare_all_published, missing_slot, slot_records
 from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
-from walrelay.table.backfill_journal import refusal, unfinished
-from walrelay.table.selection import OutboxTable
+from walrelay.table.backfill_journal import unfinished_backfill_error, unfinished_progress
+from walrelay.table.selection import TableDescription
 
 _LOOK = 0.05  # seconds between two looks
 
@@ -32,7 +32,7 @@ _LOOK = 0.05  # seconds between two looks
 _WAL_OF_A_ROUND = 2**32 * 8
 
 
-class Confirmed(NamedTuple):
+class ConfirmedRows(NamedTuple):
     """`everything` in the snapshot, or what transactions before `xmin` wrote. `why`: what else is known, for people."""
 
     everything: bool
@@ -40,7 +40,9 @@ class Confirmed(NamedTuple):
     why: str
 
 
-def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]) -> Confirmed:
+def confirmed_rows(
+    catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]
+) -> ConfirmedRows:
     """Waits up to `patience` seconds for the relay to get there. Fatal without a slot that can tell."""
     end = catalog.current_lsn()
     found, waited = _slot(catalog, slot), 0.0
@@ -50,7 +52,7 @@ def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Ca
         found = _slot(catalog, slot)
     refuse_future(found, catalog.current_lsn())
     if _is_at(found, end):
-        return Confirmed(True, view.xmin, "")
+        return ConfirmedRows(True, view.xmin, "")
     xmin = ended_before(catalog, found, end)
     if xmin is None:
         raise Fatal(
@@ -59,7 +61,7 @@ def confirmed(catalog: Catalog, view: View, slot: str, patience: float, wait: Ca
         )
     state = "no relay reads the slot" if found.active_pid is None else "the relay is behind"
     why = f"{state}: it has confirmed up to {found.confirmed_flush_lsn}, and the server is at {end}"
-    return Confirmed(False, min(xmin, view.xmin), why)
+    return ConfirmedRows(False, min(xmin, view.xmin), why)
 
 
 def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
@@ -79,7 +81,7 @@ def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
 def _slot(catalog: Catalog, name: str) -> Slot:
     found = catalog.slot(name)
     if found is None:
-        raise missing(catalog, name)
+        raise missing_slot(catalog, name)
     return found
 
 
@@ -98,23 +100,23 @@ _NEWEST = "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)"
 _XID8 = f"({_NEWEST} - (({_NEWEST} - o.xmin::text::int8) & 4294967295))"
 
 
-class Horizon(NamedTuple):
+class CleanupHorizon(NamedTuple):
     """Rows of transactions below `xmin` are published once `slots` have confirmed up to `lsn`; from when on, the
     slot's `own` record says. `came_round`: numbers have, so that they do not tell what is from before.
     """
 
-    slots: Mapping[str, Record]
+    slots: Mapping[str, SlotRecord]
     xmin: int
     lsn: LSN
-    own: Record
+    own: SlotRecord
     came_round: bool
 
 
-def horizon(catalog: Catalog, slot: str, table: str, publication: str | None) -> Horizon:
+def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | None) -> CleanupHorizon:
     """As it is now, for the outbox `table` that `slot` is for; Fatal where nothing may be deleted."""
     catalog.refuse_standby()
     xmin, lsn = catalog.horizon()
-    noted = records(catalog, slot, table)
+    noted = slot_records(catalog, slot, table)
     own = noted.get(slot)
     if own is None or not own.of_this_system or own.published_from is None or own.seen is None:
         raise Fatal(
@@ -127,18 +129,18 @@ def horizon(catalog: Catalog, slot: str, table: str, publication: str | None) ->
         raise Fatal(
             f"rows of {table} may not have been published since `walrelay init` looked last: {why}",
             hint="`walrelay init` takes note of it. Rows from before that are then left alone, until you say that all"
-            f" of them were published: {all_published(slot)}",
+            f" of them were published: {declare_all_published(slot)}",
         )
     _refuse_unfinished(catalog, noted)
     newest = int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
-    return Horizon(noted, xmin, lsn, own, 0 < own.published_from <= newest - _ROUND)
+    return CleanupHorizon(noted, xmin, lsn, own, 0 < own.published_from <= newest - _ROUND)
 
 
-def refuse_changes(catalog: Catalog, horizon: Horizon, table: str) -> None:
+def refuse_changed_records(catalog: Catalog, horizon: CleanupHorizon, table: str) -> None:
     """Fatal if a slot was made anew, or its outbox noted anew, since: then what it has confirmed says nothing of rows
     of before.
     """
-    now = records(catalog, horizon.own.slot, table)
+    now = slot_records(catalog, horizon.own.slot, table)
     _refuse_unfinished(catalog, now)
     if now != horizon.slots:
         raise Fatal(
@@ -147,13 +149,13 @@ def refuse_changes(catalog: Catalog, horizon: Horizon, table: str) -> None:
         )
 
 
-def _refuse_unfinished(catalog: Catalog, noted: Mapping[str, Record]) -> None:
+def _refuse_unfinished(catalog: Catalog, noted: Mapping[str, SlotRecord]) -> None:
     for name in noted:
-        if (progress := unfinished(catalog, name)) is not None:
-            raise refusal(catalog, name, progress)
+        if (progress := unfinished_progress(catalog, name)) is not None:
+            raise unfinished_backfill_error(catalog, name, progress)
 
 
-def behind(catalog: Catalog, horizon: Horizon) -> list[Slot]:
+def slots_behind(catalog: Catalog, horizon: CleanupHorizon) -> list[Slot]:
     """The slots that have not confirmed up to the horizon yet; Fatal for one that never will."""
     slots = [_readable(catalog.slot(name), name) for name in horizon.slots]
     end = catalog.current_lsn()
@@ -162,7 +164,7 @@ def behind(catalog: Catalog, horizon: Horizon) -> list[Slot]:
     return [slot for slot in slots if (slot.confirmed_flush_lsn or ZERO) < horizon.lsn]
 
 
-def held_by(slot: Slot, horizon: Horizon, patience: float) -> Fatal:
+def slot_behind_error(slot: Slot, horizon: CleanupHorizon, patience: float) -> Fatal:
     """Why the horizon was not confirmed in time."""
     where = f"slot {slot.name!r} stands at {slot.confirmed_flush_lsn}, and not at {horizon.lsn} after {patience:g} s"
     if slot.active_pid is None:
@@ -188,13 +190,19 @@ def _readable(slot: Slot | None, name: str) -> Slot:
     )
 
 
-class Rows:
+class PartConditions:
     """Conditions over a row `o` of one part of the outbox, each with its parameters. `since`: from when on its rows are
     published.
     """
 
     def __init__(
-        self, horizon: Horizon, part: Part, since: Since, table: OutboxTable, written: str, cutoff: str
+        self,
+        horizon: CleanupHorizon,
+        part: Part,
+        since: PublishedSince,
+        table: TableDescription,
+        written: str,
+        cutoff: str,
     ) -> None:
         ours = f"({table.condition.replace('%', '%%')})" if table.condition else "true"
         self._ours, self._old = ours, f"{written} < %s::timestamptz"
@@ -228,41 +236,43 @@ class Rows:
         return self._known == "true"
 
 
-class Parts:
+class CleanupParts:
     """The outbox's parts as they were when this was made, which is after the horizon was."""
 
-    def __init__(self, catalog: Catalog, horizon: Horizon, table: OutboxTable, name: str, written: str, cutoff: str):
+    def __init__(
+        self, catalog: Catalog, horizon: CleanupHorizon, table: TableDescription, name: str, written: str, cutoff: str
+    ):
         self._catalog, self._horizon = catalog, horizon
         self._table, self._written, self._cutoff = table, written, cutoff
         found = parts(catalog, name)
         self._parts = dict(zip([each.name if table.partitioned else name for each in found], found, strict=True))
         self._published_from = horizon.own.published_from or 0
 
-    def rows(self, name: str) -> Rows | Unknown:
+    def rows(self, name: str) -> PartConditions | NothingKnown:
         """What may go of a part."""
         found = self._parts.get(name)
         if found is None:
-            return Unknown(f"{name} came after the pass had begun")
-        return self._rows(found, known(found, self._published_from, self._horizon.own.parts))
+            return NothingKnown(f"{name} came after the pass had begun")
+        return self._rows(found, published_since(found, self._published_from, self._horizon.own.parts))
 
-    def rows_of_detached(self, name: str) -> Rows | Unknown:
+    def rows_of_detached(self, name: str) -> PartConditions | NothingKnown:
         """As `rows`, of a day that a clean-up detached, now or before: all in it was published, or is to be looked at
         once more.
         """
         found = self._parts.get(name) or part(self._catalog, name)
         if found is None:
-            return Unknown(f"{name} is gone")
-        original = Noted(found.oid if found.original else 0, "", Since(self._published_from))
+            return NothingKnown(f"{name} is gone")
+        original = NotedPart(found.oid if found.original else 0, "", PublishedSince(self._published_from))
         noted = (self._horizon.own.parts or {}).get(found.oid, original)._replace(attached=found.attached)
-        return self._rows(found, known(found, self._published_from, {found.oid: noted}))
+        return self._rows(found, published_since(found, self._published_from, {found.oid: noted}))
 
-    def _rows(self, found: Part, since: Since | Unknown) -> Rows | Unknown:
-        if isinstance(since, Unknown):
+    def _rows(self, found: Part, since: PublishedSince | NothingKnown) -> PartConditions | NothingKnown:
+        if isinstance(since, NothingKnown):
             return since
-        return Rows(self._horizon, found, since, self._table, self._written, self._cutoff)
+        return PartConditions(self._horizon, found, since, self._table, self._written, self._cutoff)
 
 
-def written_at(table: OutboxTable, created_at: str | None) -> str:
+def written_time(table: TableDescription, created_at: str | None) -> str:
     """The expression for a row's age: the column for it, or the commit's time where the server keeps that."""
     if created_at is not None and table.types.get(created_at) in _TIMES:
         return f"o.{identifier(created_at)}::timestamptz".replace("%", "%%")

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import Words, explained
-from walrelay.postgres.locks import hold, replaying
-from walrelay.postgres.rights import of_table, statements, together
+from walrelay.postgres.failures import ErrorWords, explained
+from walrelay.postgres.locks import hold, replay_lock
+from walrelay.postgres.rights import grant_statements, grouped, table_rights
 from walrelay.table.selection import Reached
 
 _TABLE = "walrelay.replays"
 
 
-class Asked(NamedTuple):
+class ReplayRequest(NamedTuple):
     """What an operator typed: the same again means the same replay. `since` and `until` may be relative to now."""
 
     since: str | None = None
@@ -36,16 +36,16 @@ class Asked(NamedTuple):
     @property
     def selects(self) -> bool:
         """Whether it says which rows."""
-        return self != Asked(topic=self.topic)
+        return self != ReplayRequest(topic=self.topic)
 
 
-class Replaying(NamedTuple):
+class ReplayProgress(NamedTuple):
     """A replay: of rows of transactions below `ceiling`, between two times as they were meant when it was begun.
 
     Everything before `reached` in the order of these terms is durable.
     """
 
-    asked: Asked
+    asked: ReplayRequest
     since: str | None
     until: str | None
     ceiling: int
@@ -54,13 +54,13 @@ class Replaying(NamedTuple):
     reached: tuple[str | None, ...] | None = None
 
 
-class Listed(NamedTuple):
+class ListedReplay(NamedTuple):
     """One that is not at its end; times as PostgreSQL prints them."""
 
     name: str
     begun_at: str
     changed_at: str
-    replaying: Replaying
+    replaying: ReplayProgress
 
 
 class ReplayJournal:
@@ -68,15 +68,15 @@ class ReplayJournal:
 
     def __init__(self, catalog: Catalog, slot: str, name: str) -> None:
         self._catalog, self._slot, self._name = catalog, slot, name
-        self._now: Replaying | None = None
+        self._now: ReplayProgress | None = None
 
-    def begin(self, replaying: Replaying, *, resumed: bool, restart: bool) -> None:
+    def begin(self, replaying: ReplayProgress, *, resumed: bool, restart: bool) -> None:
         """Notes a new one, on request in the place of an earlier one, or goes on with that. Fatal where it is not any
         more what it was when this was planned: another process ended it, or began it.
         """
         self._lock()
         _make_table(self._catalog)
-        found = unfinished(self._catalog, self._slot, self._name, restart=restart)
+        found = unfinished_replay(self._catalog, self._slot, self._name, restart=restart)
         if resumed != (found is not None) and found != replaying and not restart:
             raise Fatal(
                 f"another process {'ended' if resumed else 'began'} replay {self._name} meanwhile",
@@ -94,7 +94,7 @@ class ReplayJournal:
     def resumes(self) -> None:
         """An attempt follows another; its row may have been dropped since."""
         self._lock()
-        self._now = unfinished(self._catalog, self._slot, self._name)
+        self._now = unfinished_replay(self._catalog, self._slot, self._name)
         if self._now is None:
             raise self._dropped()
 
@@ -128,11 +128,11 @@ class ReplayJournal:
 
     def finish(self) -> None:
         """Everything is durable."""
-        drop(self._catalog, self._slot, self._name)
+        drop_replay(self._catalog, self._slot, self._name)
 
     def _lock(self) -> None:
         """For as long as this connection lives."""
-        hold(self._catalog, replaying(self._catalog, self._slot, self._name))
+        hold(self._catalog, replay_lock(self._catalog, self._slot, self._name))
 
     def _dropped(self) -> Fatal:
         return Fatal(
@@ -141,11 +141,11 @@ class ReplayJournal:
         )
 
 
-def unfinished(catalog: Catalog, slot: str, name: str, *, restart: bool = False) -> Replaying | None:
+def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool = False) -> ReplayProgress | None:
     """The replay of that name; None if there is none, or it does not matter because of a `restart`. Fatal in a dump
     that was restored elsewhere: the numbers of transactions mean nothing there.
     """
-    if restart or not present(catalog):
+    if restart or not replays_table_exists(catalog):
         return None
     query = (
         "SELECT progress, system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
@@ -161,45 +161,47 @@ def unfinished(catalog: Catalog, slot: str, name: str, *, restart: bool = False)
     return None
 
 
-def listed(catalog: Catalog, slot: str) -> Iterator[Listed]:
+def unfinished_replays(catalog: Catalog, slot: str) -> Iterator[ListedReplay]:
     """Those that are not at their end, the oldest first."""
-    if present(catalog):
+    if replays_table_exists(catalog):
         query = (
             "SELECT name, to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),"
             " to_char(changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'), progress"
             f" FROM {_TABLE} WHERE slot_name = %s ORDER BY begun_at"
         )
         for name, begun_at, changed_at, progress in catalog.rows(query, slot):
-            yield Listed(name, begun_at, changed_at, _read(progress))
+            yield ListedReplay(name, begun_at, changed_at, _read(progress))
 
 
-def drop(catalog: Catalog, slot: str, name: str) -> bool:
+def drop_replay(catalog: Catalog, slot: str, name: str) -> bool:
     """Forgets it; whether there was one."""
     query = f"DELETE FROM {_TABLE} WHERE slot_name = %s AND name = %s"
-    return present(catalog) and catalog.run(query, slot, name) == 1
+    return replays_table_exists(catalog) and catalog.run(query, slot, name) == 1
 
 
-def present(catalog: Catalog) -> bool:
+def replays_table_exists(catalog: Catalog) -> bool:
     return catalog.value(f"SELECT to_regclass('{_TABLE}')") is not None
 
 
 def _make_table(catalog: Catalog) -> None:
-    if present(catalog):
+    if replays_table_exists(catalog):
         return
     refused = f"{_TABLE} cannot be made"
-    words = Words(refused, f"the role may not make the table {_TABLE}", refused, hint="Run `walrelay init` first.")
+    words = ErrorWords(refused, f"the role may not make the table {_TABLE}", refused, hint="Run `walrelay init` first.")
     by_init = "`walrelay init` makes it, by a role that owns the schema walrelay. Then: "
-    with explained(words, lambda: by_init + statements(together(catalog.connection, of_table("replays")))):
+    with explained(words, lambda: by_init + grant_statements(grouped(catalog.connection, table_rights("replays")))):
         catalog.connection.execute(script("replays").encode())
 
 
-def _written(replaying: Replaying) -> str:
+def _written(replaying: ReplayProgress) -> str:
     members = {**replaying._asdict(), "asked": replaying.asked._asdict()}
     return json.dumps(members, ensure_ascii=False)  # an escape would have to be in the database's encoding
 
 
-def _read(found: dict[str, Any]) -> Replaying:
+def _read(found: dict[str, Any]) -> ReplayProgress:
     lists = ("aggregates", "types", "ids")
     asked: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in found["asked"].items()}
     reached = None if found["reached"] is None else tuple(found["reached"])
-    return Replaying(**{**found, "asked": Asked(**asked), "order": tuple(found["order"]), "reached": reached})
+    return ReplayProgress(
+        **{**found, "asked": ReplayRequest(**asked), "order": tuple(found["order"]), "reached": reached}
+    )

@@ -15,7 +15,7 @@ from walrelay.observe import Observer, StallWatch
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Sink, refused
 from walrelay.route import Routing
-from walrelay.table.selection import COMMIT, OutboxTable, Selection, behind, quoted, where
+from walrelay.table.selection import COMMIT, Selection, TableDescription, after_reached, quoted, selection_condition
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 * 2**20
@@ -23,7 +23,7 @@ BATCH_BYTES = 4 * 2**20
 _INT8, _BOOL = 20, 16
 
 
-class Row(NamedTuple):
+class OutboxRow(NamedTuple):
     """`values` of the columns that were asked for; `committed_at` in microseconds since 1970, as far as one knows.
 
     `passed`: it comes after all that was reached before.
@@ -35,7 +35,7 @@ class Row(NamedTuple):
     passed: bool
 
 
-class Lying(NamedTuple):
+class UnorderedRow(NamedTuple):
     """A row as it lies: values of columns, when it was committed, as far as is known, and whether a condition holds."""
 
     values: tuple[bytes | None, ...]
@@ -43,7 +43,7 @@ class Lying(NamedTuple):
     flag: bool
 
 
-def in_commit_order(view: View, table: OutboxTable, selection: Selection) -> OutboxTable:
+def in_commit_order(view: View, table: TableDescription, selection: Selection) -> TableDescription:
     """Ordered by commit timestamps as well, if the server has those of all rows of the selection.
 
     It forgets old ones, and a row whose timestamp goes would move to the front, where nobody would look for it.
@@ -58,9 +58,9 @@ def in_commit_order(view: View, table: OutboxTable, selection: Selection) -> Out
 class OutboxRows:
     """The selected rows of the table in one snapshot."""
 
-    def __init__(self, view: View, table: OutboxTable, selection: Selection) -> None:
+    def __init__(self, view: View, table: TableDescription, selection: Selection) -> None:
         self._view, self._table = view, table
-        self._where, self._parameters = where(table, selection, view.xmax)
+        self._where, self._parameters = selection_condition(table, selection, view.xmax)
         self._reached = selection.reached
 
     def count(self) -> int:
@@ -89,18 +89,18 @@ class OutboxRows:
         types = [*(self._table.types[column] for column in columns), _INT8, _INT8, _INT8]
         return self._view.stream(query + grouped, self._parameters, types)
 
-    def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[Lying]:
+    def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[UnorderedRow]:
         """All of them as they lie; `flag` is an expression over the row `o`."""
         listed = ", ".join([*(f"o.{quoted(column)}" for column in columns), _microseconds(self._table.time), flag])
         types = [*(self._table.types[column] for column in columns), _INT8, _BOOL]
         for *values, time, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
-            yield Lying(tuple(values), None if time is None else int(time), holds == b"t")
+            yield UnorderedRow(tuple(values), None if time is None else int(time), holds == b"t")
 
-    def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[Row]]:
+    def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[OutboxRow]]:
         """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty, none has more rows
         than `most`.
         """
-        batch, size = list[Row](), 0
+        batch, size = list[OutboxRow](), 0
         most = most or BATCH_ROWS
         for row in self._rows(columns):
             batch.append(row)
@@ -117,9 +117,9 @@ class OutboxRows:
         only = "" if self._table.partitioned else "ONLY "
         return f"FROM {only}{self._table.name} AS o WHERE {self._where}"
 
-    def _rows(self, columns: Sequence[str]) -> Iterator[Row]:
+    def _rows(self, columns: Sequence[str]) -> Iterator[OutboxRow]:
         order, width = self._table.order, len(columns)
-        passed, parameters = behind(order, self._reached)
+        passed, parameters = after_reached(order, self._reached)
         listed = ", ".join([*(f"o.{quoted(column)}" for column in columns), *(term.expression for term in order)])
         query = (
             f"SELECT {listed}, {_microseconds(self._table.time)}, {passed} {self._from}"
@@ -128,7 +128,7 @@ class OutboxRows:
         types = [*(self._table.types[column] for column in columns), *(term.oid for term in order), _INT8, _BOOL]
         for *values, time, after in self._view.stream(query, [*parameters, *self._parameters], types):
             committed_at = self._view.microseconds if time is None else int(time)
-            yield Row(tuple(values[:width]), committed_at, tuple(values[width:]), after == b"t")
+            yield OutboxRow(tuple(values[:width]), committed_at, tuple(values[width:]), after == b"t")
 
 
 def _microseconds(time: str) -> str:
@@ -141,7 +141,7 @@ def _microseconds(time: str) -> str:
 _WAIT = 0.05  # how long to wait for receipts at a time
 
 
-class Backfill:
+class BatchPublisher:
     """The stages of one reading: route, publish, wait for the receipts. After an error it is not used again."""
 
     def __init__(self, router: Routing, sink: Sink, observer: Observer, stop: Callable[[], bool], grace: float) -> None:

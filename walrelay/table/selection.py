@@ -32,7 +32,7 @@ class Term(NamedTuple):
 COMMIT = Term("commit", "pg_xact_commit_timestamp(o.xmin)", "timestamptz", _TIMESTAMPTZ)
 
 
-class OutboxTable(NamedTuple):
+class TableDescription(NamedTuple):
     """What the catalog says about the table, as far as reading it needs that."""
 
     name: str  # quoted where it must be
@@ -45,7 +45,9 @@ class OutboxTable(NamedTuple):
     commits: bool  # whether the server keeps commit timestamps
 
 
-def look(catalog: Catalog, table: str, publication: str | None, id_: str, created_at: str | None) -> OutboxTable:
+def describe_table(
+    catalog: Catalog, table: str, publication: str | None, id_: str, created_at: str | None
+) -> TableDescription:
     """The outbox as it is now; `created_at` is passed over if there is no such column."""
     found = {
         name: Term(name, f"o.{quoted(name)}", verbatim(kind), oid)
@@ -63,7 +65,7 @@ def look(catalog: Catalog, table: str, publication: str | None, id_: str, create
             times.append(f"{found[created_at].expression}::timestamptz")
     if id_ in found:
         order.append(found[id_]._replace(name="id"))
-    return OutboxTable(
+    return TableDescription(
         name=verbatim(table),
         types={name: term.oid for name, term in found.items()},
         partitioned=catalog.published("", table).partitioned,
@@ -75,7 +77,7 @@ def look(catalog: Catalog, table: str, publication: str | None, id_: str, create
     )
 
 
-def as_text(table: OutboxTable) -> str:
+def id_text(table: TableDescription) -> str:
     """The row's id, as messages and dead letters have it."""
     return f"o.{quoted(table.id)}::text"
 
@@ -137,7 +139,7 @@ class Selection(NamedTuple):
     also: Condition = Condition()
 
 
-def where(table: OutboxTable, selection: Selection, xmax: int) -> tuple[str, list[Any]]:
+def selection_condition(table: TableDescription, selection: Selection, xmax: int) -> tuple[str, list[Any]]:
     """The condition for the selected rows in a snapshot with this xmax, and its parameters."""
     conditions, parameters = ["true"], list[Any]()
     if selection.floor:
@@ -150,7 +152,7 @@ def where(table: OutboxTable, selection: Selection, xmax: int) -> tuple[str, lis
     if table.condition:
         conditions.append(f"({verbatim(table.condition)})")
     if selection.known:
-        conditions.append(f"({as_text(table)} = ANY (%s::text[])) IS NOT TRUE")
+        conditions.append(f"({id_text(table)} = ANY (%s::text[])) IS NOT TRUE")
         parameters.append(list(selection.known))
     for reached in selection.reached:
         before, keys = _before(table.order, reached.before)
@@ -169,7 +171,7 @@ def xid8(xmax: int) -> str:
     return f"({xmax - 1} - (({xmax - 1} - o.xmin::text::int8) & 4294967295))"
 
 
-def behind(order: Sequence[Term], reached: Sequence[Reached]) -> tuple[str, list[str]]:
+def after_reached(order: Sequence[Term], reached: Sequence[Reached]) -> tuple[str, list[str]]:
     conditions, parameters = ["true"], list[str]()
     for each in reached:
         before, keys = _before(order, each.before)
@@ -203,7 +205,7 @@ class Filters(NamedTuple):
     ids: Sequence[str] | None = None
 
 
-def condition(table: OutboxTable, columns: Mapping[str, str | None], filters: Filters) -> Condition:
+def filter_condition(table: TableDescription, columns: Mapping[str, str | None], filters: Filters) -> Condition:
     """`columns`: role -> column. Fatal where the table has no column that a filter needs."""
     conditions, parameters = list[str](), list[Any]()
     if filters.since or filters.until:
@@ -226,7 +228,7 @@ def condition(table: OutboxTable, columns: Mapping[str, str | None], filters: Fi
     return Condition(" AND ".join(conditions) or "true", parameters)
 
 
-def _with_ids(table: OutboxTable, ids: Sequence[str]) -> tuple[str, list[Any]]:
+def _with_ids(table: TableDescription, ids: Sequence[str]) -> tuple[str, list[Any]]:
     """Whether the row's id is among them, and the parameter: of the column's own type, so that an index is of use."""
     column, type_ = f"o.{quoted(table.id)}", table.types.get(table.id)
     if type_ == _UUID:
@@ -236,7 +238,7 @@ def _with_ids(table: OutboxTable, ids: Sequence[str]) -> tuple[str, list[Any]]:
     return f"{column}::text = ANY (%s::text[])", list(ids)
 
 
-def and_also(*conditions: Condition) -> Condition:
+def all_of(*conditions: Condition) -> Condition:
     """All of them."""
     return Condition(
         " AND ".join(f"({each.text})" for each in conditions),
@@ -245,7 +247,7 @@ def and_also(*conditions: Condition) -> Condition:
 
 
 def _aggregates(
-    table: OutboxTable, columns: Mapping[str, str | None], aggregates: Sequence[tuple[str, str | None]]
+    table: TableDescription, columns: Mapping[str, str | None], aggregates: Sequence[tuple[str, str | None]]
 ) -> tuple[str, list[Any]]:
     kind = _column(table, columns, "aggregate_type", "--aggregate")
     alternatives, parameters = list[str](), list[Any]()
@@ -259,7 +261,7 @@ def _aggregates(
     return f"({' OR '.join(alternatives)})", parameters
 
 
-def _refuse_without_time(table: OutboxTable) -> None:
+def _refuse_without_time(table: TableDescription) -> None:
     if not table.time:
         raise Fatal(
             f"a period needs times to compare with, and {table.name} has none",
@@ -267,7 +269,7 @@ def _refuse_without_time(table: OutboxTable) -> None:
         )
 
 
-def _column(table: OutboxTable, columns: Mapping[str, str | None], role: str, option: str) -> str:
+def _column(table: TableDescription, columns: Mapping[str, str | None], role: str, option: str) -> str:
     column = columns.get(role)
     if column is None or column not in table.types:
         raise Fatal(

@@ -39,14 +39,14 @@ _NEXTLSN = re.compile(rb'\{"xid":\d+,"nextlsn":"([0-9A-F]+/[0-9A-F]+)"')
 _SPECIAL = re.compile(r"[\\,.*\s]", re.ASCII)
 
 
-class Begin(NamedTuple):
+class TransactionBegin(NamedTuple):
     """`commit_lsn` is where the commit record starts (format 1: ends); `committed_at` is in microseconds since 1970."""
 
     commit_lsn: LSN
     committed_at: int
 
 
-class Commit(NamedTuple):
+class TransactionEnd(NamedTuple):
     """`end_lsn` is the end of the commit record: the position to confirm."""
 
     commit_lsn: LSN
@@ -65,7 +65,7 @@ class Insert(NamedTuple):
     columns: dict[str, Value]
 
 
-class LogicalMessage(NamedTuple):
+class EmittedMessage(NamedTuple):
     """What `pg_logical_emit_message` wrote; a non-transactional one stands outside any transaction."""
 
     transactional: bool
@@ -74,7 +74,7 @@ class LogicalMessage(NamedTuple):
     content: bytes
 
 
-Message = Begin | Commit | Insert | LogicalMessage
+Message = TransactionBegin | TransactionEnd | Insert | EmittedMessage
 
 
 def options(format_version: int, schema: str, table: str) -> list[tuple[str, str]]:
@@ -149,7 +149,7 @@ def _line(message: object, lsn: LSN) -> Sequence[Message]:
             entries = ((entry["name"], entry["typeoid"], entry["value"]) for entry in columns)
             return (Insert(schema, table, _columns(entries)),)
         case {"action": "B", "lsn": str(commit_lsn), "timestamp": str(timestamp)}:
-            return (Begin(LSN.parse(commit_lsn), _microseconds(timestamp)),)
+            return (TransactionBegin(LSN.parse(commit_lsn), _microseconds(timestamp)),)
         case {"action": "C", "lsn": str(commit_lsn), "nextlsn": str(end_lsn)}:
             return (_commit(LSN.parse(commit_lsn), LSN.parse(end_lsn)),)
         case {"action": "M"}:
@@ -165,9 +165,13 @@ def _transaction(message: object, lsn: LSN) -> Sequence[Message]:
         case {"nextlsn": str(end_lsn), "timestamp": str(timestamp), "change": list(changes)}:
             end = LSN.parse(end_lsn)
             inside = [value for change in changes for value in _change(change, lsn)]
-            if any(isinstance(value, LogicalMessage) and not value.transactional for value in inside):
+            if any(isinstance(value, EmittedMessage) and not value.transactional for value in inside):
                 raise ValueError("a non-transactional message inside a transaction")
-            return (Begin(LSN(end - 1), _microseconds(timestamp)), *inside, Commit(LSN(end - 1), end))
+            return (
+                TransactionBegin(LSN(end - 1), _microseconds(timestamp)),
+                *inside,
+                TransactionEnd(LSN(end - 1), end),
+            )
         case {"change": [{"kind": "message", "transactional": False} as only], **rest} if not rest:
             return (_logical_message(only, lsn),)
         case _:
@@ -193,10 +197,10 @@ def _change(change: object, lsn: LSN) -> Sequence[Message]:
             raise ValueError(_unexpected(change))
 
 
-def _logical_message(message: object, lsn: LSN) -> LogicalMessage:
+def _logical_message(message: object, lsn: LSN) -> EmittedMessage:
     match message:
         case {"transactional": bool(transactional), "prefix": str(prefix), "content": str(content)}:
-            return LogicalMessage(transactional, lsn, prefix, content.encode("utf-8", "surrogateescape"))
+            return EmittedMessage(transactional, lsn, prefix, content.encode("utf-8", "surrogateescape"))
         case _:
             raise ValueError(_unexpected(message))
 
@@ -232,10 +236,10 @@ def _type_oid(number: object) -> int:
     return int(number) % 2**32  # format 2 prints it signed
 
 
-def _commit(commit_lsn: LSN, end_lsn: LSN) -> Commit:
+def _commit(commit_lsn: LSN, end_lsn: LSN) -> TransactionEnd:
     if not commit_lsn < end_lsn:
         raise ValueError(f"a commit at {commit_lsn} ends at {end_lsn}, not after its start")
-    return Commit(commit_lsn, end_lsn)
+    return TransactionEnd(commit_lsn, end_lsn)
 
 
 def _microseconds(timestamp: str) -> int:

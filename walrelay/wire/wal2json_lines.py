@@ -23,7 +23,7 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in range(0x20)} | {
 }
 
 
-class Column(NamedTuple):
+class ColumnText(NamedTuple):
     """One column of a row: `type_name` as format_type prints it with the type modifier, `text` None for NULL."""
 
     name: str
@@ -32,7 +32,7 @@ class Column(NamedTuple):
     text: str | None
 
 
-def insert(schema: str, table: str, columns: Iterable[Column]) -> bytes:
+def insert(schema: str, table: str, columns: Iterable[ColumnText]) -> bytes:
     """The line of an inserted row."""
     printed = ",".join(
         f'{{"name":{_quoted(name)},"type":{_type(type_name)},"value":{_value(type_oid, text)}}}'

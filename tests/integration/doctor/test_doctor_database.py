@@ -25,7 +25,7 @@ from walrelay.observe import Observer
 from walrelay.operations.doctor import writers
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import lock_key
-from walrelay.postgres.role_checks import to_replicate
+from walrelay.postgres.role_checks import rights_to_replicate
 from walrelay.source.stream import Stream, Timing
 from walrelay.table import days
 from walrelay.wire.commands import pgoutput_options
@@ -75,10 +75,10 @@ def test_where_rds_replication_stands_for_it_the_doctor_and_every_command_go_by_
         complaint = healthy.complaint("role")
         assert complaint.fix == f'GRANT rds_replication TO "{name}";'
         with Catalog(as_role(database.dsn, name)) as catalog:
-            (lacking,) = to_replicate(catalog)
+            (lacking,) = rights_to_replicate(catalog)
             assert lacking.grant == complaint.fix
             healthy.paste(complaint.fix)
-            assert to_replicate(catalog) == []
+            assert rights_to_replicate(catalog) == []
         assert "role" not in {each.subject for each in healthy.complaints()}
     finally:
         database.execute("DROP ROLE rds_replication")

@@ -117,7 +117,7 @@ def test_sessions_that_are_not_shared_are_taken(in_front: MakePooler, database: 
     dsn = in_front(SESSION).dsn(database.name)
     for _ in range(3):
         with connect.ordinary(dsn) as connection:
-            assert pooler.between(connection)
+            assert pooler.has_pooler(connection)
     patient = Patient(tmp_path, dsn, database.dsn)
     patient.init()
     assert patient.run("status").exit_code == 0

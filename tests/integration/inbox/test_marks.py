@@ -11,7 +11,7 @@ import pytest
 from tests.integration.inbox.conftest import WaitForLock
 from tests.integration.libraries import Client, Library, transaction
 from tests.servers.database import Database
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.records import RowDecoder
 from walrelay.inbox import Identity, Inbox, Position
 from walrelay.lsn import LSN
@@ -117,7 +117,7 @@ def test_rows_of_a_table_go_by_id_whatever_was_streamed_before(consumers: Databa
 
 
 def test_the_positions_that_a_backfill_makes_up_are_known_and_no_others() -> None:
-    outbox = Outbox("public", "outbox", Columns(*Columns._fields))
+    outbox = OutboxLayout("public", "outbox", Columns(*Columns._fields))
     for consistent_point in (LSN(0x1000000), LSN(0xFFFFFFFF8), LSN(8)):
         decoder = RowDecoder(outbox, dict.fromkeys(Columns._fields, 25), consistent_point)
         record = decoder.decode([b"{}"] * len(decoder.columns), 0)

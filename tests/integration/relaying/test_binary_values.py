@@ -6,7 +6,7 @@ from tests.integration.relaying.harness import Outbox, relaying, small
 from tests.integration.relaying.ways import there
 from tests.servers.database import Database
 from walrelay.decode import records
-from walrelay.decode.records import PRINTERS
+from walrelay.decode.records import BINARY_PRINTERS
 
 FIRST, LAST = -211_813_488_000_000_000, 9_223_371_331_199_999_999  # microseconds from 2000 that PostgreSQL knows
 SEND = {
@@ -58,12 +58,12 @@ def test_any_moment_is_printed_as_the_server_does(database: Database) -> None:
         ).fetchall()
     assert len(rows) == len(moments)
     for text, sent, local in rows:
-        assert PRINTERS[records.TIMESTAMPTZ](bytes(sent)) == text
-        assert PRINTERS[records.TIMESTAMP](bytes(sent)) == local
+        assert BINARY_PRINTERS[records.TIMESTAMPTZ](bytes(sent)) == text
+        assert BINARY_PRINTERS[records.TIMESTAMP](bytes(sent)) == local
 
 
 def test_every_type_of_binary_mode_is_printed_as_the_server_does(database: Database) -> None:
-    assert {*SEND, records.TIMESTAMP, records.TIMESTAMPTZ} == set(PRINTERS)
+    assert {*SEND, records.TIMESTAMP, records.TIMESTAMPTZ} == set(BINARY_PRINTERS)
     with database.connect() as connection:
         for oid, send in SEND.items():
             for value in VALUES.get(oid, ["", "caf\u00e9", "x" * 60]):
@@ -77,7 +77,7 @@ def test_every_type_of_binary_mode_is_printed_as_the_server_does(database: Datab
                     f"SELECT format('%%s', %s::text::{_name(oid)})".encode(), [value]
                 ).fetchone()
                 assert printed is not None
-                assert PRINTERS[oid](bytes(row[1])) == printed[0]
+                assert BINARY_PRINTERS[oid](bytes(row[1])) == printed[0]
 
 
 def test_moments_before_year_1_and_after_9999_are_the_same_message_in_every_way(database: Database) -> None:

@@ -173,7 +173,7 @@ def test_a_row_that_is_written_until_the_day_is_detached_keeps_it_until_it_is_co
 ) -> None:
     past(outbox, 5)
     write(outbox, "confirmed", 5)
-    detaching = days.detaching
+    detaching = days.detach_statements
 
     def late(table: str, day: days.Day) -> tuple[str, str]:
         outbox.broker.withhold()
@@ -183,7 +183,7 @@ def test_a_row_that_is_written_until_the_day_is_detached_keeps_it_until_it_is_co
     with outbox.relay() as relay:
         outbox.values(relay)
         with monkeypatch.context() as patch:
-            patch.setattr(days, "detaching", late)
+            patch.setattr(days, "detach_statements", late)
             tally = clean(outbox, DAY)
         assert tally.dropped == []
         assert any("stays: 1 of its rows" in note for note in tally.notes)

@@ -20,16 +20,16 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.history import history
+from walrelay.postgres.history import server_history
 from walrelay.postgres.locks import lock_key
 from walrelay.postgres.snapshot import View, new_slot
-from walrelay.source.peek import Peek, temporary
+from walrelay.source.peek import Peek, temporary_stream
 from walrelay.source.positions import TablePositions
 from walrelay.source.stream import Timing
-from walrelay.table.published import confirmed
+from walrelay.table.published import confirmed_rows
 from walrelay.wire.commands import pgoutput_options, start_replication
 from walrelay.wire.frames import status_update
 
@@ -193,7 +193,7 @@ def test_a_slot_in_its_servers_future_is_refused_and_recover_makes_it_anew(outbo
         clean(outbox)
     ahead = pytest.raises(Fatal, match="but this server's WAL ends at")
     with Catalog(outbox.database.dsn) as catalog, View(outbox.database.dsn, catalog) as view, ahead:
-        confirmed(catalog, view, source.slot, 0, sleep)
+        confirmed_rows(catalog, view, source.slot, 0, sleep)
     outbox.recover(replace=True)
     with outbox.relay() as relay:
         assert b"2" in outbox.values(relay)
@@ -237,7 +237,7 @@ def test_a_row_survives_a_crash_where_the_database_does_not_wait_for_its_disk(pr
     outbox = Outbox(database, "text", position={"keep": "table"})
     outbox.init()
     server.execute(f"ALTER DATABASE {database.name} SET synchronous_commit = off")
-    kept = Position(System("7301", 1), outbox.settings.source.slot, LSN(4711), xmin=700)
+    kept = RelayPosition(System("7301", 1), outbox.settings.source.slot, LSN(4711), xmin=700)
     with Catalog(database.dsn) as catalog:
         assert TablePositions(catalog, kept.slot, None).keep(kept) == kept.lsn
     server.restart("immediate")
@@ -271,10 +271,10 @@ def test_a_slot_is_recovered_on_a_server_that_does_not_know_any_more_when_it_was
 
 OTHERS: dict[str, Callable[[str, Catalog], object]] = {
     "view": View,
-    "history": history,
+    "history": server_history,
     "new slot": lambda dsn, beside: new_slot(dsn, beside, "astray", "pgoutput", failover=False, patience=1).__enter__(),
     "peek": lambda dsn, beside: next(Peek(dsn, beside, "astray", "walrelay", [], print).frames(1)),
-    "temporary slot": lambda dsn, beside: temporary(dsn, "pgoutput", "walrelay", [], Timing(), beside, print),
+    "temporary slot": lambda dsn, beside: temporary_stream(dsn, "pgoutput", "walrelay", [], Timing(), beside, print),
 }
 
 

@@ -13,11 +13,11 @@ from tests.servers.postgres import PostgresServer
 from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.operations.recovery.floors import KeptPosition
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.history import history
+from walrelay.postgres.history import server_history
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
 
@@ -45,17 +45,17 @@ def numbers(*numbers: int) -> Counter[bytes | None]:
     return Counter(str(number).encode() for number in numbers)
 
 
-def position_now(database: Database, xmin: int | None = None) -> Position:
+def position_now(database: Database, xmin: int | None = None) -> RelayPosition:
     """One whose transactions have all ended."""
     ((now, lsn),) = database.execute(
         "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8, pg_current_wal_flush_lsn()::text"
     )
     with Catalog(database.dsn) as catalog:
-        system = history(database.dsn, catalog).system
-    return Position(system, "walrelay", LSN.parse(lsn), xmin=now if xmin is None else xmin)
+        system = server_history(database.dsn, catalog).system
+    return RelayPosition(system, "walrelay", LSN.parse(lsn), xmin=now if xmin is None else xmin)
 
 
-def kept(position: Position | None) -> list[KeptPosition]:
+def kept(position: RelayPosition | None) -> list[KeptPosition]:
     return [KeptPosition("the test's file", lambda: position)]
 
 

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import pgoutput_encoder as server
-from walrelay.decode.contract import Columns, Outbox
-from walrelay.decode.lines import ColumnType, Line, Lines, PluginLines, Printed, RecordLines, RenderedLines, record_line
+from walrelay.decode.contract import Columns, OutboxLayout
+from walrelay.decode.lines import (
+    ColumnType,
+    LineReader,
+    PluginLineReader,
+    RecordLineReader,
+    RenderedLineReader,
+    TailItem,
+    TailLine,
+    record_line,
+)
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
@@ -87,7 +96,7 @@ def test_any_payload_is_one_line_that_is_json(payload: bytes) -> None:
 
 def test_a_transaction_is_its_records_and_then_its_end() -> None:
     columns = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
-    lines = RecordLines(PgoutputDecoder(Outbox(columns=columns)))
+    lines = RecordLineReader(PgoutputDecoder(OutboxLayout(columns=columns)))
     bodies = [
         server.begin(100),
         server.relation(1, "public", "outbox", [("id", 25), ("payload", 25)]),
@@ -95,11 +104,11 @@ def test_a_transaction_is_its_records_and_then_its_end() -> None:
         server.commit(100, 120),
     ]
     items = [item for body in bodies for item in lines.read(xlogdata(100, 100, body))]
-    assert [type(item) for item in items] == [Line, Committed]
+    assert [type(item) for item in items] == [TailLine, Committed]
     assert list(lines.read(keepalive(200))) == [Idle(LSN(200))]
 
 
-B, C = Line(b'{"action":"B"}', record=False), Line(b'{"action":"C"}', record=False)
+B, C = TailLine(b'{"action":"B"}', record=False), TailLine(b'{"action":"C"}', record=False)
 RELATION = server.relation(7, "public", "outbox", [("id", 23)])
 OTHER = server.relation(8, "public", "other", [("id", 23)])
 
@@ -108,8 +117,8 @@ def names(columns: Sequence[ColumnType]) -> list[str]:
     return [f"type {oid}" if then is None else ".".join(then) for oid, _, then in columns]
 
 
-def row(value: int) -> Line:
-    return Line(
+def row(value: int) -> TailLine:
+    return TailLine(
         b'{"action":"I","schema":"public","table":"outbox","columns":[{"name":"id","type":"type 23","value":%d}]}'
         % value
     )
@@ -120,22 +129,22 @@ def message(prefix: str, *, transactional: bool = True) -> bytes:
     return f'{{"action":"M","transactional":{flag},"prefix":"{prefix}","content":"x"}}'.encode()
 
 
-def read(lines: Lines, *bodies: bytes) -> list[Printed]:
+def read(lines: LineReader, *bodies: bytes) -> list[TailItem]:
     """`lsn` of the frames counts from 100."""
     return [item for lsn, body in enumerate(bodies, 100) for item in lines.read(xlogdata(lsn, lsn, body))]
 
 
 @pytest.fixture
-def rendered() -> RenderedLines:
-    return RenderedLines(Outbox(prefix="walrelay"), names)
+def rendered() -> RenderedLineReader:
+    return RenderedLineReader(OutboxLayout(prefix="walrelay"), names)
 
 
 @pytest.fixture
-def plugin() -> PluginLines:
-    return PluginLines("walrelay")
+def plugin() -> PluginLineReader:
+    return PluginLineReader("walrelay")
 
 
-def test_rows_of_the_outbox_are_rendered_between_b_and_c(rendered: RenderedLines) -> None:
+def test_rows_of_the_outbox_are_rendered_between_b_and_c(rendered: RenderedLineReader) -> None:
     bodies = [
         server.begin(200),
         OTHER,
@@ -150,33 +159,35 @@ def test_rows_of_the_outbox_are_rendered_between_b_and_c(rendered: RenderedLines
     assert read(rendered, *bodies) == [B, row(1), row(2), C, Committed(LSN(220))]
 
 
-def test_a_transaction_without_a_record_prints_nothing(rendered: RenderedLines, plugin: PluginLines) -> None:
+def test_a_transaction_without_a_record_prints_nothing(rendered: RenderedLineReader, plugin: PluginLineReader) -> None:
     bodies = [server.begin(200), OTHER, server.insert(8, [b"0"]), server.message("of others", b"x")]
     assert read(rendered, *bodies, server.commit(200, 220)) == [Idle(LSN(220))]
     assert read(plugin, B.text, message("of others"), C.text) == [Idle(LSN(102))]
 
 
-def test_the_plugins_own_lines_pass_unchanged(plugin: PluginLines) -> None:
+def test_the_plugins_own_lines_pass_unchanged(plugin: PluginLineReader) -> None:
     lines = [row(1).text, message("walrelay"), message("walrelay 2"), row(2).text]
     assert read(plugin, B.text, *lines, C.text) == [
-        B, row(1), Line(message("walrelay")), row(2), C, Committed(LSN(105)),
+        B, row(1), TailLine(message("walrelay")), row(2), C, Committed(LSN(105)),
     ]  # fmt: skip
 
 
-def test_a_message_outside_any_transaction_is_a_record_of_its_own(rendered: RenderedLines, plugin: PluginLines) -> None:
-    line = Line(message("walrelay", transactional=False))
+def test_a_message_outside_any_transaction_is_a_record_of_its_own(
+    rendered: RenderedLineReader, plugin: PluginLineReader
+) -> None:
+    line = TailLine(message("walrelay", transactional=False))
     assert read(plugin, line.text) == [line, Idle(LSN(100))]
     assert read(rendered, server.message("walrelay", b"x", lsn=90, transactional=False)) == [line, Idle(LSN(90))]
 
 
 def test_without_a_prefix_no_message_is_a_record() -> None:
-    assert read(PluginLines(None), B.text, message("walrelay"), C.text) == [Idle(LSN(102))]
-    rendered = RenderedLines(Outbox(prefix=None), names)
+    assert read(PluginLineReader(None), B.text, message("walrelay"), C.text) == [Idle(LSN(102))]
+    rendered = RenderedLineReader(OutboxLayout(prefix=None), names)
     bodies = [server.begin(200), server.message("walrelay", b"x"), server.commit(200, 220)]
     assert read(rendered, *bodies) == [Idle(LSN(220))]
 
 
-def test_a_keepalive_inside_a_transaction_says_nothing(rendered: RenderedLines, plugin: PluginLines) -> None:
+def test_a_keepalive_inside_a_transaction_says_nothing(rendered: RenderedLineReader, plugin: PluginLineReader) -> None:
     for lines, begin in ((rendered, server.begin(200)), (plugin, B.text)):
         assert list(lines.read(keepalive(300))) == [Idle(LSN(300))]
         assert read(lines, begin) == []
@@ -196,7 +207,7 @@ def test_a_keepalive_inside_a_transaction_says_nothing(rendered: RenderedLines, 
         [b""],
     ],
 )
-def test_what_the_protocol_does_not_allow_is_an_error(rendered: RenderedLines, bodies: list[bytes]) -> None:
+def test_what_the_protocol_does_not_allow_is_an_error(rendered: RenderedLineReader, bodies: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
         read(rendered, *bodies)
 
@@ -213,15 +224,15 @@ def test_what_the_protocol_does_not_allow_is_an_error(rendered: RenderedLines, b
         [b'{"action":"B","xid":7}'],
     ],
 )
-def test_a_line_of_the_plugin_that_was_not_asked_for_is_an_error(plugin: PluginLines, bodies: list[bytes]) -> None:
+def test_a_line_of_the_plugin_that_was_not_asked_for_is_an_error(plugin: PluginLineReader, bodies: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
         read(plugin, *bodies)
 
 
-def test_a_type_has_the_name_that_the_stream_gave_it(rendered: RenderedLines) -> None:
+def test_a_type_has_the_name_that_the_stream_gave_it(rendered: RenderedLineReader) -> None:
     announced = b"Y" + (23).to_bytes(4) + b"odd\0mood\0"
     begin, *_ = read(rendered, server.begin(200), announced, RELATION, server.insert(7, [b"1"]))[1:]
-    assert isinstance(begin, Line)
+    assert isinstance(begin, TailLine)
     assert b'"type":"odd.mood"' in begin.text
     with pytest.raises(ProtocolError, match="a Type message"):
         read(rendered, announced + b"more")

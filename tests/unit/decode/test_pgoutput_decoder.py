@@ -3,7 +3,7 @@
 import pytest
 
 from tests import pgoutput_encoder as server
-from walrelay.decode.contract import Columns, Outbox, Skips
+from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
@@ -11,7 +11,7 @@ from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped, Undeco
 from walrelay.wire.frames import keepalive, xlogdata
 
 ONLY_REQUIRED = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
-OUTBOX = Outbox(prefix="walrelay", columns=ONLY_REQUIRED)
+OUTBOX = OutboxLayout(prefix="walrelay", columns=ONLY_REQUIRED)
 TEXT, BYTEA, JSONB, INT4, NUMERIC = 25, 17, 3802, 23, 1700
 
 BEGIN, COMMIT = server.begin(300, committed_at=1_000_000), server.commit(300, 356)
@@ -22,12 +22,14 @@ def frame(body: bytes) -> bytes:
     return body if body[:1] == b"k" else xlogdata(0, 0, body)
 
 
-def decode(*bodies: bytes, outbox: Outbox = OUTBOX, binary: bool = False, skips: Skips = frozenset()) -> list[Event]:
+def decode(
+    *bodies: bytes, outbox: OutboxLayout = OUTBOX, binary: bool = False, skips: Skips = frozenset()
+) -> list[Event]:
     decoder = PgoutputDecoder(outbox, binary=binary, skips=skips)
     return [event for body in bodies for event in decoder.decode(frame(body))]
 
 
-def record(*bodies: bytes, outbox: Outbox = OUTBOX, binary: bool = False) -> OutboxRecord:
+def record(*bodies: bytes, outbox: OutboxLayout = OUTBOX, binary: bool = False) -> OutboxRecord:
     event = decode(BEGIN, *bodies, outbox=outbox, binary=binary)[0]
     assert isinstance(event, OutboxRecord)
     return event
@@ -51,7 +53,7 @@ def test_every_role_is_read_from_its_column_wherever_it_stands() -> None:
     names = ["something", *reversed(columns), "else"]
     values = [b"?", *(name.encode() for name in reversed(Columns._fields)), b"?"]
     relation = server.relation(7, "public", "outbox", [(str(name), TEXT) for name in names])
-    found = record(relation, server.insert(7, values), outbox=Outbox(prefix="walrelay", columns=columns))
+    found = record(relation, server.insert(7, values), outbox=OutboxLayout(prefix="walrelay", columns=columns))
     assert found[3:] == tuple(role.encode() if role in ("payload", "headers") else role for role in Columns._fields)
 
 
@@ -197,7 +199,7 @@ def test_a_binary_value_of_a_wrong_size_is_an_error_with_column_row_and_position
 
 def test_binary_values_come_out_as_text() -> None:
     relation = server.relation(7, "public", "outbox", [("id", INT4), ("payload", JSONB), ("headers", JSONB)])
-    outbox = Outbox(prefix="walrelay", columns=ONLY_REQUIRED._replace(headers="headers"))
+    outbox = OutboxLayout(prefix="walrelay", columns=ONLY_REQUIRED._replace(headers="headers"))
     row = server.insert(7, [b"\0\0\0\x2a", b'\1{"a": 1}', b"\1{}"], kind=b"b")
     found = record(relation, row, outbox=outbox, binary=True)
     assert (found.id, found.payload, found.headers) == ("42", b'{"a": 1}', b"{}")

@@ -7,8 +7,8 @@ from struct import pack
 import pytest
 
 from walrelay.decode import records
-from walrelay.decode.contract import Columns, Outbox
-from walrelay.decode.records import PRINTERS, RowDecoder
+from walrelay.decode.contract import Columns, OutboxLayout
+from walrelay.decode.records import BINARY_PRINTERS, RowDecoder
 from walrelay.errors import Undecodable
 from walrelay.lsn import LSN
 
@@ -46,7 +46,7 @@ def timestamp(moment: datetime) -> bytes:
     ],
 )
 def test_a_value_is_printed_as_postgresql_does(oid: int, value: bytes, text: str) -> None:
-    assert PRINTERS[oid](value) == text
+    assert BINARY_PRINTERS[oid](value) == text
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_value_is_printed_as_postgresql_does(oid: int, value: bytes, text: str
     ],
 )
 def test_timestamps_have_as_many_decimals_as_they_need_and_utc_for_a_zone(moment: datetime, text: str) -> None:
-    assert PRINTERS[records.TIMESTAMP](timestamp(moment)) == text
-    assert PRINTERS[records.TIMESTAMPTZ](timestamp(moment)) == f"{text}+00"
+    assert BINARY_PRINTERS[records.TIMESTAMP](timestamp(moment)) == text
+    assert BINARY_PRINTERS[records.TIMESTAMPTZ](timestamp(moment)) == f"{text}+00"
 
 
 @pytest.mark.parametrize("oid", [records.TIMESTAMP, records.TIMESTAMPTZ])
 def test_infinity_has_no_zone(oid: int) -> None:
-    assert PRINTERS[oid](pack(">q", 2**63 - 1)) == "infinity"
-    assert PRINTERS[oid](pack(">q", -(2**63))) == "-infinity"
+    assert BINARY_PRINTERS[oid](pack(">q", 2**63 - 1)) == "infinity"
+    assert BINARY_PRINTERS[oid](pack(">q", -(2**63))) == "-infinity"
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ def test_infinity_has_no_zone(oid: int) -> None:
     ],
 )
 def test_a_year_that_python_does_not_know_is_printed_as_postgresql_does(microseconds: int, text: str) -> None:
-    assert PRINTERS[records.TIMESTAMP](pack(">q", microseconds)) == text
+    assert BINARY_PRINTERS[records.TIMESTAMP](pack(">q", microseconds)) == text
 
 
-@pytest.mark.parametrize("oid", [oid for oid in PRINTERS if oid in (16, 20, 21, 23, 1114, 1184, 2950, 3802)])
+@pytest.mark.parametrize("oid", [oid for oid in BINARY_PRINTERS if oid in (16, 20, 21, 23, 1114, 1184, 2950, 3802)])
 @pytest.mark.parametrize("value", [b"", b"\2", b"\0" * 3, b"\0" * 17])
 def test_a_value_of_another_size_is_a_protocol_error(oid: int, value: bytes) -> None:
     with pytest.raises(ValueError):
-        PRINTERS[oid](value)
+        BINARY_PRINTERS[oid](value)
 
 
 POINT = LSN.parse("0/1000")
 TYPES = {"id": 23, "payload": 17, "headers": 3802, "kind": 25}
-OUTBOX = Outbox(
+OUTBOX = OutboxLayout(
     columns=Columns(aggregate_type="kind", aggregate_id=None, type="kind", topic=None, tenant_id=None, created_at=None)
 )
 

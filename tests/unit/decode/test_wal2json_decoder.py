@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import ProtocolError, Undecodable
 from walrelay.lsn import LSN
@@ -18,7 +18,7 @@ BEGIN = {"action": "B", "timestamp": CLOCK, "lsn": str(START), "nextlsn": str(EN
 COMMIT = {**BEGIN, "action": "C"}
 
 ONLY_REQUIRED = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload")
-OUTBOX = Outbox(prefix="walrelay", columns=ONLY_REQUIRED)
+OUTBOX = OutboxLayout(prefix="walrelay", columns=ONLY_REQUIRED)
 
 Column = tuple[str, int, object]
 ID: Column = ("id", 23, 7)
@@ -38,21 +38,21 @@ def frame(message: dict[str, Any]) -> bytes:
     return xlogdata(START, START, json.dumps(message).encode())
 
 
-def decode(*messages: dict[str, Any] | bytes, outbox: Outbox = OUTBOX) -> list[Event]:
+def decode(*messages: dict[str, Any] | bytes, outbox: OutboxLayout = OUTBOX) -> list[Event]:
     """The events of format version 2; bytes are a frame already."""
     decoder = Wal2jsonDecoder(outbox, 2)
     frames = [message if isinstance(message, bytes) else frame(message) for message in messages]
     return [event for each in frames for event in decoder.decode(each)]
 
 
-def record(*columns: Column, outbox: Outbox = OUTBOX) -> OutboxRecord:
+def record(*columns: Column, outbox: OutboxLayout = OUTBOX) -> OutboxRecord:
     event = decode(BEGIN, row(*columns), outbox=outbox)[0]
     assert isinstance(event, OutboxRecord)
     return event
 
 
-def with_role(role: str, column: str) -> Outbox:
-    return Outbox(prefix="walrelay", columns=ONLY_REQUIRED._replace(**{role: column}))
+def with_role(role: str, column: str) -> OutboxLayout:
+    return OutboxLayout(prefix="walrelay", columns=ONLY_REQUIRED._replace(**{role: column}))
 
 
 def test_rows_and_messages_are_numbered_together_in_the_order_of_the_stream() -> None:

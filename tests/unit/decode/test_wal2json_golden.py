@@ -3,7 +3,7 @@
 import pytest
 
 from tests.golden.capture_wal2json import OUTBOXES, SERVERS, read_capture
-from walrelay.decode.contract import Decoder, Outbox
+from walrelay.decode.contract import Decoder, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.lsn import LSN
@@ -11,7 +11,7 @@ from walrelay.model import Committed, Event, Idle, OutboxRecord, Skipped
 from walrelay.wire.frames import XLOGDATA
 
 
-def decoder(name: str, outbox: Outbox) -> Decoder:
+def decoder(name: str, outbox: OutboxLayout) -> Decoder:
     return PgoutputDecoder(outbox) if name == "pgoutput" else Wal2jsonDecoder(outbox, int(name[-1]))
 
 

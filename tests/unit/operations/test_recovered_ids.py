@@ -6,7 +6,7 @@ from walrelay.model import System
 from walrelay.operations.recovery.floors import Loss
 from walrelay.postgres.history import History
 from walrelay.publish import Recalled
-from walrelay.table.selection import OutboxTable
+from walrelay.table.selection import TableDescription
 
 INT8, UUID = 20, 2950
 RECALLED = Recalled([("1", "0/1000:0"), ("2", "0/3000:1"), ("3", "nonsense"), ("4\udcff", "0/1000:1")], 0)
@@ -15,7 +15,7 @@ NEVER_A_STANDBY = History(System("7", 1), LSN.parse("0/9000"), {})
 
 
 def counted(id_type: int, server: History, made_at: str) -> list[str]:
-    table = OutboxTable("t", {"id": id_type}, False, "id", (), "", "", False)
+    table = TableDescription("t", {"id": id_type}, False, "id", (), "", "", False)
     return of_this_history(RECALLED, table, server, Loss("gone", None, LSN.parse(made_at)))
 
 
@@ -33,7 +33,7 @@ def test_a_number_counts_where_the_slot_was_made_after_the_promotion_or_there_wa
 
 
 def test_a_number_that_was_replayed_does_not_count_by_that_its_position_says_nothing() -> None:
-    table = OutboxTable("t", {"id": INT8}, False, "id", (), "", "", False)
+    table = TableDescription("t", {"id": INT8}, False, "id", (), "", "", False)
     replayed = Recalled([("5", "0/0:3")], 0)
     assert of_this_history(replayed, table, PROMOTED, Loss("gone", None, LSN.parse("0/500"))) == []
 

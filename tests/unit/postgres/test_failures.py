@@ -6,7 +6,7 @@ import pytest
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.postgres.failures import (
     Denied,
-    Words,
+    ErrorWords,
     explained,
     failure,
     first_line,
@@ -122,12 +122,12 @@ def test_psycopgs_errors_mean_what_their_sqlstate_does() -> None:
 def test_errors_of_a_tasks_statements_are_told_in_its_words_by_consequence(
     error: type[psycopg.Error], kind: type[WalrelayError], says: str, hint: str
 ) -> None:
-    words = Words("lost", "denied", "refused", "read only", again=Retryable)
+    words = ErrorWords("lost", "denied", "refused", "read only", again=Retryable)
     with pytest.raises(WalrelayError) as caught, explained(words, lambda: "GRANT SELECT ON walrelay.slots TO relay;"):
         raise error("why\nDETAIL")
     assert (type(caught.value), str(caught.value), caught.value.hint) == (kind, says, hint)
 
 
 def test_without_words_for_it_no_retry_is_made_where_nothing_may_be_written() -> None:
-    with pytest.raises(Fatal, match="refused: why"), explained(Words("lost", "denied", "refused"), str):
+    with pytest.raises(Fatal, match="refused: why"), explained(ErrorWords("lost", "denied", "refused"), str):
         raise psycopg.errors.ReadOnlySqlTransaction("why")

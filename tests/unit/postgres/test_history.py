@@ -3,16 +3,16 @@
 import pytest
 
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
-from walrelay.postgres.history import History, branches
+from walrelay.model import RelayPosition, System
+from walrelay.postgres.history import History, timeline_ends
 
 SERVER = History(System("7", 3), LSN.parse("0/9000"), {1: LSN.parse("0/3000"), 2: LSN.parse("0/6000")})
 
 
 def test_a_timeline_history_file_says_where_each_timeline_was_left() -> None:
     content = "1\t0/3000\tno recovery target specified\n\n# a comment\n2\t0/6000\tbefore 2026-01-01 10:00:00+00\n"
-    assert branches(content) == SERVER.left_at
-    assert branches("") == {}
+    assert timeline_ends(content) == SERVER.left_at
+    assert timeline_ends("") == {}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_timeline_history_file_says_where_each_timeline_was_left() -> None:
     ],
 )
 def test_a_position_behind_the_end_of_a_timeline_of_this_server_counts(system: System, lsn: str, fault: str) -> None:
-    found = SERVER.fault(Position(system, "walrelay", LSN.parse(lsn), xmin=5))
+    found = SERVER.fault(RelayPosition(system, "walrelay", LSN.parse(lsn), xmin=5))
     assert fault in found
     assert bool(found) == bool(fault)
 

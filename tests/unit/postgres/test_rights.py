@@ -10,8 +10,8 @@ REGENERATE = """python -c "from walrelay.postgres import rights; print(rights.sc
 
 
 def test_the_grants_that_are_deployed_are_those_of_the_list() -> None:
-    assert (ROOT / "deploy" / "grants.sql").read_text() == rights.script(), f"run: {REGENERATE}"
-    assert rights.script() in (ROOT / "docs" / "security.md").read_text(), "copy deploy/grants.sql to the page"
+    assert (ROOT / "deploy" / "grants.sql").read_text() == rights.grants_script(), f"run: {REGENERATE}"
+    assert rights.grants_script() in (ROOT / "docs" / "security.md").read_text(), "copy deploy/grants.sql to the page"
 
 
 def test_each_role_of_the_list_is_made_by_the_sql_for_roles() -> None:
@@ -26,15 +26,17 @@ OTHERS = {"bench", "demo"}
 def test_no_text_besides_the_list_grants_a_right_to_a_table_of_walrelay() -> None:
     told = re.compile(r"GRANT [A-Z, ]+(?:\([a-z_]+\) )?ON (?:SCHEMA )?(?:walrelay|public\.outbox)\b")
     ours = [*(ROOT / "walrelay").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
-    texts = {file: file.read_text().replace(rights.script(), "") for file in ours if OTHERS.isdisjoint(file.parts)}
+    texts = {
+        file: file.read_text().replace(rights.grants_script(), "") for file in ours if OTHERS.isdisjoint(file.parts)
+    }
     assert [file.name for file, text in texts.items() if told.search(text)] == []
 
 
 def test_the_relay_needs_more_only_where_the_settings_ask_for_it() -> None:
     outbox = ("app", "events")
     everything = {rights.REFUSALS, rights.POSITION, rights.RETENTION}
-    least = rights.of_role("relay", outbox, (), vital=True)
-    most = [right for vital in (True, False) for right in rights.of_role("relay", outbox, everything, vital=vital)]
+    least = rights.role_rights("relay", outbox, (), vital=True)
+    most = [right for vital in (True, False) for right in rights.role_rights("relay", outbox, everything, vital=vital)]
     assert {(right.privilege, right.table) for right in least if right.table} == {("SELECT", "slots")}
     assert rights.Right("DELETE", "app", "events") in most
     assert rights.Right("INSERT", "walrelay", "positions") in most

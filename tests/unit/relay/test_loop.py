@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests import pgoutput_encoder as server
-from walrelay.decode.contract import Columns, Outbox
+from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Refused, StartAnew, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -35,7 +35,7 @@ class Script:
         self.flushed = 0
 
     def run(self) -> "Script":
-        decoder = PgoutputDecoder(Outbox(columns=ID_AND_PAYLOAD))
+        decoder = PgoutputDecoder(OutboxLayout(columns=ID_AND_PAYLOAD))
         relay = Relay(self, decoder, Router("{aggregate_type}"), self, Observer(), Limits(shutdown=0))
         relay.run(lambda: not self.frames)
         return self

@@ -5,12 +5,12 @@ from confluent_kafka import KafkaError
 
 from walrelay.errors import StartAnew
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Position, Receipt, System
+from walrelay.model import Message, Receipt, RelayPosition, System
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Failure
 from walrelay.sinks.kafka.group import Group, GroupLimits, Offer, culprits, why_the_run_ends
 
-BEGIN = Position(System("7301", 1), "slot", ZERO)
+BEGIN = RelayPosition(System("7301", 1), "slot", ZERO)
 LIMITS = GroupLimits(messages=3, bytes=100, interval=0.5, longest=20.0)
 
 

@@ -64,7 +64,7 @@ def test_a_slot_that_moved_between_two_rounds_is_an_error_and_not_a_gap() -> Non
 def test_a_wait_for_a_standby_is_that_of_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answer waited for a standby and came; what the second one waits for is another matter."""
     trouble, said = "standby slot one", list[str]()
-    monkeypatch.setattr(peek, "blocking", lambda beside, slot: trouble)
+    monkeypatch.setattr(peek, "blocking_standbys", lambda beside, slot: trouble)
     standbys = peek._Standbys(cast(Connection, None), cast(Catalog, None), "walrelay", said.append)
     standbys.look(5.0)
     standbys.look(0.1)

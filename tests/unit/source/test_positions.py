@@ -6,26 +6,26 @@ import pytest
 
 from walrelay.errors import Fatal, NotKept
 from walrelay.lsn import LSN
-from walrelay.model import Counting, Position, System
+from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
-from walrelay.source.positions import Keeper, refuse_another_count
+from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
 
-START = Position(System("7301", 1), "orders", LSN(100))
+START = RelayPosition(System("7301", 1), "orders", LSN(100))
 
 
 class Place:
     """Keeps what it is given, up to `limit`; and a catalog whose snapshots the test sets."""
 
     def __init__(self) -> None:
-        self.kept: list[Position] = []
+        self.kept: list[RelayPosition] = []
         self.limit = LSN(10**9)
         self.snapshot = (700, LSN(150))
         self.full = False
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         return self.kept[-1] if self.kept else None
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         self.kept.append(position)
         if self.full:
             raise NotKept("no space")
@@ -43,7 +43,7 @@ class Timed:
         monkeypatch.setattr("walrelay.source.positions.monotonic", lambda: self.now)
         self.place = Place()
         self.said: list[str] = []
-        self.keeper = Keeper(self.place, cast(Catalog, self.place), 0.1, self.said.append)
+        self.keeper = OwnPositionKeeper(self.place, cast(Catalog, self.place), 0.1, self.said.append)
         self.keeper.begin(START)
 
     def keep(self, lsn: int, *, idle: bool = False, after: float = 1.0) -> int:
@@ -143,7 +143,7 @@ def test_the_xid_of_the_position_that_a_run_begins_with_goes_on_with_it(timed: T
 
 
 THEN = Counting("pgoutput", "walrelay", "public.outbox", "walrelay")
-POSITION = Position(System("7301", 1), "walrelay", LSN(16), LSN(32), 5, counted=THEN)
+POSITION = RelayPosition(System("7301", 1), "walrelay", LSN(16), LSN(32), 5, counted=THEN)
 
 
 def test_settings_that_count_in_the_same_way_go_on() -> None:

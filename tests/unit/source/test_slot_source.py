@@ -6,20 +6,20 @@ import pytest
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
-from walrelay.source.slot_source import Reading, SlotSource, usable
-from walrelay.source.start import Own
+from walrelay.source.slot_source import SlotReading, SlotSource, usable_slot
+from walrelay.source.start import OwnPosition
 from walrelay.source.stream import Stream
 
 HERE = System("7301", 1)
-READING = Reading("orders", "outbox", "pgoutput", [("proto_version", "1")], '"public"."outbox"', check_interval=2)
+READING = SlotReading("orders", "outbox", "pgoutput", [("proto_version", "1")], '"public"."outbox"', check_interval=2)
 SLOT = Slot("orders", "pgoutput", "db", None, LSN(50), LSN(100), "reserved", None, None, False, False)
 PUBLISHED = PublishedTable(exists=True, oid=16400, partitioned=False, covered=True, inserts=True, via_root=False)
 
 
 def test_a_slot_that_is_there_and_free_is_usable() -> None:
-    assert usable(SLOT, "orders", "pgoutput", "db") is SLOT
+    assert usable_slot(SLOT, "orders", "pgoutput", "db") is SLOT
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_slot_that_is_there_and_free_is_usable() -> None:
 )
 def test_a_slot_that_cannot_be_read_is_fatal(slot: Slot | None, says: str) -> None:
     with pytest.raises(Fatal, match=says):
-        usable(slot, "orders", "pgoutput", "db")
+        usable_slot(slot, "orders", "pgoutput", "db")
 
 
 class FakeCatalog:
@@ -98,7 +98,7 @@ class Opened:
         monkeypatch.setattr("walrelay.source.slot_source.monotonic", lambda: self.now)
         monkeypatch.setattr("walrelay.source.slot_source.sleep", self._wait)
 
-    def source(self, own: Own | None = None) -> SlotSource:
+    def source(self, own: OwnPosition | None = None) -> SlotSource:
         source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog), lambda text: None)
         source.begin(source.where(own).lsn)
         return source
@@ -113,7 +113,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 
 def test_what_is_remembered_and_held_goes_on_only_where_nothing_happened_to_slot_and_server(opened: Opened) -> None:
-    source, confirmed = opened.source(), Position(HERE, "orders", LSN(100))
+    source, confirmed = opened.source(), RelayPosition(HERE, "orders", LSN(100))
     assert source.goes_on(confirmed)
     assert source.goes_on(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
     assert not source.goes_on(confirmed._replace(lsn=LSN(99))), "somebody else got further"
@@ -134,7 +134,7 @@ def test_a_slot_that_another_process_reads_is_waited_for(opened: Opened) -> None
 def test_the_bookmark_is_what_was_told_and_nothing_newer(opened: Opened) -> None:
     """Section D: D12, a newer position came between keeping one and confirming it."""
     source = opened.source()
-    assert source.bookmark == Position(HERE, "orders", LSN(100))
+    assert source.bookmark == RelayPosition(HERE, "orders", LSN(100))
     opened.stream.due = False
     assert not source.confirm(LSN(300))
     assert source.bookmark.lsn == 100
@@ -146,7 +146,11 @@ def test_the_bookmark_is_what_was_told_and_nothing_newer(opened: Opened) -> None
 
 
 def test_a_new_connection_starts_from_the_bookmark(opened: Opened) -> None:
-    assert opened.source(Own("memory", Position(HERE, "orders", LSN(250)))).start == opened.stream.start == 250
+    assert (
+        opened.source(OwnPosition("memory", RelayPosition(HERE, "orders", LSN(250)))).start
+        == opened.stream.start
+        == 250
+    )
 
 
 def test_the_outbox_is_vouched_for_up_to_the_last_look_and_looks_have_an_interval(opened: Opened) -> None:

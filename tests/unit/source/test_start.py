@@ -6,10 +6,10 @@ import pytest
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Slot
-from walrelay.postgres.history import branches
-from walrelay.source.start import Own, Server, Start, start_of
+from walrelay.postgres.history import timeline_ends
+from walrelay.source.start import OwnPosition, Server, Start, start_of
 
 HERE, PROMOTED = System("7301", 1), System("7301", 2)
 SERVER = Server(HERE, LSN(1000), {})
@@ -17,22 +17,22 @@ STANDBY = Server(PROMOTED, LSN(1000), {1: LSN(300)})
 SLOT = Slot("orders", "pgoutput", "db", None, LSN(50), LSN(100), "reserved", None, None, False, False)
 
 
-def own(lsn: int, system: System = HERE, **rest: int) -> Own:
+def own(lsn: int, system: System = HERE, **rest: int) -> OwnPosition:
     """In a place that proves what it says."""
-    return Own("file", position(lsn, system, **rest))
+    return OwnPosition("file", position(lsn, system, **rest))
 
 
-def row(lsn: int, system: System = HERE) -> Own:
-    return Own("table", position(lsn, system, xmin=700))
+def row(lsn: int, system: System = HERE) -> OwnPosition:
+    return OwnPosition("table", position(lsn, system, xmin=700))
 
 
-def remembered(lsn: int, system: System = HERE) -> Own:
-    return Own("memory", position(lsn, system))
+def remembered(lsn: int, system: System = HERE) -> OwnPosition:
+    return OwnPosition("memory", position(lsn, system))
 
 
-def position(lsn: int, system: System, **rest: int) -> Position:
+def position(lsn: int, system: System, **rest: int) -> RelayPosition:
     of_transaction = LSN(rest.get("commit_lsn", 0)), rest.get("ordinal", 0)
-    return Position(system, "orders", LSN(lsn), *of_transaction, rest.get("xmin", 0))
+    return RelayPosition(system, "orders", LSN(lsn), *of_transaction, rest.get("xmin", 0))
 
 
 def test_without_a_position_of_its_own_a_relay_starts_where_the_slot_stands() -> None:
@@ -122,7 +122,7 @@ def test_what_a_process_remembers_of_another_timeline_of_this_number_is_not_pass
 def test_an_old_primary_is_not_read_and_the_present_one_is_waited_for(place: Any) -> None:
     """A DSN may lead there for a moment while a failover is under way."""
     with pytest.raises(Retryable, match="this server is on timeline 1, but walrelay has read timeline 2"):
-        start_of(SLOT, Own(place, position(200, PROMOTED)), SERVER)
+        start_of(SLOT, OwnPosition(place, position(200, PROMOTED)), SERVER)
 
 
 def test_a_server_that_lost_wal_is_refused() -> None:
@@ -168,7 +168,7 @@ def test_each_refusal_says_which_evidence_it_has() -> None:
         start_of(SLOT, own(99), SERVER)
     assert "position.keep: table or topic is shared" in caught.value.hint
     with pytest.raises(Fatal, match="as the record in the topic of positions says") as caught:
-        start_of(SLOT, Own("topic", position(99, HERE)), SERVER)
+        start_of(SLOT, OwnPosition("topic", position(99, HERE)), SERVER)
     assert "Each instance" not in caught.value.hint
 
 
@@ -187,7 +187,7 @@ def test_what_a_process_remembers_saves_repetitions() -> None:
         (remembered(200, System("7301", 2)), Server(System("7301", 3), LSN(1000), {1: LSN(150)}), "not in the history"),
     ],
 )
-def test_what_a_process_remembers_stops_no_relay(own: Own, server: Server, says: str) -> None:
+def test_what_a_process_remembers_stops_no_relay(own: OwnPosition, server: Server, says: str) -> None:
     """Once its connection was gone another instance could lead: a new process would begin where the slot stands."""
     start = start_of(SLOT, own, server)
     assert start.lsn == 100
@@ -206,4 +206,4 @@ def test_what_had_ended_by_a_position_is_still_known_where_the_stream_begins() -
 
 def test_a_history_file_tells_where_timelines_branched_off() -> None:
     text = "1\t0/3000060\tno recovery target specified\n\n# a comment\n2\t0/5000000\tbefore 2026-11-21\n"
-    assert branches(text) == {1: LSN.parse("0/3000060"), 2: LSN.parse("0/5000000")}
+    assert timeline_ends(text) == {1: LSN.parse("0/3000060"), 2: LSN.parse("0/5000000")}

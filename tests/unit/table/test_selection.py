@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from walrelay.errors import Fatal
-from walrelay.table.selection import Filters, OutboxTable, and_also, condition, xid8
+from walrelay.table.selection import Filters, TableDescription, all_of, filter_condition, xid8
 
 UUID, INT8, TEXT = 2950, 20, 25
 ROLES = {"aggregate_type": "kind", "aggregate_id": "of%", "type": "type"}
 
 
-def table(id_type: int = UUID, time: str = "o.created_at") -> OutboxTable:
+def table(id_type: int = UUID, time: str = "o.created_at") -> TableDescription:
     types = {"id": id_type, "kind": TEXT, "of%": TEXT, "type": TEXT}
-    return OutboxTable("outbox", types, False, "id", (), time, "", False)
+    return TableDescription("outbox", types, False, "id", (), time, "", False)
 
 
 def test_no_filter_is_no_condition() -> None:
-    assert condition(table(), ROLES, Filters()) == ("true", [])
+    assert filter_condition(table(), ROLES, Filters()) == ("true", [])
 
 
 def test_all_filters_count_and_values_are_parameters() -> None:
-    text, parameters = condition(
+    text, parameters = filter_condition(
         table(), ROLES, Filters(since="2026-11-21", types=["A", "B"], aggregates=[("order", "1"), ("customer", None)])
     )
     assert text == (
@@ -46,13 +46,13 @@ def test_ids_are_compared_in_the_columns_own_type_and_what_no_id_can_be_is_left_
     id_type: int, cast: str, parameter: list[object]
 ) -> None:
     asked = ["17", "A8098C1AF86E11DABD1A00112444BE1E", str(2**70)]
-    text, parameters = condition(table(id_type), ROLES, Filters(ids=asked))
+    text, parameters = filter_condition(table(id_type), ROLES, Filters(ids=asked))
     assert f"%s::{cast}[]" in text
     assert parameters == [parameter]
 
 
 def test_no_ids_are_no_rows() -> None:
-    assert condition(table(), ROLES, Filters(ids=[])).parameters == [[]]
+    assert filter_condition(table(), ROLES, Filters(ids=[])).parameters == [[]]
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_no_ids_are_no_rows() -> None:
 )
 def test_a_column_that_a_filter_needs_is_named(filters: Filters, told: str) -> None:
     with pytest.raises(Fatal, match=told) as caught:
-        condition(table(time=""), dict.fromkeys(ROLES), filters)
+        filter_condition(table(time=""), dict.fromkeys(ROLES), filters)
     assert "outbox.columns" in caught.value.hint
 
 
 def test_conditions_are_joined_with_their_parameters_in_order() -> None:
-    first, second = (condition(table(), ROLES, Filters(types=[name])) for name in "AB")
-    joined = and_also(first, second)
+    first, second = (filter_condition(table(), ROLES, Filters(types=[name])) for name in "AB")
+    joined = all_of(first, second)
     assert joined.text.count(" AND ") == 1
     assert joined.parameters == [["A"], ["B"]]
 

@@ -9,11 +9,11 @@ from walrelay.errors import ProtocolError
 from walrelay.lsn import LSN
 from walrelay.wire.frames import xlogdata
 from walrelay.wire.wal2json import (
-    Begin,
-    Commit,
+    EmittedMessage,
     Insert,
-    LogicalMessage,
     Message,
+    TransactionBegin,
+    TransactionEnd,
     Value,
     parse_line,
     parse_transaction,
@@ -58,11 +58,11 @@ def value(printed: str, type_oid: int = 25) -> Value:
 
 
 def test_begin_has_where_the_commit_record_starts_and_its_clock_in_microseconds() -> None:
-    assert line(BEGIN) == [Begin(LSN.parse("0/1963E38"), 1795255134956040)]
+    assert line(BEGIN) == [TransactionBegin(LSN.parse("0/1963E38"), 1795255134956040)]
 
 
 def test_commit_has_where_the_commit_record_ends() -> None:
-    assert line(COMMIT) == [Commit(LSN.parse("0/1963E38"), LSN.parse("0/1963E68"))]
+    assert line(COMMIT) == [TransactionEnd(LSN.parse("0/1963E38"), LSN.parse("0/1963E68"))]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_commit_has_where_the_commit_record_ends() -> None:
     ],
 )
 def test_a_clock_is_exact_whatever_fraction_and_zone_are_printed(clock: str, microseconds: int) -> None:
-    assert line({**BEGIN, "timestamp": clock}) == [Begin(LSN.parse("0/1963E38"), microseconds)]
+    assert line({**BEGIN, "timestamp": clock}) == [TransactionBegin(LSN.parse("0/1963E38"), microseconds)]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_value_is_the_text_postgresql_prints(printed: str, type_oid: int, text
 
 def test_bytes_that_are_not_utf8_come_out_as_they_went_in() -> None:
     (message,) = line(b'{"action":"M","transactional":true,"prefix":"p","content":"a\xffb"}')
-    assert message == LogicalMessage(True, HEADER, "p", b"a\xffb")
+    assert message == EmittedMessage(True, HEADER, "p", b"a\xffb")
 
 
 def test_a_type_oid_that_format_2_prints_as_negative_is_the_unsigned_one() -> None:
@@ -119,17 +119,17 @@ def test_format_1_is_the_same_sequence_with_the_last_byte_of_the_commit_record_a
     end = LSN.parse("0/1963E68")
     inside = {"kind": "message", "transactional": True, "prefix": "p", "content": "c"}
     assert transaction({**TRANSACTION, "change": [CHANGE, {"kind": "delete"}, inside]}) == [
-        Begin(LSN(end - 1), 1795255134956040),
+        TransactionBegin(LSN(end - 1), 1795255134956040),
         Insert("public", "outbox", {"id": (23, b"1")}),
-        LogicalMessage(True, HEADER, "p", b"c"),
-        Commit(LSN(end - 1), end),
+        EmittedMessage(True, HEADER, "p", b"c"),
+        TransactionEnd(LSN(end - 1), end),
     ]
 
 
 @pytest.mark.parametrize("comma", ["", ","])  # 2.5 prints a comma behind a transaction of two changes, 2.6 does not
 def test_a_non_transactional_message_of_format_1_stands_alone(comma: str) -> None:
     printed = f'{{"change":[{comma}{{"kind":"message","transactional":false,"prefix":"a,b","content":"c,d"}}]}}'
-    assert transaction(printed) == [LogicalMessage(False, HEADER, "a,b", b"c,d")]
+    assert transaction(printed) == [EmittedMessage(False, HEADER, "a,b", b"c,d")]
 
 
 NEEDED = [

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walrelay.wire.wal2json_lines import BEGIN, COMMIT, Column, insert, logical_message
+from walrelay.wire.wal2json_lines import BEGIN, COMMIT, ColumnText, insert, logical_message
 
 
 def printed(type_name: str, type_oid: int, text: str | None) -> bytes:
     """What stands for one column between the brackets, without its name."""
-    return insert("s", "t", [Column("c", type_name, type_oid, text)]).split(b'{"name":"c",')[1].removesuffix(b"}]}")
+    return insert("s", "t", [ColumnText("c", type_name, type_oid, text)]).split(b'{"name":"c",')[1].removesuffix(b"}]}")
 
 
 def test_an_insert_is_printed_without_blanks_in_the_order_of_the_columns() -> None:
     line = insert(
         "public",
         'odd "name"',
-        [Column("id", "integer", 23, "1"), Column("note", "character varying(30)", 1043, "ein „Wort“")],
+        [ColumnText("id", "integer", 23, "1"), ColumnText("note", "character varying(30)", 1043, "ein „Wort“")],
     )
     assert line.decode() == (
         '{"action":"I","schema":"public","table":"odd \\"name\\"","columns":['
@@ -79,7 +79,7 @@ def test_the_content_of_a_message_ends_at_its_first_nul_as_it_does_in_the_plugin
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_any_text_is_read_back_from_the_json(text: str) -> None:
-    line = insert(text, text, [Column(text, "text", 25, text)])
+    line = insert(text, text, [ColumnText(text, "text", 25, text)])
     assert json.loads(line) == {
         "action": "I",
         "schema": text,

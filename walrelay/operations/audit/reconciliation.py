@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from walrelay.decode.records import is_of_a_row
+from walrelay.decode.records import is_from_table
 from walrelay.lsn import LSN
 from walrelay.model import RecordPosition
 from walrelay.publish import Found, Span
@@ -77,7 +77,7 @@ class Tally:
         """A message, in the order of its partition."""
         self.read += 1
         hash_, place = _hash(each.id), RecordPosition.of_header(each.position)
-        from_table = each.replayed or (place is not None and is_of_a_row(place[0]))
+        from_table = each.replayed or (place is not None and is_from_table(place[0]))
         events = self._events(hash_, each)
         if events is not None:
             self._count(events, hash_, each, from_table, place)
@@ -160,7 +160,7 @@ def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]
         if isinstance(each, Span) or (key := (each.topic, each.partition, each.key)) not in last:
             continue
         place = RecordPosition.of_header(each.position)
-        if place is None or each.replayed or each.letter or is_of_a_row(place[0]):
+        if place is None or each.replayed or each.letter or is_from_table(place[0]):
             continue
         if (found := told.get(_where(each))) is not None and place < last[key]:
             told[_where(each)] = found._replace(key=True)

@@ -9,10 +9,18 @@ from walrelay.operations.cleanup.partition_days import PartitionDays
 from walrelay.operations.cleanup.rhythm import Rhythm
 from walrelay.operations.cleanup.session import Session
 from walrelay.operations.cleanup.tally import CleanupWish, Step, Tally
-from walrelay.postgres.parts import Unknown, managed
+from walrelay.postgres.parts import NothingKnown, managed_by_partman
 from walrelay.table.days import partitions
-from walrelay.table.published import Horizon, Parts, behind, held_by, horizon, refuse_changes, written_at
-from walrelay.table.selection import OutboxTable
+from walrelay.table.published import (
+    CleanupHorizon,
+    CleanupParts,
+    cleanup_horizon,
+    refuse_changed_records,
+    slot_behind_error,
+    slots_behind,
+    written_time,
+)
+from walrelay.table.selection import TableDescription
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed
 _NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL
@@ -25,7 +33,13 @@ class Cleanup:
     """
 
     def __init__(
-        self, session: Session, outbox: OutboxTable, table: str, wish: CleanupWish, wait: Wait, reached: dict[str, int]
+        self,
+        session: Session,
+        outbox: TableDescription,
+        table: str,
+        wish: CleanupWish,
+        wait: Wait,
+        reached: dict[str, int],
     ) -> None:
         self._session, self._outbox, self._table, self._wish = session, outbox, table, wish
         self._wait, self._reached = wait, reached
@@ -40,12 +54,12 @@ class Cleanup:
         if self._outbox.partitioned:
             self._make_days()
         if self._wish.older_than is not None:
-            written = written_at(self._outbox, created_at)
+            written = written_time(self._outbox, created_at)
             cutoff = self._session.value("SELECT now() - make_interval(secs => %s)", self._wish.older_than)
-            edge = horizon(self._session, slot, self._table, publication)
-            parts = Parts(self._session, edge, self._outbox, self._table, written, str(cutoff))
+            edge = cleanup_horizon(self._session, slot, self._table, publication)
+            parts = CleanupParts(self._session, edge, self._outbox, self._table, written, str(cutoff))
             yield from self._until_confirmed(edge)
-            refuse_changes(self._session, edge, self._table)
+            refuse_changed_records(self._session, edge, self._table)
             self._tell_what_holds_back(cutoff)
             yield from self._clean(parts, cutoff)
             if rows := self.tally.unknown:
@@ -55,19 +69,19 @@ class Cleanup:
 
     def _make_days(self) -> None:
         found = partitions(self._session, self._table)
-        if managed(self._session, self._table):
+        if managed_by_partman(self._session, self._table):
             self.tally.notes.append(
                 "pg_partman manages the partitions: walrelay makes and drops none (set retention in its part_config)"
             )
         elif found.ours:
             self._days.make(found)
 
-    def _until_confirmed(self, edge: Horizon) -> Iterator[Step]:
+    def _until_confirmed(self, edge: CleanupHorizon) -> Iterator[Step]:
         begun = nudged = monotonic()
-        while slots := behind(self._session, edge):
+        while slots := slots_behind(self._session, edge):
             now = monotonic()
             if now - begun > self._wish.patience:
-                raise held_by(slots[0], edge, self._wish.patience)
+                raise slot_behind_error(slots[0], edge, self._wish.patience)
             if now - nudged > _NUDGE:
                 # The position asked for may be behind the header of a page that nothing was written to yet.
                 self._session.rows("SELECT pg_current_xact_id()")
@@ -87,22 +101,22 @@ class Cleanup:
         for who, since in oldest:
             self.tally.notes.append(f"{who} is open since {since:%Y-%m-%d %H:%M}: what was written later stays")
 
-    def _clean(self, parts: Parts, cutoff: datetime) -> Iterator[Step]:
+    def _clean(self, parts: CleanupParts, cutoff: datetime) -> Iterator[Step]:
         if not self._outbox.partitioned:
             yield from self._delete(self._table, parts)
             return
         found = partitions(self._session, self._table)
-        ours = found.ours and not managed(self._session, self._table)
+        ours = found.ours and not managed_by_partman(self._session, self._table)
         if ours:
             for table, batch in self._days.drop(found, parts, cutoff):
                 yield Step(f"looking through {table}", batch.end, batch.pages)
-        tables = found.others if ours or not managed(self._session, self._table) else []
+        tables = found.others if ours or not managed_by_partman(self._session, self._table) else []
         for table in [*tables, *([found.default] if found.default else [])]:
             yield from self._delete(table, parts)
 
-    def _delete(self, table: str, parts: Parts) -> Iterator[Step]:
+    def _delete(self, table: str, parts: CleanupParts) -> Iterator[Step]:
         rows = parts.rows(table)
-        if isinstance(rows, Unknown):
+        if isinstance(rows, NothingKnown):
             self.tally.notes.append(f"{rows.why}; its rows stay: `walrelay init` takes note of it")
             return
         heap = Heap(self._session, table, self._rhythm, self._wait)

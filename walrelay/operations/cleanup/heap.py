@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from walrelay.operations.cleanup.rhythm import Rhythm
 from walrelay.operations.cleanup.session import Busy, Session
-from walrelay.table.published import Rows
+from walrelay.table.published import PartConditions
 from walrelay.table.selection import verbatim
 
 _ATTEMPTS = 5
@@ -35,7 +35,7 @@ class Heap:
         self._session, self._name, self._rhythm, self._wait = session, name, rhythm, wait
         self._quoted = verbatim(name)
 
-    def delete(self, rows: Rows, first: int = 0) -> Iterator[Batch]:
+    def delete(self, rows: PartConditions, first: int = 0) -> Iterator[Batch]:
         """Deletes what may go; counts that, and what is not known to be published."""
         yield from self._batches(first, lambda tids: self._deleted(tids, rows))
 
@@ -43,7 +43,7 @@ class Heap:
         """Counts the rows of each condition."""
         yield from self._batches(0, lambda tids: self._counts(tids, conditions))
 
-    def _deleted(self, tids: str, rows: Rows) -> tuple[int, ...]:
+    def _deleted(self, tids: str, rows: PartConditions) -> tuple[int, ...]:
         unknown = (0,) if rows.all_known else self._counts(tids, [rows.unknown()])
         condition, parameters = rows.going()
         statement = f"DELETE FROM ONLY {self._quoted} AS o WHERE {tids} AND {condition}"

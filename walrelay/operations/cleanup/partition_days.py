@@ -9,10 +9,10 @@ from walrelay.operations.cleanup.heap import Batch, Heap, Wait
 from walrelay.operations.cleanup.rhythm import Rhythm
 from walrelay.operations.cleanup.session import Busy, Session
 from walrelay.operations.cleanup.tally import Tally
-from walrelay.postgres.parts import Unknown
+from walrelay.postgres.parts import NothingKnown
 from walrelay.table import days
 from walrelay.table.days import Day, Partitions
-from walrelay.table.published import Parts, Rows
+from walrelay.table.published import CleanupParts, PartConditions
 
 _ATTEMPTS = 20
 _PAUSE = 0.5  # seconds at most between two
@@ -34,30 +34,30 @@ class PartitionDays:
             " WHERE c.oid = to_regclass(%s)",
             self._table,
         )
-        for day in days.coming(found.days):
-            if found.default is not None and self._session.value(days.rows_of(found.default, day)):
+        for day in days.days_to_make(found.days):
+            if found.default is not None and self._session.value(days.has_rows_of_day(found.default, day)):
                 self._tally.notes.append(f"the events of {day} stay in {found.default}: some are there already")
             elif self._dry_run or self._done(*days.NewDays(schema, table).statements(day)):
                 self._tally.made.append(str(day))
 
-    def drop(self, found: Partitions, parts: Parts, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
+    def drop(self, found: Partitions, parts: CleanupParts, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
         """Days that ended before `cutoff` and of which everything is published; first those that are detached."""
-        for table in days.detached(self._session, self._table):
+        for table in days.detached_days(self._session, self._table):
             yield from self._finish(table, parts)
         for day in found.days:
             if datetime.combine(day.end, time(), UTC) <= cutoff:
                 yield from self._drop(day, parts)
 
-    def _drop(self, day: Day, parts: Parts) -> Iterator[tuple[str, Batch]]:
+    def _drop(self, day: Day, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
         count = yield from self._published(day.table, parts.rows(day.table))
         if count is None:
             return
         if self._dry_run:
             self._goes(day.table, count)
-        elif self._done(*days.detaching(self._table, day)):
+        elif self._done(*days.detach_statements(self._table, day)):
             yield from self._finish(day.table, parts)
 
-    def _finish(self, table: str, parts: Parts) -> Iterator[tuple[str, Batch]]:
+    def _finish(self, table: str, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
         """Until it was detached somebody may have written to it."""
         count = yield from self._published(table, parts.rows_of_detached(table))
         if count is not None and (self._dry_run or self._done(f"DROP TABLE {table}")):
@@ -67,9 +67,11 @@ class PartitionDays:
         self._tally.dropped.append(table)
         self._tally.rows += rows
 
-    def _published(self, table: str, rows: Rows | Unknown) -> Generator[tuple[str, Batch], None, int | None]:
+    def _published(
+        self, table: str, rows: PartConditions | NothingKnown
+    ) -> Generator[tuple[str, Batch], None, int | None]:
         """How many rows the table has, if all are published; otherwise None."""
-        if isinstance(rows, Unknown):
+        if isinstance(rows, NothingKnown):
             self._tally.notes.append(f"{rows.why}; it stays: `walrelay init` takes note of it")
             return None
         count = published = 0

@@ -7,8 +7,8 @@ from walrelay.errors import WalrelayError
 from walrelay.postgres import rights
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.connect import Cursor
-from walrelay.postgres.failures import InTheWay, Words, explained, first_line
-from walrelay.postgres.locks import cleaning, hold
+from walrelay.postgres.failures import ErrorWords, InTheWay, explained, first_line
+from walrelay.postgres.locks import cleanup_lock, hold
 
 ROW_PATIENCE = 0.5  # seconds to wait for a row that somebody has locked: nobody waits behind that
 TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue up
@@ -72,7 +72,7 @@ class Session(Catalog):
         """Fatal if another clean-up of the table is under way; from now on, as long as this connection lives, no other
         can be.
         """
-        hold(self, cleaning(self, table), patience=0)
+        hold(self, cleanup_lock(self, table), patience=0)
 
     def _give_way(self, patience: float) -> None:
         self.connection.execute(f"SET lock_timeout = {int(patience * 1000)}".encode())
@@ -87,10 +87,10 @@ class Session(Catalog):
 
     def _explained(self, statement: str) -> AbstractContextManager[None]:
         return explained(
-            Words(
+            ErrorWords(
                 "the connection that cleans up broke",
                 f"the role {self.connection.info.user!r} may not clean up",
                 "the clean-up cannot go on",
             ),
-            lambda: rights.refused(self.connection, statement) or _BY_ANOTHER_ROLE,
+            lambda: rights.grants_for_statement(self.connection, statement) or _BY_ANOTHER_ROLE,
         )

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, problem
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, of_a_standby
-from walrelay.postgres.slot_records import made
+from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, about_a_standby
+from walrelay.postgres.slot_records import slot_origin
 from walrelay.wire.commands import pgoutput_options
 
 _PEEK = """
@@ -32,7 +32,7 @@ def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if older or not _unreadable(catalog, slot.name, name):
         return
     missing = f"publication {name} {'does not exist' if older is None else f'is younger than slot {slot.name}'}"
-    if made(catalog, slot.name) is not None:
+    if slot_origin(catalog, slot.name) is not None:
         fix = expected.walrelay("recover --replace")
     else:
         both = f"{expected.walrelay('drop --yes')} && {expected.walrelay('init --backfill')}"
@@ -54,7 +54,7 @@ def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
     options = [text for option in pgoutput_options(publication, binary=False) for text in option]
 
     def heard(notice: Notice) -> None:
-        if not of_a_standby(notice.message_primary or ""):  # which has that SQLSTATE as well
+        if not about_a_standby(notice.message_primary or ""):  # which has that SQLSTATE as well
             warned.append(notice.sqlstate)
 
     connection.add_notice_handler(heard)

@@ -8,7 +8,7 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import each_host
-from walrelay.postgres.standbys import required
+from walrelay.postgres.standbys import required_standby_slots
 from walrelay.wire.commands import literal
 
 _SUBJECT = "failover"
@@ -37,7 +37,7 @@ def ahead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Standbys must have what the relay publishes, and one that is named and away holds up every event."""
     if not _concerned(catalog, expected):
         return
-    named, subject = required(catalog), "synchronized_standby_slots"
+    named, subject = required_standby_slots(catalog), "synchronized_standby_slots"
     for each in named:
         if each.fault:
             others = [other.name for other in named if other != each]

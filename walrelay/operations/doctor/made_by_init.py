@@ -6,8 +6,8 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import without_password
-from walrelay.postgres.slot_records import recorded, schema_is_current
-from walrelay.table.functions import examined
+from walrelay.postgres.slot_records import schema_is_current, slots_table_exists
+from walrelay.table.functions import examine_functions
 
 
 def init_command(catalog: Catalog, expected: Expected, *, owner_of: int | None) -> str:
@@ -34,9 +34,9 @@ def current(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     subject = "made by init"
     if catalog.value("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'walrelay'") is False:
         return  # the relay needs nothing of it, and another role made it
-    found = list(examined(catalog, expected.outbox, expected.slot, expected.functions))
+    found = list(examine_functions(catalog, expected.outbox, expected.slot, expected.functions))
     older = [f"function walrelay.{each.name}: {each.differs}" for each in found if each.differs]
-    if recorded(catalog) and not schema_is_current(catalog):
+    if slots_table_exists(catalog) and not schema_is_current(catalog):
         older.insert(0, "the tables of the schema walrelay are of an earlier version")
     if older:
         yield warning(subject, "; ".join(older), expected.walrelay("init"))

@@ -10,7 +10,7 @@ from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.operations.doctor.made_by_init import init_command
 from walrelay.operations.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
 from walrelay.postgres.catalog import READABLE, Catalog
-from walrelay.postgres.slot_records import last_seen
+from walrelay.postgres.slot_records import noted_publication
 
 _SUBJECT = "publication"
 _ROW = (
@@ -91,7 +91,7 @@ def covers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (PITFALLS A19)."""
-    if expected.publication is None or (seen := last_seen(catalog, expected.slot)) is None:
+    if expected.publication is None or (seen := noted_publication(catalog, expected.slot)) is None:
         return
     if change := catalog.published(expected.publication, expected.outbox).since(
         seen, expected.publication, expected.name

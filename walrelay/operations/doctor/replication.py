@@ -9,18 +9,18 @@ from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import cure, refusal
-from walrelay.postgres.failures import first_line, said
-from walrelay.postgres.pooler import between, direct
-from walrelay.postgres.rights import statements
-from walrelay.postgres.role_checks import to_replicate
+from walrelay.postgres.failures import first_line, server_message
+from walrelay.postgres.pooler import direct_dsn, has_pooler
+from walrelay.postgres.rights import grant_statements
+from walrelay.postgres.role_checks import rights_to_replicate
 
 _SUBJECT = "replication connection"
 
 
 def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     name = catalog.connection.info.user
-    if missing := to_replicate(catalog):
-        yield problem("role", f"{name} has no REPLICATION attribute", statements(missing))
+    if missing := rights_to_replicate(catalog):
+        yield problem("role", f"{name} has no REPLICATION attribute", grant_statements(missing))
     else:
         yield ok("role", f"{name} may replicate")
 
@@ -29,7 +29,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Opens one and asks IDENTIFY_SYSTEM: only that tells what pg_hba.conf and poolers make of it."""
     if limits.free_senders(catalog) == 0:
         return  # the relay that runs now has the last one, which proves that it can be had
-    pooled = between(catalog.connection)
+    pooled = has_pooler(catalog.connection)
     try:
         system = _identify(expected.dsn)
     except Retryable as cause:
@@ -37,7 +37,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             yield problem(
                 _SUBJECT,
                 f"the DSN leads to a connection pooler, which refuses: {refusal(first_line(cause))}",
-                direct(catalog.connection, expected.dsn),
+                direct_dsn(catalog.connection, expected.dsn),
             )
         else:
             yield problem(_SUBJECT, refusal(first_line(cause)), cure(str(cause), expected.dsn).fix)
@@ -46,7 +46,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield warning(
             _SUBJECT,
             "goes through a connection pooler, whose limits cut the stream",
-            direct(catalog.connection, expected.dsn),
+            direct_dsn(catalog.connection, expected.dsn),
         )
     else:
         yield ok(_SUBJECT, system)
@@ -54,7 +54,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def pooler(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """As `connection`, as far as a pooler is to blame, which no retry cures."""
-    if between(catalog.connection):
+    if has_pooler(catalog.connection):
         yield from connection(catalog, expected)
 
 
@@ -63,7 +63,7 @@ def _identify(dsn: str) -> str:
     try:
         result = connect.answer(replicating, "IDENTIFY_SYSTEM")
         if result.status != connect.Status.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
-            raise Retryable(f"IDENTIFY_SYSTEM: {said(result)}")
+            raise Retryable(f"IDENTIFY_SYSTEM: {server_message(result)}")
         identifier, timeline = [(result.get_value(0, column) or b"").decode() for column in (0, 1)]
         return f"system {identifier}, timeline {timeline}"
     finally:

@@ -8,9 +8,9 @@ from walrelay.operations.doctor.expected import Expected, ok, problem, size, war
 from walrelay.operations.doctor.made_by_init import init_command
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.dsn import application_name
-from walrelay.postgres.locks import end, named, stranger
-from walrelay.postgres.slot_records import made
-from walrelay.source.slot_source import unreadable
+from walrelay.postgres.locks import terminate, unexpected_leader, unexpected_leader_query
+from walrelay.postgres.slot_records import slot_origin
+from walrelay.source.slot_source import unreadable_slot
 
 _SUBJECT = "slot"
 _NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
@@ -19,7 +19,7 @@ _NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if catalog.slot(expected.slot) is not None:
         return
-    if record := made(catalog, expected.slot):
+    if record := slot_origin(catalog, expected.slot):
         yield problem(
             _SUBJECT,
             f"{expected.slot} was made at {record.at:%Y-%m-%d %H:%M} and is gone: events committed since were"
@@ -37,7 +37,7 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     slot = catalog.slot(expected.slot)
     assert slot is not None  # asked before
     database = str(catalog.value("SELECT current_database()::text"))
-    if why := unreadable(slot, expected.plugin, database, expected.walrelay("init")):
+    if why := unreadable_slot(slot, expected.plugin, database, expected.walrelay("init")):
         yield problem(_SUBJECT, *why)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
         reason = slot.invalidation_reason or "wal_status is lost"
@@ -51,8 +51,8 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def lead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Any role can take the advisory lock that a relay leads by."""
-    for pid, role, application in catalog.rows(stranger(expected.slot)):
-        yield warning("lead", named(expected.slot, pid, role, application), end(pid))
+    for pid, role, application in catalog.rows(unexpected_leader_query(expected.slot)):
+        yield warning("lead", unexpected_leader(expected.slot, pid, role, application), terminate(pid))
 
 
 def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

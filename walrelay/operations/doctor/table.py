@@ -9,8 +9,16 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.operations.doctor.made_by_init import init_command
 from walrelay.postgres.catalog import KINDS, READABLE, Catalog
-from walrelay.postgres.parts import managed, passed_over
-from walrelay.postgres.rights import POSITION, REFUSALS, RETENTION, Lacking, lacking, of_role, statements
+from walrelay.postgres.parts import incompletely_published, managed_by_partman
+from walrelay.postgres.rights import (
+    POSITION,
+    REFUSALS,
+    RETENTION,
+    MissingRight,
+    grant_statements,
+    missing_rights,
+    role_rights,
+)
 from walrelay.table import days
 
 _JSON_TEXT = {"json", "jsonb", "text", "character varying", "bytea"}
@@ -65,7 +73,7 @@ def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         expected.schema,
     )[0]
     if usable is False:
-        fix = statements([*_lacking(catalog, expected, vital=True), *_lacking(catalog, expected, vital=False)])
+        fix = grant_statements([*_lacking(catalog, expected, vital=True), *_lacking(catalog, expected, vital=False)])
         yield problem("privileges", f"{role} may not use schema {identifier(expected.schema)}", fix)
 
 
@@ -74,24 +82,24 @@ def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     role = catalog.connection.info.user
     missing, lesser = _lacking(catalog, expected, vital=True), _lacking(catalog, expected, vital=False)
     if missing:
-        yield problem("privileges", f"{role} lacks rights that the relay needs", statements([*missing, *lesser]))
+        yield problem("privileges", f"{role} lacks rights that the relay needs", grant_statements([*missing, *lesser]))
     elif lesser:
         why = (
             "cannot see what `walrelay skip` named, or clean up"
             if expected.retention
             else "cannot see its dead letters"
         )
-        yield warning("privileges", f"{role} may relay, but {why}", statements(lesser))
+        yield warning("privileges", f"{role} may relay, but {why}", grant_statements(lesser))
     else:
         yield ok("privileges", f"{role} has the rights that the relay needs")
 
 
-def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[Lacking]:
+def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[MissingRight]:
     """Of what the relay needs where the settings are these."""
     asked = {REFUSALS: expected.sets_aside, POSITION: expected.position_in_table, RETENTION: expected.retention}
     when = {each for each, is_so in asked.items() if is_so}
-    needed = of_role("relay", (expected.schema, expected.table), when, vital=vital)
-    return lacking(catalog.connection, needed)
+    needed = role_rights("relay", (expected.schema, expected.table), when, vital=vital)
+    return missing_rights(catalog.connection, needed)
 
 
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -136,11 +144,11 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     table = look(catalog, expected)
     if table is None or table.kind != "p":
         return
-    if doubt := passed_over(catalog, expected.outbox):
+    if doubt := incompletely_published(catalog, expected.outbox):
         fix = expected.walrelay("audit") + "   # what is missing: `walrelay replay`; PostgreSQL 15 has no such gap"
         yield warning("partitions", f"{doubt}; the clean-up leaves those rows alone", fix)
     found = days.partitions(catalog, expected.outbox)
-    if managed(catalog, expected.outbox):
+    if managed_by_partman(catalog, expected.outbox):
         yield ok("partitions", "pg_partman makes and drops them")
     elif found.ours:
         yield _ahead(found, expected)

@@ -6,7 +6,7 @@ from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog, age
 from walrelay.postgres.role_checks import message_rights
-from walrelay.table.functions import UNPUBLISHED, present
+from walrelay.table.functions import UNPUBLISHED, function_exists
 from walrelay.wire.commands import literal
 
 LONG = 60.0  # seconds
@@ -40,7 +40,7 @@ def messages(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Whoever may write logical messages publishes, where they are events; PostgreSQL lets every role do so."""
     subject = "logical messages"
     if expected.prefix is None:
-        if present(catalog, "emit_message"):
+        if function_exists(catalog, "emit_message"):
             yield warning(
                 subject, UNPUBLISHED, "DROP FUNCTION walrelay.emit_message;  -- or set outbox.messages.prefix again"
             )

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
-from walrelay.model import Position
+from walrelay.model import RelayPosition
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.history import History
-from walrelay.postgres.slot_records import beginning, noted
+from walrelay.postgres.slot_records import first_xmin, recorded_value
 from walrelay.table.published import ended_before
 
 
@@ -16,7 +16,7 @@ class KeptPosition(NamedTuple):
     """Where a relay keeps its own position ("the file ..."), and what reads it; None where none is kept yet."""
 
     where: str
-    read: Callable[[], Position | None]
+    read: Callable[[], RelayPosition | None]
 
 
 class Floor(NamedTuple):
@@ -83,11 +83,11 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
 
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
     """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
-    if xmin := beginning(catalog, slot, history.system.identifier):
+    if xmin := first_xmin(catalog, slot, history.system.identifier):
         yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never its business")
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:
-    at = noted(catalog, slot, "created_at")
-    lsn = noted(catalog, slot, "created_lsn")
+    at = recorded_value(catalog, slot, "created_at")
+    lsn = recorded_value(catalog, slot, "created_lsn")
     return (f"{at[:16].replace('T', ' ')}", LSN.parse(lsn)) if at and lsn else None

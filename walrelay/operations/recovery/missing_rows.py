@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.postgres.snapshot import View
-from walrelay.table.selection import OutboxTable, xid8
+from walrelay.table.selection import TableDescription, xid8
 
 _INTEGERS = {20, 21, 23}
 _LISTED = 5  # ranges
@@ -30,7 +30,7 @@ class Removed(NamedTuple):
     lines: list[str]
 
 
-def removed(view: View, table: OutboxTable, published: Published) -> Removed:
+def removed(view: View, table: TableDescription, published: Published) -> Removed:
     """What can be said, for people."""
     if table.types.get(table.id) in _INTEGERS:
         return _gaps(_Questions(view, table, published))
@@ -40,7 +40,7 @@ def removed(view: View, table: OutboxTable, published: Published) -> Removed:
 class _Questions:
     """What the table is asked."""
 
-    def __init__(self, view: View, table: OutboxTable, published: Published) -> None:
+    def __init__(self, view: View, table: TableDescription, published: Published) -> None:
         self._view, self._table = view, table
         self.ids = published.ids
         self.id = f"o.{identifier(table.id)}".replace("%", "%%")

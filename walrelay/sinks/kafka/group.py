@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError
 
 from walrelay.errors import Retryable
-from walrelay.model import Message, Position, Receipt
+from walrelay.model import Message, Receipt, RelayPosition
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Failure
 
@@ -34,7 +34,7 @@ class GroupLimits(NamedTuple):
 class Group:
     """One object for all groups in turn. The mark stays from one to the next: it is the stream's position."""
 
-    def __init__(self, limits: GroupLimits, mark: Position, *, keeps_offers: bool) -> None:
+    def __init__(self, limits: GroupLimits, mark: RelayPosition, *, keeps_offers: bool) -> None:
         self.mark = mark
         self.ticket = 0  # of the last message
         self.pending = 0  # messages since the mark
@@ -55,7 +55,7 @@ class Group:
         if self._keeps_offers:
             self.offers.append(Offer(ticket, message))
 
-    def set_mark(self, mark: Position, now: float) -> None:
+    def set_mark(self, mark: RelayPosition, now: float) -> None:
         """All messages so far end at or before `mark`."""
         self.mark, self._marked = mark, now
         if self.pending:

@@ -8,7 +8,7 @@ from time import monotonic
 
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
 
@@ -29,14 +29,14 @@ class KafkaPositionKeeper:
     def trouble(self) -> str:
         return self._transactions.trouble()
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         deadline = monotonic() + _FENCE_WAIT
         while not self.fence():
             if monotonic() > deadline:
                 raise Retryable(f"the topic for positions could not be reached: {self.trouble()}")
         return self._transactions.last()
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         if not self.fence():
             return ZERO
         kept = self._transactions.keep(position)

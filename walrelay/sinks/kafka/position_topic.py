@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from walrelay.errors import Fatal, Retryable
-from walrelay.model import Position, System
+from walrelay.model import RelayPosition, System
 from walrelay.sinks.kafka.errors import AWAY, NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -31,7 +31,7 @@ class PositionTopic:
         self._key = f"{system.identifier}/{slot}".encode()
         self._options = _shared_options(settings)
         self._made = False
-        self.written: Position | None = None  # the last one, durable or not
+        self.written: RelayPosition | None = None  # the last one, durable or not
 
     def make(self) -> None:
         """Makes the topic if it does not exist; KafkaException where the cluster cannot be asked."""
@@ -50,12 +50,12 @@ class PositionTopic:
         self._refuse_forgetful(admin)
         self._made = True
 
-    def write(self, producer: Producer, position: Position, report: Callable[..., None] | None = None) -> None:
+    def write(self, producer: Producer, position: RelayPosition, report: Callable[..., None] | None = None) -> None:
         """Hands `position` to the producer, into its transaction if it has one; BufferError when it has no room now."""
         producer.produce(self._topic, position.as_json(), self._key, _PARTITION, report)
         self.written = position
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         """The last committed position of this relay, None if the topic has none; Retryable where it cannot be read.
 
         The topic was made or seen before: an error that says that it does not exist is no answer.
@@ -72,7 +72,7 @@ class PositionTopic:
                     ) from cause
                 sleep(_AGAIN)
 
-    def _search(self) -> Position | None:
+    def _search(self) -> RelayPosition | None:
         end = self._end()
         span = _FIRST_LOOK
         while True:
@@ -87,9 +87,9 @@ class PositionTopic:
             _, high = consumer.get_watermark_offsets(TopicPartition(self._topic, _PARTITION), timeout=_REQUEST)
         return int(high)
 
-    def _look(self, start: int, end: int) -> Position | None:
+    def _look(self, start: int, end: int) -> RelayPosition | None:
         """The last position from `start` to `end`. Waits for transactions of other relays that are open."""
-        found: Position | None = None
+        found: RelayPosition | None = None
         deadline = monotonic() + _PATIENCE
         with closing(self._consumer("read_committed")) as consumer:
             partition = TopicPartition(self._topic, _PARTITION, start)
@@ -112,9 +112,9 @@ class PositionTopic:
                         raise KafkaException(error)
         return found
 
-    def _parsed(self, value: bytes) -> Position:
+    def _parsed(self, value: bytes) -> RelayPosition:
         try:
-            return Position.of_json(value)
+            return RelayPosition.of_json(value)
         except (ValueError, TypeError, LookupError) as cause:
             raise Fatal(
                 f"the position of {self._key.decode()!r} in topic {self._topic!r} cannot be read: {value[:100]!r}",

@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Message, Position, Receipt, Refusal, System
+from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Complaints, Failure, error_of, is_refusal, reported_message
 from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run_ends
@@ -65,7 +65,7 @@ class KafkaTransactions:
         self._settings, self._history = settings, history or BatchingHistory()
         self._unbatched = self._history.batch_refused
         self._positions = PositionTopic(settings, system, slot)
-        self._durable = self._closing = Position(system, slot, ZERO)
+        self._durable = self._closing = RelayPosition(system, slot, ZERO)
         self._counting = counting
         self._state = _State.IDLE
         self._group = Group(_limits(settings), self._durable, keeps_offers=self._unbatched)
@@ -85,7 +85,7 @@ class KafkaTransactions:
             return away(error_of(cause))
         return fenced(self._producer, self._settings, self._id)
 
-    def last(self) -> Position | None:
+    def last(self) -> RelayPosition | None:
         position = self._positions.last()
         if position is not None and position.system == self._group.mark.system:  # another timeline's is no floor here
             self._durable = position
@@ -148,7 +148,7 @@ class KafkaTransactions:
         if self._state is _State.COMMITTING:
             self._commit(max(timeout, _SLICE))
 
-    def keep(self, position: Position) -> LSN:
+    def keep(self, position: RelayPosition) -> LSN:
         self._group.mark = self._group.mark._replace(xmin=position.xmin)
         if position.lsn > self._durable.lsn:
             if self._state is _State.IDLE and self._begin():

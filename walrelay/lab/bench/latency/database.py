@@ -47,7 +47,7 @@ def prepared(settings: Settings, *, embedded: bool) -> Iterator[Catalog]:
     Yields a connection for questions. Everything goes afterwards; an embedded server goes as a whole.
     """
     with Catalog(compose.dsn(settings)) as catalog:
-        connect.limit(catalog.connection, _PATIENCE)
+        connect.set_statement_timeout(catalog.connection, _PATIENCE)
         guest.refuse_wrong_wal_level(catalog, "the benchmark")
         _be_the_only_one(catalog)
         guest.remove_leftovers(catalog, settings, "benchmark", SCHEMA, _MARK)

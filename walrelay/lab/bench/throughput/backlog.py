@@ -125,12 +125,12 @@ def prepared(dsn: str, *, embedded: bool) -> Iterator[Backlog]:
         finally:
             if not embedded:
                 with Catalog(dsn) as tidying:
-                    connect.limit(tidying.connection, _PATIENCE)
+                    connect.set_statement_timeout(tidying.connection, _PATIENCE)
                     _remove(tidying)
 
 
 def _make(catalog: Catalog) -> None:
-    connect.limit(catalog.connection, _PATIENCE)
+    connect.set_statement_timeout(catalog.connection, _PATIENCE)
     try:
         catalog.connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
         catalog.connection.execute(f"COMMENT ON SCHEMA {SCHEMA} IS '{_MARK}'".encode())
