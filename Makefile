@@ -12,8 +12,6 @@ PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check 
 # In this order; those that are there.
 SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
 EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
-# Its tests raise signals in their own process, which a worker of pytest-xdist does not always survive.
-SIGNALS := tests/unit/lab/servers/test_interruption.py
 SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance))
 
 # How many tests run at once: 0 is one after the other, as it has to be where they share a server that somebody else
@@ -33,7 +31,7 @@ demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 	@exec $(RUN)/walrelay demo $(ARGS)
 
 quick: $(VENV)/dev.stamp  ## the tests whose servers come with the package: a minute, no root, no Java
-	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not java' --ignore=$(SIGNALS) $(ARGS) $(SERVERLESS) $(EMBEDDED)
+	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
 
 test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=4: four at once)
 	@exec $(PYTEST) -n $(WORKERS) --max-worker-restart=0 $(ARGS) $(SUITES)

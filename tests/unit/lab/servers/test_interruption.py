@@ -1,69 +1,96 @@
-"""A signal becomes one exception, at a moment when it does no harm."""
+"""A signal becomes one exception, at a moment when it does no harm.
+
+Each in a process of its own: signals go to everything in a process, and to what others left in it that of the tests.
+"""
 
 import signal
 import subprocess
 import sys
+from textwrap import indent
 
 import pytest
 
-from walrelay.lab.servers.interruption import Interrupted, Interruption
-
-_ONE_SIGNAL = """
+_SCRIPT = """
 import signal, sys
-from walrelay.lab.servers.interruption import Interrupted, Interruption
+from signal import SIGINT, raise_signal
+from walrelay.lab.servers.backstage import Interrupted, Interruption
+
+steps = []
 try:
-    with Interruption():
-        signal.raise_signal(int(sys.argv[1]))
+{what}
 except Interrupted as interrupted:
-    sys.exit(interrupted.exit_code)
+    steps.append(interrupted.exit_code)
+except LookupError:
+    steps.append("an error")
+print(*steps, sep=", ")
 """
+
+
+def steps(what: str) -> str:
+    """What is printed of the steps of these lines."""
+    script = _SCRIPT.format(what=indent(what.strip(), "    "))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_interrupts_with_the_exit_code_of_a_shell(number: signal.Signals, code: int) -> None:
-    """In a process of its own: what goes wrong with SIGTERM would end the process of the tests."""
-    assert subprocess.run([sys.executable, "-c", _ONE_SIGNAL, str(int(number))], timeout=60).returncode == code
+    said = steps(f"""
+with Interruption():
+    raise_signal({int(number)})
+    steps.append("not interrupted")
+""")
+    assert said == str(code)
 
 
 def test_a_signal_waits_for_the_end_of_what_must_be_whole() -> None:
-    steps = []
-
-    def whole(interruption: Interruption) -> None:
-        with interruption.held_off():
-            signal.raise_signal(signal.SIGINT)
-            steps.append("whole")
-        steps.append("after")
-
-    with Interruption() as interruption, pytest.raises(Interrupted):
-        whole(interruption)
-    assert steps == ["whole"]
+    said = steps("""
+with Interruption() as interruption:
+    with interruption.held_off():
+        raise_signal(SIGINT)
+        steps.append("whole")
+    steps.append("after")
+""")
+    assert said == "whole, 130"
 
 
 def test_an_error_in_what_must_be_whole_is_not_hidden_by_a_signal() -> None:
-    def failing(interruption: Interruption) -> None:
-        with interruption.held_off():
-            signal.raise_signal(signal.SIGINT)
-            raise LookupError
-
-    with Interruption() as interruption, pytest.raises(LookupError):
-        failing(interruption)
+    said = steps("""
+with Interruption() as interruption, interruption.held_off():
+    raise_signal(SIGINT)
+    raise LookupError
+""")
+    assert said == "an error"
 
 
 def test_only_the_first_signal_interrupts() -> None:
-    with Interruption():
-        with pytest.raises(Interrupted):
-            signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
+    said = steps("""
+with Interruption():
+    try:
+        raise_signal(SIGINT)
+    finally:
+        raise_signal(SIGINT)
+        steps.append("tidied up")
+""")
+    assert said == "tidied up, 130"
 
 
 def test_no_signal_disturbs_the_tidying_up() -> None:
-    with Interruption() as interruption:
-        interruption.end()
-        signal.raise_signal(signal.SIGINT)
+    said = steps("""
+with Interruption() as interruption:
+    interruption.end()
+    raise_signal(SIGINT)
+    steps.append("tidied up")
+""")
+    assert said == "tidied up"
 
 
 def test_afterwards_signals_mean_what_they_meant_before() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with Interruption():
-        pass
-    assert signal.getsignal(signal.SIGTERM) is before
+    said = steps("""
+before = signal.getsignal(signal.SIGTERM)
+with Interruption():
+    steps.append(signal.getsignal(signal.SIGTERM) == before)
+steps.append(signal.getsignal(signal.SIGTERM) == before)
+""")
+    assert said == "False, True"
