@@ -14,7 +14,7 @@ from tests.acceptance.test_demo import OBJECTS
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
-from walrelay.lab.bench.names import TOPIC
+from walrelay.lab.bench.child import TOPIC
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 

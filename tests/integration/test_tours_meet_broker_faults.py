@@ -74,7 +74,7 @@ def test_the_demo_ends_as_documented_whatever_the_broker_answers(
 
 def test_a_process_of_a_benchmark_that_ends_says_so_in_a_line(tmp_path: Path) -> None:
     """As the consumer does for which a fetch is refused; its parent tells what it says."""
-    receive = [sys.executable, "-m", "walrelay.lab.bench.latency.consumer", "topic", str(tmp_path / "journal"), "{}"]
+    receive = [sys.executable, "-m", "walrelay.lab.bench.ends", "consumer", "topic", str(tmp_path / "journal"), "{}"]
     environment = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     ended = subprocess.run(receive, capture_output=True, text=True, env=environment, timeout=100)
     assert ended.returncode == 1

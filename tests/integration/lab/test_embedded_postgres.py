@@ -4,8 +4,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from walrelay.lab.servers.backstage import opened
-from walrelay.lab.servers.interruption import Interruption
+from walrelay.lab.servers.backstage import Interruption, opened
 from walrelay.lab.servers.postgres import EmbeddedPostgres
 
 

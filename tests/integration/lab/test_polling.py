@@ -16,9 +16,9 @@ from confluent_kafka import KafkaException, Producer
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
-from walrelay.lab.bench.latency.database import TABLES, bell
-from walrelay.lab.bench.latency.writer import emit
-from walrelay.lab.bench.names import TABLE
+from walrelay.lab.bench.child import TABLE
+from walrelay.lab.bench.database import TABLES, notifying
+from walrelay.lab.bench.ends import emit
 from walrelay.lab.bench.polling import BATCH, Poller
 from walrelay.postgres.catalog import Catalog
 
@@ -176,7 +176,7 @@ def test_a_listening_worker_wakes_up_at_each_commit(database: Database, connecti
     start("--listen", "--every", "600")
     write(connection, 0)
     wait_until(lambda: marked(connection) == 1, 30, "the first poll")
-    with Catalog(database.dsn) as catalog, bell(catalog):
+    with Catalog(database.dsn) as catalog, notifying(catalog):
         for number in range(1, 6):
             write(connection, number)
             wait_until(lambda: marked(connection) > number, 10, "the worker to wake up")  # noqa: B023

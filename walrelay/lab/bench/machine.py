@@ -1,22 +1,62 @@
-"""This machine: what a number was measured on, and what processes of it have used, as Linux tells it in /proc."""
+"""Where it is measured: PostgreSQL and Kafka of the benchmark's own or the user's, this machine and its processes."""
 
 import os
 import platform
-import resource
-import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import confluent_kafka
+import psutil
 import psycopg
+
+from walrelay.lab.servers.backstage import Backstage
+from walrelay.lab.servers.kafka import Kafka, KafkaBroker, MockKafka, RealKafka, default_home
+from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres, Programs, newest_programs, programs_at
+
+
+class Servers(NamedTuple):
+    """What was asked for; nothing was: servers of the benchmark's own."""
+
+    dsn: str | None = None
+    postgres_bin: Path | None = None  # a directory with initdb and postgres
+    bootstrap_servers: str | None = None
+    kafka_home: Path | None = None  # with Apache Kafka's jars
+
+    def postgres(
+        self, backstage: Backstage, settings: Mapping[str, str | int], *, tcp: bool = False
+    ) -> EmbeddedPostgres | OwnPostgres:
+        """Begins to start it. `settings` and `tcp` are for a server of our own; the user's is left as it is."""
+        if self.dsn:
+            return OwnPostgres(self.dsn)
+        lines = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+        return EmbeddedPostgres(backstage, self.programs(), lines, tcp=tcp)
+
+    def programs(self) -> Programs:
+        """Of the server of our own."""
+        return programs_at(self.postgres_bin) if self.postgres_bin else newest_programs()
+
+    def kafka(self, backstage: Backstage) -> Kafka:
+        """A real one where the machine has one; begins to start it."""
+        if self.bootstrap_servers:
+            return RealKafka(self.bootstrap_servers)
+        home = self.kafka_home or default_home()
+        return KafkaBroker(backstage, home) if home else MockKafka(backstage)
+
+
+def kafka_version(kafka: Kafka) -> str:
+    """Brokers do not tell theirs; of our own it is known from the jars."""
+    if isinstance(kafka, KafkaBroker):
+        return kafka.name.removeprefix("Kafka ").removesuffix(" of its own")
+    return "librdkafka's mock cluster" if isinstance(kafka, MockKafka) else "of unknown version"
 
 
 def machine() -> Mapping[str, str | int | float]:
     """Cores that this process may use, memory, processor and operating system."""
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "processor": _processor(),
         "system": platform.system(),
         "release": platform.release(),
@@ -44,31 +84,25 @@ def _processor() -> str:
 
 
 def cpu_s(pid: int) -> float | None:
-    """User and system time of a process that runs and has one thread, as PostgreSQL's have."""
+    """User and system time of a process that runs and has one thread, as PostgreSQL's have; None: cannot be seen.
+
+    Linux counts it in nanoseconds in schedstat. psutil has ticks of 10 ms, of which each of a server's dozen processes
+    would lose a part.
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except OSError:
-        return None
-
-
-def peak_rss_bytes(pid: int | str = "self") -> int | None:
-    """Of a process that runs. getrusage and wait4 would count in what its parent had when it was started."""
+        pass
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
         return None
-    line = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
-    return int(line.split()[1]) * 1024 if line else None  # none: a process that has ended and was not waited for
+    return float(times.user + times.system)
 
 
-def maximum_rss_bytes(usage: resource.struct_rusage) -> int:
-    """For systems without /proc."""
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def is_walsender(pid: int) -> bool:
-    """Whether that process is one on this machine: the pid may be that of a server elsewhere, or in a container."""
+def title(process: psutil.Process) -> str:
+    """How a process calls itself; empty if that cannot be seen."""
     try:
-        return b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

@@ -19,8 +19,7 @@ from typing import Any
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from walrelay.lab.bench import child
-from walrelay.lab.bench.names import CHANNEL
+from walrelay.lab.bench.child import CHANNEL, Clock, run, tell
 
 
 class Every:
@@ -75,7 +74,7 @@ Row = tuple[str, str, str, str]
 
 
 class Poller:
-    """`poll` publishes what is due; `rung` tells whether rows were committed since it was last asked."""
+    """`poll` publishes what is due; `notified` tells whether rows were committed since it was last asked."""
 
     def __init__(self, connection: psycopg.Connection[Any], producer: Producer, table: str, topic: str) -> None:
         """The connection is in autocommit mode, so that nothing is open between two polls."""
@@ -93,7 +92,7 @@ class Poller:
                 self._connection.execute(self._mark, ([row[0] for row in rows],))
         return len(rows)
 
-    def rung(self) -> bool:
+    def notified(self) -> bool:
         return bool(list(self._connection.notifies(timeout=0)))
 
     def _publish(self, rows: Sequence[Row]) -> None:
@@ -137,6 +136,15 @@ def work(poll: Callable[[], int], pause: Callable[[int], None], leaving: Callabl
             pause(published)
 
 
+def drain(poller: Poller) -> None:
+    """Without pauses, from the first poll until one finds nothing; prints one JSON object."""
+    clock, events = Clock(), 0
+    while published := poller.poll():
+        events += published
+    clock.stop()
+    tell(events, clock)
+
+
 def main() -> None:
     arguments = _arguments()
     producer = Producer({**_PRODUCER, "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"]})
@@ -144,6 +152,9 @@ def main() -> None:
     name = "walrelay bench polling"
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True, application_name=name) as connection:
         poller = Poller(connection, producer, arguments.table, arguments.topic)
+        if arguments.drain:
+            drain(poller)
+            return
         if arguments.listen:
             connection.execute(f"LISTEN {CHANNEL}")
         seconds = BackOff() if arguments.back_off else Every(arguments.every)
@@ -151,7 +162,7 @@ def main() -> None:
         def pause(published: int) -> None:
             if not arguments.listen:
                 sleeper.sleep(seconds.after(published))
-            elif not poller.rung():  # while it worked
+            elif not poller.notified():  # while it worked
                 sleeper.sleep(arguments.every, connection)
 
         work(poller.poll, pause, lambda: sleeper.leaving)
@@ -164,8 +175,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two polls")
     parser.add_argument("--back-off", action="store_true", help="1 s, doubling to 60 s after three empty polls")
     parser.add_argument("--listen", action="store_true", help="poll also when notified, between the intervals")
+    parser.add_argument("--drain", action="store_true", help="end when there is nothing left, and say how long it took")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    child.run(main)
+    run(main)

@@ -13,8 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.demo.shop import Change
-from walrelay.lab.demo.tally import Latency, Result, Tally
+from walrelay.lab.demo.events import Change, Latency, Result, Tally
 
 _LINES = 8  # of events on the terminal
 _REPORTS = 5  # on the way, where there is no terminal

@@ -1,6 +1,6 @@
 """What counts as lost, repeated and out of order, and what an event's latency is."""
 
-from walrelay.lab.bench.latency.account import Account, Committed, Received
+from walrelay.lab.bench.account import Account, Committed, Received
 
 MS = 1_000_000
 

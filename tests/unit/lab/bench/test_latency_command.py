@@ -7,10 +7,9 @@ from click.testing import CliRunner, Result
 
 from tests.unit.lab.bench import samples
 from walrelay.cli import main
-from walrelay.lab.bench.latency import comparison
-from walrelay.lab.bench.latency.comparison import Wish
-from walrelay.lab.bench.results import LatencyResult, Strategy
-from walrelay.lab.bench.servers import Servers
+from walrelay.lab.bench import latency
+from walrelay.lab.bench.machine import Servers
+from walrelay.lab.bench.results import LatencyRequest, LatencyResult, Strategy
 
 
 @pytest.fixture
@@ -18,10 +17,10 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Strategy]:
     """What the comparison will find; it may be changed."""
     strategies = [samples.strategy("walrelay", (1, 2, 3, 4)), samples.strategy("polling-100ms", (50, 90, 99, 100))]
 
-    def compare(wish: Wish, servers: Servers, *_: object) -> LatencyResult:
-        return samples.latency(strategies)._replace(workload=wish.workload(), command=wish.command)
+    def compare(request: LatencyRequest, servers: Servers, *_: object) -> LatencyResult:
+        return samples.latency(strategies)._replace(workload=request.workload(), command=request.command)
 
-    monkeypatch.setattr(comparison, "compare", compare)
+    monkeypatch.setattr(latency, "compare", compare)
     return strategies
 
 

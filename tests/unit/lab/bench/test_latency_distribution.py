@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from walrelay.lab.bench.latency.account import bounds, histogram, percentile
+from walrelay.lab.bench.account import bounds, histogram, percentile
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(50, 50), (90, 90), (99, 99), (100, 100), (0.1, 1)])

@@ -5,7 +5,7 @@ from statistics import mean, pstdev
 
 import pytest
 
-from walrelay.lab.bench.latency.writer import MODES, schedule
+from walrelay.lab.bench.ends import MODES, schedule
 
 
 @pytest.mark.parametrize("mode", MODES)

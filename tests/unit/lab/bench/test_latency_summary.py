@@ -3,8 +3,8 @@
 import json
 import math
 
-from walrelay.lab.bench.latency import account
-from walrelay.lab.bench.latency.account import Account, Committed, Measured, Received, complaints, per_1000, strategies
+from walrelay.lab.bench import account
+from walrelay.lab.bench.account import Account, Committed, Measured, Received, complaints, per_1000, strategies
 from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
 
 UNKNOWN = Cost(None, None, None, None)

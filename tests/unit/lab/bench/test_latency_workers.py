@@ -6,8 +6,7 @@ import pytest
 
 from walrelay.cli.bench.latency import STRATEGIES
 from walrelay.lab.bench import polling
-from walrelay.lab.bench.latency.processes import Journal
-from walrelay.lab.bench.latency.strategies import WAYS
+from walrelay.lab.bench.processes import WAYS, Journal
 
 
 class Clock:

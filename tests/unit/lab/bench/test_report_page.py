@@ -11,8 +11,8 @@ import pytest
 from tests.unit.lab.bench import samples
 from walrelay.errors import Fatal
 from walrelay.lab.bench.report.page import write_latency, write_throughput
-from walrelay.lab.bench.report.wording import label, number
 from walrelay.lab.bench.results import Cost
+from walrelay.lab.bench.wording import label, number
 
 _NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 _PNG = b"\x89PNG\r\n\x1a\n"

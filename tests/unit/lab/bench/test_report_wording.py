@@ -5,9 +5,9 @@ import math
 import pytest
 
 from tests.unit.lab.bench import samples
-from walrelay.lab.bench.report import findings, wording
-from walrelay.lab.bench.report.wording import duration, label, number, size, spoken, times
+from walrelay.lab.bench import wording
 from walrelay.lab.bench.results import Run
+from walrelay.lab.bench.wording import duration, label, number, size, spoken, times
 
 
 @pytest.mark.parametrize(
@@ -71,43 +71,43 @@ def test_names() -> None:
 
 def test_the_headline_compares_with_polling_every_second_and_the_fastest_is_named_too() -> None:
     result = samples.latency()
-    assert findings.latency_title(result) == "COMMIT to consumer: walrelay 1.4 ms, polling every second 512 ms"
-    assert findings.latency_headline(result).endswith("polling every second took 512 ms, 366 times as long.")
-    assert findings.nearest(result) == "The fastest of the others, polling on NOTIFY, took 4.3 ms."
+    assert wording.latency_title(result) == "COMMIT to consumer: walrelay 1.4 ms, polling every second 512 ms"
+    assert wording.latency_headline(result).endswith("polling every second took 512 ms, 366 times as long.")
+    assert wording.nearest(result) == "The fastest of the others, polling on NOTIFY, took 4.3 ms."
 
 
 def test_how_far_the_noise_goes_is_told_where_it_is_known() -> None:
     result = samples.latency()
-    assert findings.noise(result).startswith("The writer alone took 171 to 190 ms of CPU from round to round")
-    assert findings.noise(result._replace(writer_cpu_s=[0.171])) == ""
+    assert wording.noise(result).startswith("The writer alone took 171 to 190 ms of CPU from round to round")
+    assert wording.noise(result._replace(writer_cpu_s=[0.171])) == ""
 
 
 def test_without_it_the_headline_compares_with_the_fastest() -> None:
     result = samples.latency([each for each in samples.STRATEGIES if each.name != "polling-1s"])
-    assert findings.latency_headline(result).endswith("polling on NOTIFY took 4.3 ms, 3.1 times as long.")
-    assert findings.nearest(result) == ""
+    assert wording.latency_headline(result).endswith("polling on NOTIFY took 4.3 ms, 3.1 times as long.")
+    assert wording.nearest(result) == ""
 
 
 def test_real_kafka_stands_for_walrelay_before_the_others() -> None:
     result = samples.throughput()
-    assert findings.throughput_headline(result) == (
+    assert wording.throughput_headline(result) == (
         "walrelay drained the backlog into Kafka at 98,205 events a second, 0.73 of what pg_recvlogical reads."
     )
     without = result._replace(runs=[run for run in result.runs if run.name not in ("kafka", "limit")])
-    assert findings.throughput_title(without) == "Draining a backlog: walrelay → mock Kafka 114,097 events/s"
+    assert wording.throughput_title(without) == "Draining a backlog: walrelay → mock Kafka 114,097 events/s"
 
 
 def test_who_is_faster_than_the_limit_is_said_to_be_so() -> None:
     runs = [Run("limit", 1000.0, 1.0, 1.0, 1.0, 1), Run("mock", 1180.0, 1.18, 1.0, 1.0, 1)]
-    assert findings.throughput_title(samples.throughput()._replace(runs=runs)).endswith("1.18 times pg_recvlogical")
+    assert wording.throughput_title(samples.throughput()._replace(runs=runs)).endswith("1.18 times pg_recvlogical")
 
 
 def test_why_somebody_is_above_the_limit_is_said_only_where_somebody_is() -> None:
     result = samples.throughput()
-    assert findings.above_the_limit(result) == ""
+    assert wording.above_the_limit(result) == ""
     limit, null = result.runs[:2]
     faster = result._replace(runs=[limit, null._replace(ratio_to_limit=1.2)])
-    assert findings.above_the_limit(faster).startswith("Above 1: pg_recvlogical waits for each message")
+    assert wording.above_the_limit(faster).startswith("Above 1: pg_recvlogical waits for each message")
 
 
 def test_what_it_was_measured_on() -> None:

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from walrelay.cli import main
-from walrelay.lab.bench.throughput.request import READERS
+from walrelay.lab.bench.results import READERS
 
 
 def invoke(*arguments: str) -> Result:

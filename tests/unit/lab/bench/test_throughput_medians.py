@@ -3,7 +3,8 @@
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench.throughput.medians import Reading, complete, runs
+from walrelay.lab.bench.readers import Reading
+from walrelay.lab.bench.throughput import complete, runs
 
 
 def reading(

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench import machine
-from walrelay.lab.bench.throughput.drain import Watch
-from walrelay.lab.bench.throughput.readers import Peak, document, finished, pg_recvlogical, without_password
-from walrelay.lab.servers.backstage import Backstage
-from walrelay.lab.servers.interruption import Interruption
+from walrelay.lab.bench.child import peak_rss_bytes
+from walrelay.lab.bench.drain import UntilDrained
+from walrelay.lab.bench.machine import cpu_s
+from walrelay.lab.bench.readers import Peak, document, finished, is_walsender, pg_recvlogical, without_password
+from walrelay.lab.servers.backstage import Backstage, Interruption
 from walrelay.lsn import LSN
 
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="read in /proc")
@@ -54,18 +54,18 @@ def test_the_memory_of_a_small_program_is_not_that_of_its_large_parent(backstage
     peak = Peak(child.pid)
     finished(child, 10, peak.look)
     assert 0 < peak.bytes < 2**24
-    assert len(ballast) < (machine.peak_rss_bytes() or 0)
+    assert len(ballast) < (peak_rss_bytes() or 0)
 
 
 @linux
 def test_a_process_that_is_no_walsender_is_not_taken_for_one() -> None:
-    assert not machine.is_walsender(os.getpid())
-    assert not machine.is_walsender(2**30)
-    assert machine.cpu_s(2**30) is None
+    assert not is_walsender(os.getpid())
+    assert not is_walsender(2**30)
+    assert cpu_s(2**30) is None
 
 
 def test_the_relay_stops_once_the_end_is_confirmed() -> None:
-    watch = Watch(LSN(100))
+    watch = UntilDrained(LSN(100))
     watch.streaming("slot", LSN(1), "pgoutput")
     watch.read(3, 3)
     watch.confirmed(LSN(99), 1)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from walrelay.lab.bench.throughput.request import POLLED_EVENTS, READERS, Wish, names, order, rows_per_transaction
+from walrelay.lab.bench.results import (
+    POLLED_EVENTS,
+    READERS,
+    ThroughputRequest,
+    reader_names,
+    rows_per_transaction,
+    turns,
+)
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10", 10), ("1000", 1000), ("all", None)])
@@ -17,23 +24,23 @@ def test_other_rows_per_transaction_are_refused(text: str) -> None:
 
 
 def test_names_come_in_the_readers_order_and_once() -> None:
-    assert names(" mock,limit, mock") == ["limit", "mock"]
+    assert reader_names(" mock,limit, mock") == ["limit", "mock"]
 
 
 @pytest.mark.parametrize("text", ["", "nul", "limit,", "limit;null"])
 def test_unknown_names_are_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(ValueError, match="not among limit, null, mock, kafka, exactly-once, wal2json, polling"):
-        names(text)
+        reader_names(text)
 
 
 def test_everybody_is_first_once() -> None:
     readers = ["limit", "null", "mock"]
-    rounds = [order(readers, number) for number in range(4)]
+    rounds = [turns(readers, number) for number in range(4)]
     assert [each[0] for each in rounds] == ["limit", "null", "mock", "limit"]
     assert all(sorted(each) == sorted(readers) for each in rounds)
 
 
 def test_the_polling_worker_is_given_a_part_of_a_large_backlog() -> None:
-    large, small = Wish(events=10 * POLLED_EVENTS), Wish(events=100)
+    large, small = ThroughputRequest(events=10 * POLLED_EVENTS), ThroughputRequest(events=100)
     assert [large.expected(name) for name in ("limit", "polling")] == [10 * POLLED_EVENTS, POLLED_EVENTS]
     assert {small.expected(name) for name in READERS} == {100}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from walrelay.lab.bench.throughput.measurement import with_wal2json
+from walrelay.lab.bench.throughput import with_wal2json
 
 
 def install(root: Path, name: str, library: str = "") -> Path:

@@ -1,7 +1,6 @@
 """News of orders for the tests."""
 
-from walrelay.lab.demo.shop import Change, Line, Order
-from walrelay.lab.demo.tally import Committed
+from walrelay.lab.demo.events import Change, Committed, Line, Order
 
 CHANGE = Change(Order("A-1", "Ada", (Line("teapot", 2, 12.5),)), 1, rolled_back=False)
 

@@ -3,7 +3,7 @@
 import json
 
 from tests.unit.lab.demo.orders import CHANGE
-from walrelay.lab.demo.shop import changes
+from walrelay.lab.demo.events import changes
 
 
 def test_as_many_changes_as_asked_for_are_not_rolled_back() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.lab.demo.orders import committed
-from walrelay.lab.demo.tally import Arrived, Latency, Tally
+from walrelay.lab.demo.events import Arrived, Latency, Tally
 
 MS = 1_000_000
 

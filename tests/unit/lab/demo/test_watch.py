@@ -8,12 +8,11 @@ import pytest
 
 from tests.unit.lab.demo.orders import committed
 from walrelay.errors import Fatal
+from walrelay.lab.demo.ends import COUNTERS
+from walrelay.lab.demo.events import Arrived, Failed, News, RolledBack, WriterDone
 from walrelay.lab.demo.screen import Screen
-from walrelay.lab.demo.tally import Arrived, Failed, News, RolledBack, WriterDone
-from walrelay.lab.demo.watch import Watch, relay_failure
-from walrelay.lab.demo.writer import COUNTERS
-from walrelay.lab.servers.backstage import Backstage, Child
-from walrelay.lab.servers.interruption import Interruption
+from walrelay.lab.demo.tour import Watch, relay_failure
+from walrelay.lab.servers.backstage import Backstage, Child, Interruption
 
 IDLE = "import time; time.sleep(60)"
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from walrelay.lab.servers.backstage import Backstage
-from walrelay.lab.servers.interruption import Interruption
+from walrelay.lab.servers.backstage import Backstage, Interruption
 
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
 

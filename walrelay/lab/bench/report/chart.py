@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from walrelay.lab.bench.report import findings, wording
+from walrelay.lab.bench import wording
 from walrelay.lab.bench.report.sheet import (
     ACCENT,
     ACCENT_LIGHT,
@@ -29,8 +29,8 @@ from walrelay.lab.bench.report.sheet import (
     small_print,
     stacked,
 )
-from walrelay.lab.bench.report.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, tick, times
 from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, tick, times
 
 _ROW = 0.44
 _NARROW_ROW = 0.62
@@ -41,7 +41,7 @@ _NEAR = 4
 
 def spread(result: LatencyResult, width: float) -> Block:
     """Narrow ones say less beside the rows, and say it above them."""
-    strategies = findings.ordered(result)
+    strategies = wording.ordered(result)
     rows = [Row(label(each.name), is_ours(each.name)) for each in strategies]
     if width < NARROW:
         return _narrow(strategies, rows, width)
@@ -61,14 +61,14 @@ def _narrow(strategies: Sequence[Strategy], rows: Sequence[Row], width: float) -
         for place, each in enumerate(strategies):
             y = at + place * _NARROW_ROW + 0.2
             labels(sheet, y - 0.13, [rows[place]], 0.2)
-            sheet.text(width - MARGIN, y, _details(each), 8, ALARM if findings.faults(each) else GREY, ha="right")
+            sheet.text(width - MARGIN, y, _details(each), 8, ALARM if wording.faults(each) else GREY, ha="right")
         _draw(sheet.axes(MARGIN, at, width - 2 * MARGIN, len(rows) * _NARROW_ROW), strategies, 0.68)
 
     return Block(len(rows) * _NARROW_ROW + _AXIS, draw)
 
 
 def _details(strategy: Strategy) -> str:
-    return findings.faults(strategy) or f"p99 {duration(strategy.p99_ms)}, max {duration(strategy.max_ms)}"
+    return wording.faults(strategy) or f"p99 {duration(strategy.p99_ms)}, max {duration(strategy.max_ms)}"
 
 
 def _columns(sheet: Sheet, at: float, result: LatencyResult, strategies: Sequence[Strategy]) -> None:
@@ -78,10 +78,10 @@ def _columns(sheet: Sheet, at: float, result: LatencyResult, strategies: Sequenc
     for place, each in enumerate(strategies):
         y = at + 0.2 + (place + 0.5) * _ROW
         ours = is_ours(each.name)
-        said = (duration(each.p99_ms), duration(each.max_ms), "1×" if ours else times(findings.slower(each, result)))
+        said = (duration(each.p99_ms), duration(each.max_ms), "1×" if ours else times(wording.slower(each, result)))
         for right, text in zip(rights, said, strict=True):
             sheet.text(right, y, text, 9, ACCENT if ours else INK, ha="right", va="center_baseline")
-        sheet.text(MARGIN, y + 0.19, findings.faults(each), 7.5, ALARM, weight="bold")
+        sheet.text(MARGIN, y + 0.19, wording.faults(each), 7.5, ALARM, weight="bold")
 
 
 def _draw(axes: Axes, strategies: Sequence[Strategy], middle: float) -> None:
@@ -140,7 +140,7 @@ PHONE = 4.0
 
 def latency(result: LatencyResult, width: float = WIDE) -> Sheet:
     """A row a strategy, and below what the database paid."""
-    strategies = findings.ordered(result)
+    strategies = wording.ordered(result)
     rows = [Row(label(each.name), is_ours(each.name)) for each in strategies]
     return stacked(
         f"latency-{'wide' if width >= NARROW else 'phone'}",
@@ -148,7 +148,7 @@ def latency(result: LatencyResult, width: float = WIDE) -> Sheet:
         [
             heading(
                 width,
-                findings.latency_title(result),
+                wording.latency_title(result),
                 "Dot: the median. Bar: from there to the 99th percentile. Tick: the slowest event. Logarithmic scale.",
                 13,
             ),
@@ -176,7 +176,7 @@ def throughput(result: ThroughputResult, width: float = WIDE) -> Sheet:
         f"throughput-{'wide' if width >= NARROW else 'phone'}",
         width,
         [
-            heading(width, findings.throughput_title(result), "Events a second.", 13),
+            heading(width, wording.throughput_title(result), "Events a second.", 13),
             panels(width, [*rows, *missing], [speed], left, 0.42),
             heading(width, "What it took", size=11, before=0.15),
             *_side_by_side(width, rows, _run_panels(result.runs), left),

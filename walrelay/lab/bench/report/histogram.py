@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from walrelay.lab.bench.report.wording import duration, is_ours, label, tick
 from walrelay.lab.bench.results import Strategy
+from walrelay.lab.bench.wording import duration, is_ours, label, tick
 
 WIDTH, HEIGHT = 320.0, 64.0  # of the drawing, without the axis below it
 _SIDE = 20.0  # half a tick's label

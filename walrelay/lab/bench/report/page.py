@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench.report import chart, findings, wording
+from walrelay.lab.bench import wording
+from walrelay.lab.bench.report import chart
 from walrelay.lab.bench.report.histogram import HEIGHT, WIDTH, histograms
 from walrelay.lab.bench.report.sheet import Sheet
-from walrelay.lab.bench.report.wording import UNKNOWN, cpu_ms, interval, is_ours, label, number, size, tied, times
-from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
-from walrelay.lab.bench.throughput.request import READERS
+from walrelay.lab.bench.results import READERS, Cost, LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, interval, is_ours, label, number, size, tied, times
 
 
 class Cell(NamedTuple):
@@ -36,10 +36,10 @@ class Table(NamedTuple):
 
 
 def latencies(result: LatencyResult) -> Table:
-    strategies = findings.ordered(result)
+    strategies = wording.ordered(result)
     percentiles = zip(*(each[1:5] for each in strategies), strict=True)
     columns = [_column(values, number, min) for values in percentiles]
-    ratios = [Cell("1×" if is_ours(each.name) else times(findings.slower(each, result))) for each in strategies]
+    ratios = [Cell("1×" if is_ours(each.name) else times(wording.slower(each, result))) for each in strategies]
     events = [Cell(f"{each.events:,}") for each in strategies]
     broken = [[_count(count) for count in counts] for counts in zip(*map(_broken, strategies), strict=True)]
     heads = ("p50", "p90", "p99", "max", "p50 ratio", "events", "lost", "duplicate", "out of order")
@@ -49,13 +49,13 @@ def latencies(result: LatencyResult) -> Table:
 
 def costs(result: LatencyResult) -> list[Table]:
     """Per 1,000 events, and per idle minute where that was measured."""
-    strategies = findings.ordered(result)
+    strategies = wording.ordered(result)
     names = [each.name for each in strategies]
     heads = ("statements", "WAL", "dead tuples", "CPU ms")
     writer = Line("the writer alone", "zero", [column[0] for column in _costs([result.writer_per_1000])])
     lines = [*_lines(names, _costs([each.per_1000 for each in strategies])), writer]
     tables = [Table("Per 1,000 events", heads, lines)]
-    if findings.idle_was_measured(strategies):
+    if wording.idle_was_measured(strategies):
         idle = _lines(names, _costs([each.idle_minute for each in strategies]))
         tables.append(Table("Per idle minute", heads, idle))
     return tables
@@ -114,24 +114,24 @@ def _count(count: int) -> Cell:
 
 def write_latency(result: LatencyResult, directory: Path) -> Path:
     """Writes latency.html, .svg, .png and .json; returns where the page is."""
-    strategies = findings.ordered(result)
+    strategies = wording.ordered(result)
     intervals = [each for each in (interval(strategy.name) for strategy in strategies) if each]
     return _write(
         "latency",
         result,
         directory,
         sheets=(chart.latency(result), chart.latency(result, chart.PHONE)),
-        title=findings.latency_title(result),
-        nearest=tied(findings.nearest(result)),
-        headline=tied(findings.latency_headline(result)),
+        title=wording.latency_title(result),
+        nearest=tied(wording.nearest(result)),
+        headline=tied(wording.latency_headline(result)),
         latencies=latencies(result),
-        faults=[(label(each.name), findings.faults(each)) for each in strategies if not each.sound],
+        faults=[(label(each.name), wording.faults(each)) for each in strategies if not each.sound],
         costs=costs(result),
-        noise=findings.noise(result),
+        noise=wording.noise(result),
         histograms=histograms(strategies),
         width=WIDTH,
         height=HEIGHT,
-        idle=findings.idle_was_measured(strategies),
+        idle=wording.idle_was_measured(strategies),
         polling=tied(_either(intervals)),
         strategies={strategy.name for strategy in strategies},
         workers_only=result.writer_per_1000.statements is None,
@@ -140,17 +140,17 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
 
 def write_throughput(result: ThroughputResult, directory: Path) -> Path:
     """Writes throughput.html, .svg, .png and .json; returns where the page is."""
-    limit = findings.limit_of(result)
+    limit = wording.limit_of(result)
     return _write(
         "throughput",
         result,
         directory,
         sheets=(chart.throughput(result), chart.throughput(result, chart.PHONE)),
-        title=findings.throughput_title(result),
-        headline=findings.throughput_headline(result),
+        title=wording.throughput_title(result),
+        headline=wording.throughput_headline(result),
         runs=runs(result.runs),
         limit=label(limit.name) if limit else None,
-        above=findings.above_the_limit(result),
+        above=wording.above_the_limit(result),
         readers=[(label(run.name), READERS.get(run.name, run.name)) for run in result.runs],
         polled=any(run.name == "polling" for run in result.runs),
         not_run=[(label(name), reason) for name, reason in result.not_run],
@@ -199,7 +199,7 @@ def _save(path: Path, content: bytes) -> Path:
 
 
 def _environment() -> Environment:
-    here = files("walrelay.lab.bench.report")
+    here = files("walrelay.lab.bench") / "templates"
     return Environment(
         loader=FunctionLoader(lambda name: here.joinpath(name).read_text(encoding="utf-8")),
         autoescape=True,

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 
-from walrelay.lab.bench.report.wording import tied
+from walrelay.lab.bench.wording import tied
 
 INK, GREY, LINE, FAINT = "#1f2328", "#57606a", "#d0d7de", "#eaeef2"
 ACCENT, ACCENT_LIGHT = "#0550ae", "#54aeff"

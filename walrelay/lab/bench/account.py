@@ -1,4 +1,4 @@
-"""What was committed against what arrived, and what it cost: from segments to what is reported of each. No I/O."""
+"""None"""
 
 import math
 from bisect import bisect_left

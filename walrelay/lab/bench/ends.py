@@ -1,9 +1,13 @@
-"""The application: a process that commits a business row and an outbox row in one transaction, at set times.
+"""The two ends of the comparison, a process each: the writer and the consumer.
 
-    python -m walrelay.lab.bench.latency.writer orders journal
+    python -m walrelay.lab.bench.ends writer assignments journal
+    python -m walrelay.lab.bench.ends consumer topic journal options
 
-It reads orders from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns].
-"""
+The writer, the application, commits a business row and an outbox row in one transaction, at set times. It reads its
+assignments from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns].
+
+The consumer notes when each message came. It says `ready` on standard output, then appends to the journal: [segment,
+number, partition, offset, ns]. `options` are librdkafka's, as a JSON object."""
 
 import gc
 import json
@@ -17,9 +21,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from walrelay.lab.bench import child
-from walrelay.lab.bench.names import BUSINESS, TABLE
+from walrelay.lab.bench.child import BUSINESS, TABLE
+from walrelay.lab.servers.kafka import QUIET, topic_ends
 
 
 def schedule(mode: str, rate: float, seconds: float, seed: int) -> Sequence[float]:
@@ -55,12 +61,12 @@ _OUTBOX = f"INSERT INTO {TABLE} (aggregate_type, aggregate_id, type, payload) VA
 
 _AGGREGATES = 100
 _WARM_UP = 20
-_SOON = 0.05  # seconds from the order to the first commit
+_SOON = 0.05  # seconds from the assignment to the first commit
 _TIMER = 200_000  # ns by which a sleep may be too long
 _TEXT = "Two teapots and a desk lamp, to be delivered to the porter's lodge; please ring twice and do not leave it."
 
 
-class Order(NamedTuple):
+class Assignment(NamedTuple):
     """What to do in a segment; `first` is the number of the first event, and `seed` makes the same times each time."""
 
     segment: int
@@ -75,38 +81,38 @@ class Order(NamedTuple):
         return schedule(self.mode, self.rate, self.seconds, self.seed)
 
 
-def warm_up(segment: int) -> Order:
+def warm_up(segment: int) -> Assignment:
     """Events that nobody counts, some for every partition: with them everything is done that is done only once."""
-    return Order(segment, -_WARM_UP, "burst", _WARM_UP, 1, 0)
+    return Assignment(segment, -_WARM_UP, "burst", _WARM_UP, 1, 0)
 
 
-def serve(orders: Path, journal: Path) -> None:
+def write(assignments: Path, journal: Path) -> None:
     """Until the FIFO's other end is closed."""
     gc.disable()  # nothing here makes cycles, and a collection would delay a commit
     with (
         psycopg.connect(os.environ["DATABASE_URL"], application_name="walrelay bench writer") as connection,
         journal.open("a", buffering=1) as committed,
-        orders.open() as lines,
+        assignments.open() as lines,
     ):
         for line in lines:
-            order = Order(*json.loads(line))
-            for number, at_ns in _commits(connection, order):
-                committed.write(f"[{order.segment},{number},{at_ns}]\n")
+            assignment = Assignment(*json.loads(line))
+            for number, at_ns in _commits(connection, assignment):
+                committed.write(f"[{assignment.segment},{number},{at_ns}]\n")
 
 
-def _commits(connection: psycopg.Connection[Any], order: Order) -> Iterator[tuple[int, int]]:
+def _commits(connection: psycopg.Connection[Any], assignment: Assignment) -> Iterator[tuple[int, int]]:
     """Yields an event's number, and when its COMMIT returned, or would have returned had it been begun in time.
 
     Those due at the same time are one burst: each is due when the one before has returned, and what the burst's
     beginning was late counts for all of them.
     """
     begin, due, late = time.monotonic_ns() + int(_SOON * 1e9), -1, 0
-    for number, seconds in enumerate(order.times, order.first):
+    for number, seconds in enumerate(assignment.times, assignment.first):
         if begin + int(seconds * 1e9) != due:
             due = begin + int(seconds * 1e9)
             _sleep_until(due)
             late = time.monotonic_ns() - due
-        emit(connection, order.segment, number)
+        emit(connection, assignment.segment, number)
         connection.commit()
         yield number, time.monotonic_ns() - late
 
@@ -125,5 +131,39 @@ def _sleep_until(due: int) -> None:
         pass
 
 
+def receive(topic: str, journal: Path, options: str) -> None:
+    """For ever."""
+    gc.disable()  # nothing here makes cycles, and a collection would delay a message
+    consumer = Consumer(
+        {
+            **QUIET,
+            "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"],
+            "group.id": "walrelay-bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",  # a message that the broker dropped must not go unnoticed
+            **json.loads(options),
+        }
+    )
+    # Assigned rather than subscribed: no group has to be formed, and none is left on the user's brokers.
+    consumer.assign([TopicPartition(topic, *place) for place in topic_ends(consumer, topic).items()])
+    with journal.open("a", buffering=1) as received:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            message = consumer.poll(1.0)
+            at_ns = time.monotonic_ns()
+            if message is None:
+                continue
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            event = json.loads(message.value() or b"")
+            place = f"{message.partition()},{message.offset()}"
+            received.write(f"[{event['segment']},{event['number']},{place},{at_ns}]\n")
+
+
 if __name__ == "__main__":
-    child.run(serve, Path(sys.argv[1]), Path(sys.argv[2]))
+    _, which, *arguments = sys.argv
+    if which == "writer":
+        child.run(write, *map(Path, arguments))
+    else:
+        child.run(receive, arguments[0], Path(arguments[1]), arguments[2])

@@ -1,19 +1,87 @@
-"""The processes that are there all the time, the writer and the consumer: started, listened to and looked after."""
+"""Who takes part: the workers of the strategies, the writer and the consumer; how each is started and looked after."""
 
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from walrelay.lab.bench.latency.account import Account, Committed, Received
-from walrelay.lab.bench.names import TOPIC
+from walrelay import config
+from walrelay.config import Settings
+from walrelay.lab.bench.account import Account, Committed, Received
+from walrelay.lab.bench.child import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
 from walrelay.lab.bench.screen import Progress
 from walrelay.lab.servers.backstage import Backstage, Child
+
+RELAY, EXACTLY_ONCE = "walrelay", "exactly-once"
+
+
+class Way(NamedTuple):
+    """How a strategy gets events from the outbox to the broker."""
+
+    name: str
+    polling: Sequence[str] = ()  # arguments of walrelay.lab.bench.polling; none: the relay
+    interval: float = 0.0  # seconds: one at least must be measured
+    longest_pause: float = 0.0  # seconds in which it may be silent although events wait
+    listens: bool = False
+    exactly_once: bool = False
+
+    def command(self, settings: Path) -> list[str]:
+        """To be run with DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS in the environment."""
+        if self.polling:
+            return [sys.executable, "-m", "walrelay.lab.bench.polling", TABLE, TOPIC, *self.polling]
+        run = [sys.executable, "-m", "walrelay", "run", "--config"]
+        # Another strategy moved the slot meanwhile, which the position in Kafka does not know.
+        return [*run, str(_exactly_once(settings)), "--from-slot"] if self.exactly_once else [*run, str(settings)]
+
+
+def _every(name: str, seconds: float) -> Way:
+    return Way(name, ["--every", str(seconds)], seconds, seconds)
+
+
+_WAYS = (
+    Way(RELAY),
+    Way(EXACTLY_ONCE, exactly_once=True),
+    _every("polling-5s", 5),
+    _every("polling-1s", 1),
+    _every("polling-100ms", 0.1),
+    _every("polling-10ms", 0.01),
+    Way("polling-backoff", ["--back-off"], 1, 60),
+    Way("polling-notify", ["--listen", "--every", "5"], 0, 5, listens=True),
+)
+WAYS: Mapping[str, Way] = {way.name: way for way in _WAYS}
+
+# As a user would write it; the rest is walrelay's defaults.
+_SETTINGS: Mapping[str, Any] = {
+    "source": {"dsn": "${DATABASE_URL}", "slot": SLOT, "publication": PUBLICATION},
+    "outbox": {"table": TABLE},
+    "route": {"topic": "walrelay.bench.{aggregate_type}"},
+    "sink": {
+        "kind": "kafka",
+        "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}",
+        "positions_topic": POSITIONS,
+    },
+    "log": {"format": "json"},
+}
+
+
+def write_settings(path: Path) -> None:
+    """The relay's settings file; JSON is YAML too."""
+    path.write_text(json.dumps(_SETTINGS))
+    _exactly_once(path).write_text(json.dumps({**_SETTINGS, "delivery": "exactly_once"}))
+
+
+def _exactly_once(settings: Path) -> Path:
+    """The settings file beside it, for the relay that publishes exactly once."""
+    return settings.with_name("exactly_once.yaml")
+
+
+def relay_settings(environment: Mapping[str, str]) -> Settings:
+    return config.parse(json.dumps(_SETTINGS), "walrelay.yaml", environment)
 
 
 class Journal:
@@ -34,45 +102,45 @@ class Journal:
         self._file.close()
 
 
-class Crew(NamedTuple):
-    """`orders` takes the writer's; the journals are what either notes."""
+class Ends(NamedTuple):
+    """`assignments` takes the writer's; the journals are what either notes."""
 
     writer: Child
-    orders: IO[str]
+    assignments: IO[str]
     commits: Journal
     consumer: Child
     receipts: Journal
 
 
-def start(
+def start_ends(
     backstage: Backstage, stack: ExitStack, environment: Mapping[str, str], consumer_options: Mapping[str, Any]
-) -> Crew:
+) -> Ends:
     """Returns when the consumer will miss nothing. The stack ends them and closes the files."""
     commits, receipts = Journal(backstage.home / "commits"), Journal(backstage.home / "receipts")
     stack.callback(commits.close)
     stack.callback(receipts.close)
-    fifo = backstage.home / "orders"
+    fifo = backstage.home / "assignments"
     os.mkfifo(fifo, 0o600)
     # For reading too, so that opening it does not wait for the writer.
-    orders = stack.enter_context(os.fdopen(os.open(fifo, os.O_RDWR), "w"))
+    assignments = stack.enter_context(os.fdopen(os.open(fifo, os.O_RDWR), "w"))
     arguments = [TOPIC, str(receipts.path), json.dumps(dict(consumer_options))]
-    consumer = backstage.start("the consumer", _module("consumer", *arguments), environment=environment, output=True)
-    writer = backstage.start("the writer", _module("writer", str(fifo), str(commits.path)), environment=environment)
+    consumer = backstage.start("the consumer", _end("consumer", *arguments), environment=environment, output=True)
+    writer = backstage.start("the writer", _end("writer", str(fifo), str(commits.path)), environment=environment)
     for child in (consumer, writer):  # before topic and tables are removed
         stack.callback(child.end, signal.SIGTERM)
     if not consumer.output.readline():
         raise consumer.failure("did not start")
-    return Crew(writer, orders, commits, consumer, receipts)
+    return Ends(writer, assignments, commits, consumer, receipts)
 
 
-def _module(name: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", f"walrelay.lab.bench.latency.{name}", *arguments]
+def _end(which: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "walrelay.lab.bench.ends", which, *arguments]
 
 
 _INTERVAL = 0.02  # seconds between two looks
 
 
-class Watch:
+class Overseer:
     """One for the whole run, so that a message that comes late is counted where it belongs."""
 
     def __init__(self, commits: Journal, receipts: Journal, offsets: Mapping[int, int], progress: Progress) -> None:

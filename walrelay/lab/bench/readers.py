@@ -1,4 +1,4 @@
-"""The readers of the backlog: the relay into any sink, PostgreSQL's own client, and a worker that polls a table."""
+"""None"""
 
 import json
 import os
@@ -11,15 +11,16 @@ from pathlib import Path
 from resource import struct_rusage
 from typing import Any, NamedTuple, Protocol
 
+import psutil
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay import compose, config
 from walrelay.config import Settings
 from walrelay.errors import Fatal
-from walrelay.lab.bench import machine
-from walrelay.lab.bench.throughput.backlog import PUBLICATION, SCHEMA, TABLE, TOPIC, Backlog
-from walrelay.lab.bench.throughput.medians import Reading
+from walrelay.lab.bench.backlog import PUBLICATION, SCHEMA, TABLE, TOPIC, Backlog
+from walrelay.lab.bench.child import maximum_rss_bytes, peak_rss_bytes
+from walrelay.lab.bench.machine import cpu_s, title
 from walrelay.lab.servers.backstage import Backstage, Child
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
@@ -28,6 +29,16 @@ from walrelay.postgres.failures import first_line
 _INTERVAL = 0.004  # seconds between two looks at what a process has used
 _LEAST_RATE = 1000  # events a second; a reader that is slower is taken to hang
 _MARGIN = 60.0  # seconds
+
+
+class Reading(NamedTuple):
+    """One reader, once through the backlog. The walsender's CPU is None where it cannot be seen."""
+
+    events: int
+    seconds: float
+    cpu_s: float
+    walsender_cpu_s: float | None
+    peak_rss_bytes: int
 
 
 class Place(NamedTuple):
@@ -69,7 +80,7 @@ class Relay:
             found = drained(
                 place,
                 self._name,
-                ["walrelay.lab.bench.throughput.drain", str(file), str(backlog.end)],
+                ["walrelay.lab.bench.drain", str(file), str(backlog.end)],
                 self._bootstrap,
                 sender.look,
             )
@@ -89,9 +100,14 @@ class Walsender:
         if self._pid is None and self._visible:
             slot = self._catalog.slot(self._slot)
             self._pid = slot.active_pid if slot else None
-            self._visible = self._pid is None or machine.is_walsender(self._pid)
+            self._visible = self._pid is None or is_walsender(self._pid)
         if self._pid is not None and self._visible:
-            self.cpu_s = machine.cpu_s(self._pid) or self.cpu_s
+            self.cpu_s = cpu_s(self._pid) or self.cpu_s
+
+
+def is_walsender(pid: int) -> bool:
+    """The pid may be that of a process elsewhere, or in a container."""
+    return psutil.pid_exists(pid) and "walsender" in title(psutil.Process(pid))
 
 
 class Peak:
@@ -102,7 +118,7 @@ class Peak:
         self.bytes = 0
 
     def look(self) -> None:
-        self.bytes = machine.peak_rss_bytes(self._pid) or self.bytes
+        self.bytes = peak_rss_bytes(self._pid) or self.bytes
 
 
 def drained(place: Place, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]) -> Reading:
@@ -173,7 +189,7 @@ class Limit:
             if (confirmed := backlog.confirmed(slot)) < backlog.end:
                 raise child.failure(f"ended at {confirmed} of {backlog.end}")
         cpu_s = usage.ru_utime + usage.ru_stime
-        peak_rss = peak.bytes or machine.maximum_rss_bytes(usage)
+        peak_rss = peak.bytes or maximum_rss_bytes(usage)
         return Reading(backlog.events, seconds, cpu_s, sender.cpu_s, peak_rss)
 
     def _command(self, backlog: Backlog, slot: str) -> tuple[list[str | Path], dict[str, str]]:
@@ -237,7 +253,7 @@ class Polling:
     def read(self, place: Place) -> Reading:
         self._fill(place.backlog.dsn)
         return drained(
-            place, "the polling worker", ["walrelay.lab.bench.throughput.drain_polling", POLLED, TOPIC], self._bootstrap
+            place, "the polling worker", ["walrelay.lab.bench.polling", POLLED, TOPIC, "--drain"], self._bootstrap
         )
 
     def _fill(self, dsn: str) -> None:

@@ -1,8 +1,4 @@
-"""The backlog: an outbox full of committed rows, and slots from which all of its WAL is still to be read.
-
-One slot is made before the first row is written, and never read. Each reading gets a copy of it, so that all read the
-same WAL from its beginning to its end, and a server of the user's has to have room for two slots only.
-"""
+"""None"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +7,7 @@ import psycopg
 
 from walrelay.ddl import script
 from walrelay.errors import Fatal, WalrelayError
-from walrelay.lab.bench.throughput.request import LEAST_ROW_BYTES, Wish
+from walrelay.lab.bench.results import LEAST_ROW_BYTES, ThroughputRequest
 from walrelay.lab.servers import guest
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres import connect
@@ -65,15 +61,15 @@ class Backlog:
         self.dsn, self.catalog = dsn, catalog
         self.events, self.end = 0, ZERO
 
-    def write(self, wish: Wish) -> None:
+    def write(self, request: ThroughputRequest) -> None:
         """Takes some seconds for each hundred thousand rows."""
-        per_transaction = wish.rows_per_transaction or wish.events
+        per_transaction = request.rows_per_transaction or request.events
         with connect.ordinary(self.dsn, statement_timeout=_LONG) as connection:
             try:
                 connection.execute("SET synchronous_commit = off")
                 connection.execute(
                     f"CALL {SCHEMA}.fill(%s, %s, %s)".encode(),
-                    (wish.events, per_transaction, wish.row_bytes - _OVERHEAD),
+                    (request.events, per_transaction, request.row_bytes - _OVERHEAD),
                 )
                 connection.execute("SET synchronous_commit = on")
                 # Not the end of the WAL, where another session may write at any time.
@@ -84,7 +80,7 @@ class Backlog:
             except BaseException:
                 connection.cancel_safe()  # or the server would write on, and the schema could not be dropped
                 raise
-        self.events, self.end = wish.events, LSN.parse(row[0] if row else "")
+        self.events, self.end = request.events, LSN.parse(row[0] if row else "")
 
     @contextmanager
     def slot(self, plugin: str = "pgoutput") -> Iterator[str]:

@@ -1,25 +1,22 @@
-"""`walrelay bench throughput` from beginning to end: servers, the backlog, readings in rounds, the result."""
+"""`walrelay bench throughput` from beginning to end: servers, the backlog, readings in rounds, medians of them."""
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lab.bench import machine
-from walrelay.lab.bench.names import POSITIONS
-from walrelay.lab.bench.results import ThroughputResult
+from walrelay.lab.bench.backlog import TOPIC, Backlog, prepared
+from walrelay.lab.bench.child import POSITIONS
+from walrelay.lab.bench.machine import Servers, kafka_version
+from walrelay.lab.bench.readers import Limit, Place, Polling, Reader, Reading, Relay, pg_recvlogical
+from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult, turns
 from walrelay.lab.bench.screen import Screen
-from walrelay.lab.bench.servers import Servers, kafka_version
-from walrelay.lab.bench.throughput import medians
-from walrelay.lab.bench.throughput.backlog import TOPIC, Backlog, prepared
-from walrelay.lab.bench.throughput.medians import Reading, complete
-from walrelay.lab.bench.throughput.readers import Limit, Place, Polling, Reader, Relay, pg_recvlogical
-from walrelay.lab.bench.throughput.request import Wish, order
-from walrelay.lab.servers.backstage import Backstage, opened
-from walrelay.lab.servers.interruption import Interruption
+from walrelay.lab.servers.backstage import Backstage, Interruption, opened
 from walrelay.lab.servers.kafka import Kafka, MockKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
 
@@ -57,14 +54,16 @@ def _limits_plugins(programs: Path) -> bool:
     return any(line.startswith("output_plugin_libraries\t") for line in described.stdout.splitlines())
 
 
-def taken(wish: Wish, readers: Mapping[str, Reader], place: Place, screen: Screen) -> Mapping[str, list[Reading]]:
+def taken(
+    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: Screen
+) -> Mapping[str, list[Reading]]:
     """Interleaved, so that a noisy neighbour meets everyone."""
     readings: dict[str, list[Reading]] = {name: [] for name in readers}
-    for number in range(wish.rounds):
-        where = f"round {number + 1}/{wish.rounds}"
-        for name in order(list(readers), number):
+    for number in range(request.rounds):
+        where = f"round {number + 1}/{request.rounds}"
+        for name in turns(list(readers), number):
             with screen.console.status(f"{where}  {name}", refresh_per_second=2):
-                reading = complete(name, readers[name].read(place), wish.expected(name))
+                reading = complete(name, readers[name].read(place), request.expected(name))
             readings[name].append(reading)
             screen.say(f" {where}  {name:<12}  {reading.events / reading.seconds:>9,.0f} events/s")
     return readings
@@ -73,7 +72,7 @@ def taken(wish: Wish, readers: Mapping[str, Reader], place: Place, screen: Scree
 _INTO_MOCK = {"mock", "wal2json", "polling"}
 
 
-class Stage(NamedTuple):
+class Started(NamedTuple):
     """The servers that a run needs. `kafka` is real; a reader that needs what is None cannot run."""
 
     postgres: EmbeddedPostgres | OwnPostgres
@@ -88,47 +87,51 @@ class Brokers(NamedTuple):
     kafka: str
 
 
-def measured(wish: Wish, servers: Servers, screen: Screen, interruption: Interruption) -> ThroughputResult:
+def measured(
+    request: ThroughputRequest, servers: Servers, screen: Screen, interruption: Interruption
+) -> ThroughputResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     with opened(interruption) as (backstage, stack):
-        return _measured(wish, servers, screen, backstage, stack)
+        return _measured(request, servers, screen, backstage, stack)
 
 
-def _measured(wish: Wish, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack) -> ThroughputResult:
-    stage = _started(wish, servers, backstage)
+def _measured(
+    request: ThroughputRequest, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack
+) -> ThroughputResult:
+    stage = _started(request, servers, backstage)
     with screen.step(stage.postgres.name):
         backlog = stack.enter_context(prepared(stage.postgres.ready(), embedded=stage.postgres.embedded))
     brokers = _ready(stage, screen, stack)
-    able, not_run = _able(wish, servers, stage, brokers, backlog)
+    able, not_run = _able(request, servers, stage, brokers, backlog)
     for name, reason in not_run.items():
         screen.note(f"{name} cannot run here: {reason}")
     if not able:
         raise Fatal("there is nothing to measure: none of the readers can run here")
-    with screen.step(f"a backlog of {wish.events:,} events"):
-        backlog.write(wish)
-    readings = taken(wish, able, Place(backstage, backlog), screen)
+    with screen.step(f"a backlog of {request.events:,} events"):
+        backlog.write(request)
+    readings = taken(request, able, Place(backstage, backlog), screen)
     kafka, server_version = stage.kafka or stage.mock, str(backlog.catalog.value("SHOW server_version"))
     return ThroughputResult(
-        runs=medians.runs(readings),
+        runs=runs(readings),
         not_run=list(not_run.items()),
-        workload=_workload(wish, able, over=stage.postgres),
+        workload=_workload(request, able, over=stage.postgres),
         machine=machine.machine(),
         versions=machine.versions(server_version.split()[0], kafka_version(kafka) if kafka else "none"),
-        command=wish.command,
+        command=request.command,
         date=f"{datetime.now(UTC):%Y-%m-%d}",
     )
 
 
-def _started(wish: Wish, servers: Servers, backstage: Backstage) -> Stage:
-    kafka = servers.kafka(backstage) if {"kafka", "exactly-once"} & set(wish.names) else None
+def _started(request: ThroughputRequest, servers: Servers, backstage: Backstage) -> Started:
+    kafka = servers.kafka(backstage) if {"kafka", "exactly-once"} & set(request.names) else None
     if isinstance(kafka, MockKafka):
         kafka = None
-    mock = MockKafka(backstage) if _INTO_MOCK & set(wish.names) else None
-    postgres = started(servers, backstage, wal2json="wal2json" in wish.names, tcp=wish.tcp)
-    return Stage(postgres, mock, kafka)
+    mock = MockKafka(backstage) if _INTO_MOCK & set(request.names) else None
+    postgres = started(servers, backstage, wal2json="wal2json" in request.names, tcp=request.tcp)
+    return Started(postgres, mock, kafka)
 
 
-def _ready(stage: Stage, screen: Screen, stack: ExitStack) -> Brokers:
+def _ready(stage: Started, screen: Screen, stack: ExitStack) -> Brokers:
     found = {"mock": "", "kafka": ""}
     for name, kafka in (("mock", stage.mock), ("kafka", stage.kafka)):
         if kafka is not None:
@@ -139,20 +142,20 @@ def _ready(stage: Stage, screen: Screen, stack: ExitStack) -> Brokers:
 
 
 def _able(
-    wish: Wish, servers: Servers, stage: Stage, brokers: Brokers, backlog: Backlog
+    request: ThroughputRequest, servers: Servers, stage: Started, brokers: Brokers, backlog: Backlog
 ) -> tuple[dict[str, Reader], dict[str, str]]:
     """The readers that were asked for, and why others of them cannot run."""
     makers: Mapping[str, Callable[[], Reader]] = {
-        "limit": lambda: _limit(wish, servers, stage),
-        "null": lambda: Relay("the relay", {"kind": "memory", "keep": 0}, binary=wish.binary),
-        "mock": lambda: Relay("the relay", _sink(create_topics=True), binary=wish.binary, bootstrap=brokers.mock),
-        "kafka": lambda: _into_kafka(wish, stage, brokers),
-        "exactly-once": lambda: _into_kafka(wish, stage, brokers, delivery="exactly_once"),
+        "limit": lambda: _limit(request, servers, stage),
+        "null": lambda: Relay("the relay", {"kind": "memory", "keep": 0}, binary=request.binary),
+        "mock": lambda: Relay("the relay", _sink(create_topics=True), binary=request.binary, bootstrap=brokers.mock),
+        "kafka": lambda: _into_kafka(request, stage, brokers),
+        "exactly-once": lambda: _into_kafka(request, stage, brokers, delivery="exactly_once"),
         "wal2json": lambda: _wal2json(backlog, brokers),
-        "polling": lambda: Polling(wish.expected("polling"), brokers.mock),
+        "polling": lambda: Polling(request.expected("polling"), brokers.mock),
     }
     able, not_run = dict[str, Reader](), dict[str, str]()
-    for name in wish.names:
+    for name in request.names:
         try:
             able[name] = makers[name]()
         except Fatal as reason:
@@ -160,16 +163,18 @@ def _able(
     return able, not_run
 
 
-def _limit(wish: Wish, servers: Servers, stage: Stage) -> Limit:
+def _limit(request: ThroughputRequest, servers: Servers, stage: Started) -> Limit:
     beside = stage.postgres.bin if isinstance(stage.postgres, EmbeddedPostgres) else None
-    return Limit(pg_recvlogical(servers.postgres_bin, beside), binary=wish.binary)
+    return Limit(pg_recvlogical(servers.postgres_bin, beside), binary=request.binary)
 
 
-def _into_kafka(wish: Wish, stage: Stage, brokers: Brokers, *, delivery: str = "at_least_once") -> Relay:
+def _into_kafka(
+    request: ThroughputRequest, stage: Started, brokers: Brokers, *, delivery: str = "at_least_once"
+) -> Relay:
     if stage.kafka is None:
         raise Fatal("there is no Kafka: name one with --bootstrap-servers, or the directory of one with --kafka-home")
     sink = {**_sink(create_topics=False), "positions_topic": POSITIONS}
-    return Relay("the relay", sink, binary=wish.binary, bootstrap=brokers.kafka, delivery=delivery)
+    return Relay("the relay", sink, binary=request.binary, bootstrap=brokers.kafka, delivery=delivery)
 
 
 def _wal2json(backlog: Backlog, brokers: Brokers) -> Relay:
@@ -182,16 +187,55 @@ def _sink(*, create_topics: bool) -> Mapping[str, Any]:
     return {"kind": "kafka", "bootstrap_servers": "${KAFKA_BOOTSTRAP_SERVERS}", "create_topics": create_topics}
 
 
-def _workload(wish: Wish, able: Mapping[str, Reader], over: EmbeddedPostgres | OwnPostgres) -> Mapping[str, Any]:
+def _workload(
+    request: ThroughputRequest, able: Mapping[str, Reader], over: EmbeddedPostgres | OwnPostgres
+) -> Mapping[str, Any]:
     workload: dict[str, Any] = {
-        "events": wish.events,
-        "row_bytes": wish.row_bytes,
-        "rows_per_transaction": wish.rows_per_transaction or "all",
-        "rounds": wish.rounds,
-        "pgoutput": "binary" if wish.binary else "text",
+        "events": request.events,
+        "row_bytes": request.row_bytes,
+        "rows_per_transaction": request.rows_per_transaction or "all",
+        "rounds": request.rounds,
+        "pgoutput": "binary" if request.binary else "text",
     }
     if over.embedded:
-        workload["connection"] = "TCP" if wish.tcp else "a Unix socket"
-    if "polling" in able and wish.expected("polling") < wish.events:
-        workload["polled_events"] = wish.expected("polling")
-    return {**workload, "quick": True} if wish.quick else workload
+        workload["connection"] = "TCP" if request.tcp else "a Unix socket"
+    if "polling" in able and request.expected("polling") < request.events:
+        workload["polled_events"] = request.expected("polling")
+    return {**workload, "quick": True} if request.quick else workload
+
+
+_MILLION = 1_000_000
+
+
+def complete(name: str, reading: Reading, expected: int) -> Reading:
+    """The reading, if it delivered every event once."""
+    if reading.events != expected:
+        raise Fatal(
+            f"{name} delivered {reading.events:,} of {expected:,} events: there is no number from such a run",
+            hint="If nobody else wrote to walrelay_bench_backlog.outbox meanwhile, this is a bug. Please report it.",
+        )
+    return reading
+
+
+def runs(readings: Mapping[str, Sequence[Reading]]) -> list[Run]:
+    """In the order of the mapping."""
+    limit = readings.get("limit")
+    limit_rate = _rate(limit) if limit else None
+    return [_run(name, taken, limit_rate) for name, taken in readings.items() if taken]
+
+
+def _run(name: str, readings: Sequence[Reading], limit_rate: float | None) -> Run:
+    rate = _rate(readings)
+    senders = [reading.walsender_cpu_s / reading.events for reading in readings if reading.walsender_cpu_s is not None]
+    return Run(
+        name=name,
+        events_per_second=rate,
+        ratio_to_limit=rate / limit_rate if limit_rate else None,
+        cpu_s_per_million=median(reading.cpu_s / reading.events for reading in readings) * _MILLION,
+        walsender_cpu_s_per_million=median(senders) * _MILLION if senders else None,
+        peak_rss_bytes=max(reading.peak_rss_bytes for reading in readings),
+    )
+
+
+def _rate(readings: Sequence[Reading]) -> float:
+    return median(reading.events / reading.seconds for reading in readings)

@@ -1,1 +1,0 @@
-"""From COMMIT to a consumer: walrelay beside polling workers, and what the database pays for each."""

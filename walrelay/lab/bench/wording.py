@@ -1,0 +1,306 @@
+"""How names, numbers and surroundings read, the same in the terminal, in charts and on the page; and what a result
+says, in sentences."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from walrelay.lab.bench.results import LatencyResult, Run, Strategy, ThroughputResult
+
+UNKNOWN = "–"
+
+_POLLING = re.compile(r"polling-(\d+(?:\.\d+)?)(ms|s)")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=m?s\b)")
+_LABELS = {
+    "polling-backoff": "polling with back-off",
+    "polling-notify": "polling on NOTIFY",
+    "limit": "pg_recvlogical",
+    "null": "walrelay → nothing",
+    "mock": "walrelay → mock Kafka",
+    "kafka": "walrelay → Kafka",
+    "wal2json": "walrelay → mock, wal2json",
+    "polling": "polling → mock Kafka",
+}
+_BYTES = (("GB", 2**30), ("MB", 2**20), ("KB", 2**10))
+
+
+def interval(strategy: str) -> str | None:
+    """ "100 ms" for polling-100ms; None for what does not poll."""
+    found = _POLLING.fullmatch(strategy)
+    return f"{found[1]} {found[2]}" if found else None
+
+
+def label(name: str) -> str:
+    """Of a strategy or a reader: "polling every 100 ms" for polling-100ms; a name that is not known as it is."""
+    every = interval(name)
+    return f"polling every {every}" if every else _LABELS.get(name, name)
+
+
+def spoken(strategy: str) -> str:
+    """The label as it stands in a sentence."""
+    return "polling every second" if strategy == "polling-1s" else label(strategy)
+
+
+def is_ours(name: str) -> bool:
+    """Of walrelay, and not of what it is compared with."""
+    return label(name).startswith("walrelay")
+
+
+def duration(ms: float | None) -> str:
+    """With its unit: "0.43 ms", "1.4 ms", "55 ms", "2.5 s"."""
+    if ms is None or not math.isfinite(ms):
+        return UNKNOWN
+    if abs(ms) < 999.5:
+        return f"{_rounded(ms, 9.95)} ms"
+    return f"{_rounded(ms / 1000, 99.95)} s"
+
+
+def tick(ms: float) -> str:
+    """A round latency on an axis: "0.1 ms", "10 s"."""
+    return f"{ms / 1000:,.6g} s" if ms >= 999 else f"{ms:.6g} ms"
+
+
+def number(value: float | None) -> str:
+    """For a column whose head has the unit: "0", "0.43", "1.4", "55.2", "2,510"."""
+    return UNKNOWN if value is None or not math.isfinite(value) else _rounded(value, 99.95)
+
+
+def size(value: float | None) -> str:
+    """Bytes: "0", "512 B", "1.2 MB"; 1 KB is 1,024 bytes."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    for unit, factor in _BYTES:
+        if abs(value) >= factor:
+            return f"{_rounded(value / factor, 9.95)} {unit}"
+    return f"{value:,.0f} B".replace("-", "−") if round(value) else "0"
+
+
+def tied(text: str) -> str:
+    """No line ends between a number and its unit."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def times(ratio: float | None) -> str:
+    """ "0.8×", "3.2×", "366×"."""
+    return UNKNOWN if ratio is None else f"{_rounded(ratio, 9.95)}×"
+
+
+def cpu_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _rounded(value: float, whole_from: float) -> str:
+    """Without decimals from `whole_from` on, with two below 1, with a true minus sign."""
+    if value == 0:
+        return "0"
+    decimals = 0 if abs(value) >= whole_from else 1 if abs(value) >= 0.995 else 2
+    text = f"{value:,.{decimals}f}"
+    return "0" if not text.strip("-0.") else text.replace("-", "−")
+
+
+_NAMES = {"walrelay": "walrelay", "postgresql": "PostgreSQL", "kafka": "Kafka", "python": "Python"}  # these first
+
+
+def machine(machine: Mapping[str, Any]) -> str:
+    """ "2 cores, 7.8 GiB, Example CPU, Linux 6.1.0"."""
+    system = " ".join(str(machine[name]) for name in ("system", "release") if machine.get(name))
+    others = {name: value for name, value in machine.items() if name not in ("system", "release")}
+    return ", ".join(
+        [*_said(others, {"cores": _cores, "memory_gib": _memory, "processor": str}), *filter(None, [system])]
+    )
+
+
+def versions(versions: Mapping[str, str]) -> str:
+    """ "walrelay 0.1.0, PostgreSQL 15.18, psycopg 3.3.9"."""
+    order = [*(name for name in _NAMES if name in versions), *(name for name in versions if name not in _NAMES)]
+    return ", ".join(_version(name, versions[name]) for name in order if versions[name] != "none")
+
+
+def workload(workload: Mapping[str, Any]) -> str:
+    """ "200 commits/s, steady, 3 rounds"."""
+    return ", ".join(_said(workload, _WORKLOAD))
+
+
+def _version(name: str, version: str) -> str:
+    """A mock cluster is no version of Kafka."""
+    colon = ":" if version.startswith("librdkafka") else ""
+    return f"{_NAMES.get(name, name)}{colon} {version}"
+
+
+def _said(values: Mapping[str, Any], phrases: Mapping[str, Callable[[Any], str]]) -> list[str]:
+    known = [say(values[name]) for name, say in phrases.items() if name in values]
+    return known + [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if name not in phrases]
+
+
+def _cores(count: int) -> str:
+    return _counted(count, "core")
+
+
+def _memory(gib: float) -> str:
+    return f"{_plain(gib)} GiB"
+
+
+def _counted(count: Any, what: str) -> str:
+    return f"{_plain(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> str:
+    """Values come from anywhere: what is no number is shown as it is."""
+    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
+
+
+_WORKLOAD: Mapping[str, Callable[[Any], str]] = {
+    "rate": lambda value: f"{_plain(value)} commits/s",
+    "mode": str,
+    "events": lambda value: _counted(value, "event"),
+    "polled_events": lambda value: f"{_plain(value)} of them for the polling worker",
+    "row_bytes": lambda value: f"{_plain(value)} bytes a row",
+    "rows_per_transaction": lambda value: (
+        "all in one transaction" if value == "all" else f"{_plain(value)} a transaction"
+    ),
+    "pgoutput": lambda value: f"pgoutput in {value} mode",
+    "connection": lambda value: f"over {value}",
+    "rounds": lambda value: _counted(value, "round"),
+    "seconds": lambda value: f"{_plain(value)} s of writing in each",
+    "idle_seconds": lambda value: f"{_plain(value)} s idle" if value else "no idle time",
+    "quick": lambda value: "the quick form" if value else "the full form",
+}
+
+
+_USUAL = "polling-1s"
+
+_INTO = {
+    "kafka": "into Kafka",
+    "mock": "into librdkafka's mock cluster",
+    "null": "into a sink that forgets",
+    "wal2json": "into librdkafka's mock cluster with wal2json",
+}
+"""Of walrelay's readers the one that stands for it: the first of these that was measured."""
+
+
+def ordered(result: LatencyResult) -> list[Strategy]:
+    """walrelay first, because all are compared with it; the others as they were measured."""
+    return sorted(result.strategies, key=lambda strategy: not is_ours(strategy.name))
+
+
+def slower(strategy: Strategy, result: LatencyResult) -> float | None:
+    """Its p50 in p50s of walrelay; None for walrelay itself, and where either is not known."""
+    ours = _ours(result)
+    if ours is None or strategy is ours or not (ours.p50_ms > 0 and math.isfinite(strategy.p50_ms)):
+        return None
+    return strategy.p50_ms / ours.p50_ms
+
+
+def latency_title(result: LatencyResult) -> str:
+    """The finding in few words, above the chart."""
+    compared = [each for each in (_ours(result), _opponent(result)) if each is not None]
+    medians = ", ".join(f"{spoken(each.name)} {duration(each.p50_ms)}" for each in compared)
+    return f"COMMIT to consumer: {medians or 'nothing was measured'}"
+
+
+def latency_headline(result: LatencyResult) -> str:
+    """The finding in one sentence."""
+    ours, opponent = _ours(result), _opponent(result)
+    if ours is None:
+        return "walrelay was not measured in this run."
+    if opponent is None:
+        return f"Half of the events reached the consumer within {duration(ours.p50_ms)} of COMMIT."
+    ratio = slower(opponent, result)
+    compared = f", {times(ratio).removesuffix('×')} times as long" if ratio is not None else ""
+    return (
+        f"Half of the events reached the consumer within {duration(ours.p50_ms)} of COMMIT;"
+        f" {spoken(opponent.name)} took {duration(opponent.p50_ms)}{compared}."
+    )
+
+
+def nearest(result: LatencyResult) -> str:
+    """The other strategy that does best, in a sentence; empty if the headline names it already."""
+    best, opponent = _fastest(_others(result)), _opponent(result)
+    if best is None or best is opponent or not math.isfinite(best.p50_ms):
+        return ""
+    return f"The fastest of the others, {spoken(best.name)}, took {duration(best.p50_ms)}."
+
+
+def noise(result: LatencyResult) -> str:
+    """How far the CPU of one and the same work differs, in a sentence; empty where that was measured once only."""
+    if len(result.writer_cpu_s) < 2:
+        return ""
+    least, most = (number(cpu_ms(seconds)) for seconds in (min(result.writer_cpu_s), max(result.writer_cpu_s)))
+    return f"The writer alone took {least} to {most} ms of CPU from round to round: smaller differences say nothing."
+
+
+def throughput_title(result: ThroughputResult) -> str:
+    ours = _standing_for_walrelay(result)
+    if ours is None:
+        return "Draining a backlog"
+    share = _of_limit(ours, result, "{}")
+    return f"Draining a backlog: {label(ours.name)} {number(ours.events_per_second)} events/s{share}"
+
+
+def throughput_headline(result: ThroughputResult) -> str:
+    ours = _standing_for_walrelay(result)
+    if ours is None:
+        return "walrelay was not measured in this run."
+    drained = f"walrelay drained the backlog {_INTO[ours.name]} at {number(ours.events_per_second)} events a second"
+    return f"{drained}{_of_limit(ours, result, 'what {} reads')}."
+
+
+def limit_of(result: ThroughputResult) -> Run | None:
+    """The reader that the others are compared with."""
+    return next((run for run in result.runs if run.name == "limit"), None)
+
+
+def above_the_limit(result: ThroughputResult) -> str:
+    """Why somebody can read more than the limit, in a sentence; empty where nobody does."""
+    limit = limit_of(result)
+    if limit is None or all((run.ratio_to_limit or 0.0) <= 1.0 for run in result.runs):
+        return ""
+    return (
+        f"Above 1: {label(limit.name)} waits for each message, and to wake it up costs the walsender more than to send"
+        " to a reader that is behind."
+    )
+
+
+def idle_was_measured(strategies: Sequence[Strategy]) -> bool:
+    return any(strategy.idle_minute is not None for strategy in strategies)
+
+
+def faults(strategy: Strategy) -> str:
+    """ "3 lost, 1 duplicate": empty when it was sound."""
+    duplicates = "duplicate" if strategy.duplicates == 1 else "duplicates"
+    counted = ((strategy.lost, "lost"), (strategy.duplicates, duplicates), (strategy.out_of_order, "out of order"))
+    return ", ".join(f"{count:,} {what}" for count, what in counted if count)
+
+
+def _ours(result: LatencyResult) -> Strategy | None:
+    return next((strategy for strategy in result.strategies if is_ours(strategy.name)), None)
+
+
+def _others(result: LatencyResult) -> list[Strategy]:
+    return [strategy for strategy in result.strategies if not is_ours(strategy.name)]
+
+
+def _opponent(result: LatencyResult) -> Strategy | None:
+    """What most workers do; where that was not measured, the fastest of the others."""
+    usual = (strategy for strategy in _others(result) if strategy.name == _USUAL)
+    return next(usual, _fastest(_others(result)))
+
+
+def _fastest(strategies: Sequence[Strategy]) -> Strategy | None:
+    known = (strategy for strategy in strategies if math.isfinite(strategy.p50_ms))
+    return min(known, key=lambda strategy: strategy.p50_ms, default=None)
+
+
+def _standing_for_walrelay(result: ThroughputResult) -> Run | None:
+    measured = {run.name: run for run in result.runs}
+    return next((measured[name] for name in _INTO if name in measured), None)
+
+
+def _of_limit(run: Run, result: ThroughputResult, phrase: str) -> str:
+    limit = limit_of(result)
+    if run.ratio_to_limit is None or limit is None:
+        return ""
+    return (
+        f", {run.ratio_to_limit:.2f} {'of' if run.ratio_to_limit < 1 else 'times'} {phrase.format(label(limit.name))}"
+    )
