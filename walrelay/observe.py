@@ -1,70 +1,187 @@
-"""What the relay tells whoever watches: an Observer with methods that do nothing, to override at will."""
+"""What happens to a relay, as values, and who sees it."""
 
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import NamedTuple, Protocol
 
 from walrelay.dead_letter import DeadLetter
+from walrelay.errors import Fatal
 from walrelay.lsn import LSN
+from walrelay.model import Skipped
 
 
-class Observer:
-    """Called from the relay's thread, at most a few times per turn of the loop and, but for `set_aside`, never per
-    message.
+class StandingBy(NamedTuple):
+    """Another instance leads; this one waits until it does not any more."""
 
-    An implementation must return soon and must not raise. Positions are LSNs, times are seconds.
+    slot: str
+
+
+class Streaming(NamedTuple):
+    """A run began: the slot streams from `start`."""
+
+    slot: str
+    start: LSN
+    plugin: str
+
+
+class Relayed(NamedTuple):
+    """One turn of the loop decoded so many records and handed so many messages to the sink."""
+
+    records: int
+    messages: int
+
+
+class Confirmed(NamedTuple):
+    """PostgreSQL knows that everything before `lsn` is durable; `unsettled` messages wait for their receipt."""
+
+    lsn: LSN
+    unsettled: int
+
+
+class Stalled(NamedTuple):
+    """The sink has had no room, or given no receipt, for `seconds`; happens again while it lasts."""
+
+    seconds: float
+    unsettled: int
+    why: str
+
+
+class Resumed(NamedTuple):
+    """A stall of `seconds` is over."""
+
+    seconds: float
+
+
+class DeadLettered(NamedTuple):
+    """A message was refused, or a record not routed or read, and is a dead letter now."""
+
+    letter: DeadLetter
+
+
+class Noticed(NamedTuple):
+    """The server or a sink said something that needs no action by the relay."""
+
+    text: str
+
+
+class Retrying(NamedTuple):
+    """The run ended in something retryable; the next one begins in `pause` seconds. `lasting`: several did in a row, so
+    that somebody should look.
     """
 
-    def standing_by(self, slot: str) -> None:
-        """Another instance leads; this one waits until it does not any more."""
+    cause: str
+    attempt: int
+    pause: float
+    lasting: bool
 
-    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
-        """A run began: the slot streams from `start`."""
 
-    def read(self, records: int, messages: int) -> None:
-        """`records` were decoded and `messages` handed to the sink since the last call."""
+class Backfilling(NamedTuple):
+    """`rows` of the table are to be published; `already` were before, by a backfill that was interrupted."""
 
-    def confirmed(self, lsn: LSN, unsettled: int) -> None:
-        """`lsn` was told to PostgreSQL as durable; `unsettled` messages wait for their receipt."""
+    rows: int
+    already: int
 
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        """The sink has had no room, or given no receipt, for `seconds`; called again while it lasts."""
 
-    def resumed(self, seconds: float) -> None:
-        """A stall of `seconds` is over."""
+class Backfilled(NamedTuple):
+    """So many more rows of the table are durable."""
 
-    def skipped(self, lsn: LSN, why: str) -> None:
-        """Something at `lsn` was passed over because the settings say so."""
+    rows: int
 
-    def set_aside(self, letter: DeadLetter) -> None:
-        """A message was refused, or a record not routed or read, and is a dead letter now; called for each of them."""
 
-    def noticed(self, text: str) -> None:
-        """The server or a sink said something that needs no action by the relay."""
+class CleanedUp(NamedTuple):
+    """A pass of the leader's clean-up deleted so many rows, those of the `dropped` partitions too, and made partitions
+    for the days `made`. It happens in another thread than the relay's.
+    """
 
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        """The run ended in something retryable; the next one begins in `pause` seconds. `lasting`: several did in a
-        row, so that somebody should look.
-        """
+    rows: int
+    dropped: Sequence[str]
+    made: Sequence[str]
+    seconds: float
 
-    def backfilling(self, rows: int, already: int) -> None:
-        """`rows` of the table are to be published; `already` were before, by a backfill that was interrupted."""
 
-    def backfilled(self, rows: int) -> None:
-        """So many more rows of the table are durable."""
+class NotCleanedUp(NamedTuple):
+    """The leader's clean-up could not do something, and tries again later. In another thread as well."""
 
-    def cleaned(self, rows: int, dropped: Sequence[str], made: Sequence[str], seconds: float) -> None:
-        """A pass of the leader's clean-up: so many rows went, those of the `dropped` partitions too; days were `made`.
-        Called from another thread than the relay's.
-        """
+    why: str
 
-    def not_cleaned(self, why: str) -> None:
-        """The leader's clean-up could not do something, and tries again later. From another thread as well."""
 
-    def stopping(self, unsettled: int, seconds: float) -> None:
-        """A stop was asked for; `unsettled` messages are still to be settled, which may take so long."""
+class Stopping(NamedTuple):
+    """A stop was asked for; `unsettled` messages are still to be settled, which may take `seconds`."""
 
-    def stopped(self, confirmed: LSN, unsettled: int) -> None:
-        """The relay left in good order."""
+    unsettled: int
+    seconds: float
+
+
+class LeftAtOnce(NamedTuple):
+    """The process ends because a second signal came, whatever it does. In another thread than the relay's."""
+
+
+class Stopped(NamedTuple):
+    """The relay left in good order."""
+
+    confirmed: LSN
+    unsettled: int
+
+
+class EndedFatally(NamedTuple):
+    """The process ends because of `error`."""
+
+    error: Fatal
+
+
+Happening = (
+    StandingBy
+    | Streaming
+    | Relayed
+    | Confirmed
+    | Stalled
+    | Resumed
+    | Skipped
+    | DeadLettered
+    | Noticed
+    | Retrying
+    | Backfilling
+    | Backfilled
+    | CleanedUp
+    | NotCleanedUp
+    | Stopping
+    | LeftAtOnce
+    | Stopped
+    | EndedFatally
+)
+"""At most a few happen in a turn of the loop and, but for DeadLettered, none for each message."""
+
+
+class Observer(Protocol):
+    """Logs, metrics, traces, a bar on a terminal."""
+
+    def saw(self, happening: Happening) -> None:
+        """Must return soon: the relay waits. An error of it may end the run, unless `Observers` stands between."""
+        ...
+
+
+class Observers:
+    """Several as one, none of which can end a run: the others hear of the first error that one of them raises, and it
+    goes on being told what happens.
+    """
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+        self._failed = set[Observer]()
+
+    def saw(self, happening: Happening) -> None:
+        for observer in self._observers:
+            try:
+                observer.saw(happening)
+            except Exception as error:  # who only watches must not break what is watched
+                if observer not in self._failed:
+                    self._failed.add(observer)
+                    self.saw(Noticed(f"{type(observer).__name__} failed: {type(error).__name__}: {error}"))
+
+
+def notices(observer: Observer) -> Callable[[str], None]:
+    """For what has nothing but texts to tell."""
+    return lambda text: observer.saw(Noticed(text))
 
 
 class StallWatch:
@@ -81,13 +198,13 @@ class StallWatch:
         self._moved = monotonic()  # when the oldest transaction last got a receipt, or nothing waited for one
         self._said = 0.0
 
-    def saw(self, unsettled: int, progress: int) -> None:
+    def look(self, unsettled: int, progress: int) -> None:
         """To be called at each turn: `unsettled` messages wait, `progress` counts the oldest one's receipts."""
         now = monotonic()
         if progress != self._progress or unsettled == 0:
             if self._said:
-                self._observer.resumed(now - self._moved)
+                self._observer.saw(Resumed(now - self._moved))
             self._progress, self._moved, self._said = progress, now, 0.0
         elif now - max(self._moved, self._said) > self._patience * (2 if self._said else 1):
             self._said = now
-            self._observer.stalled(now - self._moved, unsettled, self._trouble())
+            self._observer.saw(Stalled(now - self._moved, unsettled, self._trouble()))

@@ -6,7 +6,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from walrelay.errors import NoRoom, Retryable, StartAnew, Waiting
-from walrelay.observe import Observer
+from walrelay.observe import Noticed, Observer, Retrying
 
 _QUIET = 30.0  # seconds between two lines about the same cause
 _LASTING = 3  # failures in a row after which somebody should look
@@ -51,13 +51,14 @@ def supervise(
             if stop() and only_waited:
                 return
             if stop():
-                observer.noticed(f"stopped, but not cleanly: {error}")
+                observer.saw(Noticed(f"stopped, but not cleanly: {error}"))
                 return
             attempt = 1 if progress() != before else attempt + 1
             pause = backoff.pause(attempt, error.retry_within)
             lasting = attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
             if (str(error), lasting) != told or monotonic() - told_at >= _QUIET:
                 hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
-                observer.retrying(f"{error} (hint: {hints})" if hints else str(error), attempt, pause, lasting)
+                cause = f"{error} (hint: {hints})" if hints else str(error)
+                observer.saw(Retrying(cause, attempt, pause, lasting))
                 told, told_at = (str(error), lasting), monotonic()
         wait(pause)

@@ -18,7 +18,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import load
-from walrelay.observe import Observer
+from walrelay.observe import Observers
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.table.replay_journal import ReplayRequest
@@ -138,7 +138,7 @@ def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reache
             snapshots.append(self)
 
     monkeypatch.setattr("walrelay.compose.replay.View", Counted)
-    assert compose.replay_until(Event(), settings, plan, 50, Observer())
+    assert compose.replay_until(Event(), settings, plan, 50, Observers())
     assert len(snapshots) >= 2, "of two seconds, in batches of one"
     ids = [event_id(message) for message in replayed(published)]
     assert len(ids) == len(set(ids)) == 104

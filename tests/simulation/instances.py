@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.seen import Seen
 from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock, put_in_place
 from tests.simulation.cluster import SLOT, FakeCatalog, FakeStream, Place, Questions, Server
@@ -15,7 +16,6 @@ from tests.simulation.fuse import Fuse, Killed
 from walrelay.compose.runs import Factories, parameters
 from walrelay.config import Settings
 from walrelay.errors import Fatal
-from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.relay.run import Runs
 from walrelay.source.contract import Positions
@@ -26,20 +26,17 @@ from walrelay.supervise import Backoff
 _PATIENCE = 40_000  # steps: who has not finished by then never will
 
 
-class Instance(Observer):
+class Instance(Seen):
     """A process that is started again when it is killed or asked to stop, but not after a Fatal."""
 
     def __init__(self, cluster: "Cluster") -> None:
+        super().__init__()
         self.cluster, self.baton = cluster, Semaphore(0)
         self.fatal: Fatal | None = None
-        self.notices = list[str]()
         self.asked_to_stop = self.dying = self.breaking = False
         self.sinks = list[FakeSink]()
         self.connections = list[FakeStream | FakeCatalog]()
         self.thread = Thread(target=self._live, daemon=True)
-
-    def noticed(self, text: str) -> None:
-        self.notices.append(text)
 
     def is_set(self) -> bool:
         """Whether to stop."""

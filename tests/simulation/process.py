@@ -133,7 +133,7 @@ class Process:
 
     def refusals(self) -> DeadLettering:
         return _DeadLettering(
-            self.world.policy, lambda _: cast(DeadLetterTableWriter, self.world.letters), self.world.journal.set_aside
+            self.world.policy, lambda _: cast(DeadLetterTableWriter, self.world.letters), self.world.seen
         )
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:

@@ -139,7 +139,7 @@ def test_an_ousted_leader_is_not_surprised_that_another_one_got_further(clock: C
     world = ousted(World, clock, 0)
     world.live()
     world.verify()
-    assert [text for what, text in world.journal.said if what == "noticed"] == []
+    assert world.seen.notices == []
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -309,5 +309,5 @@ def test_a_broker_that_fences_nobody_off_for_long_costs_the_lead_and_nothing_is_
     assert first.ended is not None
     assert 30 < first.ended - began < 35
     assert len(world.slot.starts) == 1
-    (text,) = [text for what, text in world.journal.said if what == "retrying"]
+    (text,) = world.seen.retries
     assert "the broker has not begun a transactional session: no coordinator" in text

@@ -8,6 +8,8 @@ from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
+from walrelay.model import Skipped
+from walrelay.observe import Resumed, Stalled, Stopped, Stopping, Streaming
 
 
 def test_an_idle_outbox_frees_the_wal_that_others_write(clock: Clock) -> None:
@@ -87,9 +89,9 @@ def test_a_broker_that_gives_no_receipts_is_a_stall_that_is_said_and_ended(clock
     world = World(wal, clock, room=100)
     world.broker.mute = {"early"}
     world.killed_after(1200)
-    said = [what for what, _ in world.journal.said]
-    assert said == ["stalled"] * len(said) != []
-    assert world.journal.said[0] == ("stalled", "the broker is slow today")
+    _, *stalls = world.seen.happenings
+    assert stalls == world.seen.of(Stalled) != []
+    assert world.seen.of(Stalled)[0].why == "the broker is slow today"
 
     def hear_again(source: FusedSource) -> None:
         world.broker.mute.clear()
@@ -122,7 +124,7 @@ def test_a_stall_that_ends_is_said_to_be_over(clock: Clock) -> None:
 
     world.stop = done
     world.live()
-    assert [what for what, _ in world.journal.said] == ["stalled", "resumed", "stopped"]
+    assert [type(each) for each in world.seen.happenings] == [Streaming, Stalled, Resumed, Stopping, Stopped]
 
 
 def test_a_broker_that_is_slow_but_moves_is_not_a_stall(clock: Clock) -> None:
@@ -143,7 +145,7 @@ def test_a_broker_that_is_slow_but_moves_is_not_a_stall(clock: Clock) -> None:
     world.stop = done
     world.live()
     assert clock() - began > 8
-    assert [what for what, _ in world.journal.said] == ["stopped"]
+    assert [type(each) for each in world.seen.happenings] == [Streaming, Stopping, Stopped]
 
 
 def lives_until_there_is_room(world: World, clock: Clock, after: float) -> None:
@@ -168,9 +170,8 @@ def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_roo
     world.broker.held = {"early"}
     lives_until_there_is_room(world, clock, after=500)
     assert world.repetitions() == 0
-    said = [text for what, text in world.journal.said if what == "noticed"]
-    assert len(said) == 1
-    assert "accepted nothing for 30 s (the broker is slow today)" in said[0]
+    (said,) = world.seen.notices
+    assert "accepted nothing for 30 s (the broker is slow today)" in said
     assert len(world.slot.starts) == 2
 
 
@@ -183,7 +184,7 @@ def test_a_topic_that_takes_nothing_for_long_costs_no_repetition_of_the_others(c
     world.broker.held = {"late"}
     lives_until_there_is_room(world, clock, after=300)
     assert world.repetitions() == 0
-    assert "retrying" not in dict(world.journal.said)
+    assert world.seen.retries == []
 
 
 def test_a_lead_that_is_lost_while_there_is_no_room_costs_the_sink_what_it_holds(clock: Clock) -> None:
@@ -232,4 +233,4 @@ def test_what_is_passed_over_by_setting_is_told_each_time_with_its_position(cloc
     world = World(wal, clock)
     world.live()
     world.verify()
-    assert world.journal.skips == [first, wal.end]
+    assert [skipped.lsn for skipped in world.seen.of(Skipped)] == [first, wal.end]

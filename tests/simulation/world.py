@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import Random
 
+from tests.seen import Seen
 from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock
 from tests.simulation.fuse import Fuse, Killed
@@ -18,7 +19,6 @@ from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
-from walrelay.observe import Observer
 from walrelay.publish import ExactlyOnceSink
 from walrelay.relay.contract import Parameters
 from walrelay.relay.loop import Limits
@@ -32,32 +32,6 @@ OUTBOX = OutboxLayout(prefix="walrelay", columns=_COLUMNS, skip_non_transactiona
 _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 
 
-class Journal(Observer):
-    """What the relay said."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, str]] = []
-        self.skips: list[LSN] = []
-
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self.said.append(("stalled", why))
-
-    def resumed(self, seconds: float) -> None:
-        self.said.append(("resumed", ""))
-
-    def skipped(self, lsn: LSN, why: str) -> None:
-        self.skips.append(lsn)
-
-    def noticed(self, text: str) -> None:
-        self.said.append(("noticed", text))
-
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        self.said.append(("retrying", cause))
-
-    def stopped(self, confirmed: LSN, unsettled: int) -> None:
-        self.said.append(("stopped", str(unsettled)))
-
-
 class World:
     """A server, a broker, and one relay process after the other, or one while another stands still."""
 
@@ -68,7 +42,7 @@ class World:
         self.fuse = Fuse()
         self.broker = FakeBroker(self.random, room=room)
         self.slot = FakeSlot(wal, self._witness, self.random, batch=batch)
-        self.journal = Journal()
+        self.seen = Seen()
         self.limits = Limits()
         self.stop: Callable[[], bool] = self.done
         self.prepare: Callable[[FusedSource], None] = lambda source: None
@@ -128,7 +102,7 @@ class World:
     def run_process(self) -> None:
         """One process, whose memory is fresh; what can be retried is retried in it."""
         process = self.process()
-        runs = self.runs(self.parameters, process, self.journal, clock=self.clock, timer=self.clock.timer)
+        runs = self.runs(self.parameters, process, self.seen, clock=self.clock, timer=self.clock.timer)
         try:
             runs.until(self._stop, self.clock.wait, Backoff())
         except Killed:
@@ -222,7 +196,7 @@ class World:
     def _stop(self) -> bool:
         self._turns += 1
         assert self._turns < _PATIENCE, (
-            f"no end: {self.slot.confirmed} of {self.wal.end}, said {self.journal.said[-3:]}"
+            f"no end: {self.slot.confirmed} of {self.wal.end}, saw {self.seen.happenings[-3:]}"
         )
         return self.stop()
 

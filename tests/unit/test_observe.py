@@ -1,19 +1,9 @@
-"""A stall is said, repeated while it lasts, and said to be over."""
+"""A stall is said, repeated while it lasts, and said to be over; who watches badly stops nothing."""
 
 import pytest
 
-from walrelay.observe import Observer, StallWatch
-
-
-class Heard(Observer):
-    def __init__(self) -> None:
-        self.said: list[tuple[object, ...]] = []
-
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self.said.append(("stalled", seconds, unsettled, why))
-
-    def resumed(self, seconds: float) -> None:
-        self.said.append(("resumed", seconds))
+from tests.seen import Seen
+from walrelay.observe import Happening, Noticed, Observers, Resumed, Stalled, StallWatch, StandingBy
 
 
 class Watched:
@@ -23,16 +13,16 @@ class Watched:
         self.now = 100.0
         self.progress = 0
         monkeypatch.setattr("walrelay.observe.monotonic", lambda: self.now)
-        self.heard = Heard()
-        self.watch = StallWatch(self.heard, lambda: "broker away", patience=5)
+        self.seen = Seen()
+        self.watch = StallWatch(self.seen, lambda: "broker away", patience=5)
 
-    def after(self, seconds: float, unsettled: int, *, settled: bool = False) -> list[tuple[object, ...]]:
+    def after(self, seconds: float, unsettled: int, *, settled: bool = False) -> list[Happening]:
         """What is said when `seconds` have passed."""
         self.now += seconds
-        self.heard.said.clear()
+        self.seen.happenings.clear()
         self.progress += settled
-        self.watch.saw(unsettled, self.progress)
-        return list(self.heard.said)
+        self.watch.look(unsettled, self.progress)
+        return list(self.seen.happenings)
 
 
 @pytest.fixture
@@ -45,21 +35,21 @@ def test_nothing_is_said_before_patience_has_run_out(watched: Watched) -> None:
 
 
 def test_a_stall_is_said_with_how_long_it_lasts_how_much_waits_and_why(watched: Watched) -> None:
-    assert watched.after(5.5, 3) == [("stalled", 5.5, 3, "broker away")]
+    assert watched.after(5.5, 3) == [Stalled(5.5, 3, "broker away")]
 
 
 def test_a_stall_that_lasts_is_said_again_but_not_at_every_turn(watched: Watched) -> None:
     watched.after(6, 3)
     assert watched.after(1, 3) == watched.after(8, 4) == []
-    assert watched.after(2, 4) == [("stalled", 17.0, 4, "broker away")]
+    assert watched.after(2, 4) == [Stalled(17.0, 4, "broker away")]
 
 
 @pytest.mark.parametrize(("unsettled", "settled"), [(2, True), (0, False)])
 def test_a_receipt_or_nothing_left_to_wait_for_ends_a_stall(watched: Watched, unsettled: int, settled: bool) -> None:
     watched.after(6, 3)
-    assert watched.after(1, unsettled, settled=settled) == [("resumed", 7.0)]
+    assert watched.after(1, unsettled, settled=settled) == [Resumed(7.0)]
     assert watched.after(4, 3) == []
-    assert watched.after(2, 3) == [("stalled", 6.0, 3, "broker away")]
+    assert watched.after(2, 3) == [Stalled(6.0, 3, "broker away")]
 
 
 def test_idle_time_is_no_stall(watched: Watched) -> None:
@@ -72,8 +62,27 @@ def test_receipts_now_and_then_are_no_stall(watched: Watched) -> None:
         assert watched.after(4, 10, settled=True) == []
 
 
-def test_an_observer_that_overrides_nothing_may_be_told_everything() -> None:
-    observer = Observer()
-    StallWatch(observer, lambda: "", patience=0).saw(1, 1)
-    observer.noticed("hello")
-    observer.retrying("because", 1, 0.1, False)
+class Broken:
+    """An observer that cannot observe."""
+
+    calls = 0
+
+    def saw(self, happening: Happening) -> None:
+        self.calls += 1
+        raise OSError("no space left on device")
+
+
+def test_of_several_observers_one_that_fails_stops_nobody_and_the_others_hear_of_it_once() -> None:
+    broken, before, after = Broken(), Seen(), Seen()
+    observers = Observers(before, broken, after)
+    observers.saw(StandingBy("one"))
+    observers.saw(StandingBy("two"))
+    failure = Noticed("Broken failed: OSError: no space left on device")
+    assert before.happenings == [StandingBy("one"), failure, StandingBy("two")]
+    assert after.happenings == [failure, StandingBy("one"), StandingBy("two")]
+    assert broken.calls == 3  # it may have been for once, so it is told on, of its own failure as well
+
+
+def test_observers_that_all_fail_stop_nobody() -> None:
+    Observers(Broken(), Broken()).saw(StandingBy("one"))
+    Observers().saw(StandingBy("one"))

@@ -4,26 +4,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from tests.seen import Seen
 from walrelay.errors import Fatal, LedgerError, NoRoom, NotConnected, Retryable, StartAnew, Waiting
-from walrelay.observe import Observer
+from walrelay.observe import Retrying
 from walrelay.supervise import Backoff, supervise
 
 _BACKOFF = Backoff()
 
 
-class Heard(Observer):
-    def __init__(self) -> None:
-        self.attempts: list[tuple[str, int]] = []
-        self.lasting: list[tuple[str, int]] = []
-        self.notices: list[str] = []
+class Heard(Seen):
+    @property
+    def attempts(self) -> list[tuple[str, int]]:
+        return [(each.cause, each.attempt) for each in self.of(Retrying)]
 
-    def noticed(self, text: str) -> None:
-        self.notices.append(text)
-
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        self.attempts.append((cause, attempt))
-        if lasting:
-            self.lasting.append((cause, attempt))
+    @property
+    def lasting(self) -> list[tuple[str, int]]:
+        return [(each.cause, each.attempt) for each in self.of(Retrying) if each.lasting]
 
 
 class Supervised:

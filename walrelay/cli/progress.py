@@ -8,36 +8,37 @@ from typing import Any
 import click
 
 from walrelay.cli.wording import count
-from walrelay.observe import Observer
+from walrelay.observe import Backfilled, Backfilling, Happening, Noticed, Retrying, Stalled
 
 
-class BarObserver(Observer):
+class BarObserver:
     """Draws a bar while a backfill is under way; without a terminal it says how it ends."""
 
     def __init__(self) -> None:
         self._bar: Any = None
         self.rows = 0
 
-    def backfilling(self, rows: int, already: int) -> None:
+    def saw(self, happening: Happening) -> None:
+        match happening:
+            case Backfilling(rows, already):
+                self._begin(rows, already)
+            case Backfilled(rows):
+                self.rows += rows
+                self._bar.update(rows)
+            case Stalled(seconds, _, why):
+                self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
+            case Noticed(text):
+                self._say(text)
+            case Retrying(cause, _, pause, _):
+                self._say(f"{cause}; trying again in {pause:.1f} s")
+
+    def _begin(self, rows: int, already: int) -> None:
         self.close()
         if already:
             click.echo(f"going on: {count(already, 'row was', 'rows were')} published before", err=True)
         click.echo(f"{count(rows, 'row')} to publish", err=True)
         self._bar = click.progressbar(length=rows, label="publishing", show_pos=True, file=sys.stderr)
         self._bar.__enter__()
-
-    def backfilled(self, rows: int) -> None:
-        self.rows += rows
-        self._bar.update(rows)
-
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
-
-    def noticed(self, text: str) -> None:
-        self._say(text)
-
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        self._say(f"{cause}; trying again in {pause:.1f} s")
 
     def close(self) -> None:
         """Ends the bar's line."""

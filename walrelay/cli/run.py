@@ -10,6 +10,7 @@ from walrelay.cli.options import config_option
 from walrelay.cli.signals import signalled
 from walrelay.config import load
 from walrelay.errors import Fatal, SettingsError
+from walrelay.observe import EndedFatally, LeftAtOnce, Observers
 from walrelay.telemetry import logs
 
 
@@ -31,13 +32,14 @@ def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     """
     settings = load(config_path)
     logs.configure(settings.log.format, settings.log.level)
-    observer = logs.LogObserver(slot=settings.source.slot)
+    observers = Observers(logs.LogObserver(slot=settings.source.slot))
     try:
-        compose.relay_until(signalled(observer.left_at_once), settings, observer, from_slot=from_slot)
+        stop = signalled(lambda: observers.saw(LeftAtOnce()))
+        compose.relay_until(stop, settings, observers, from_slot=from_slot)
     except (SettingsError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:
         ending.show_traceback(error)
         known = ending.explained(error)
-        observer.failed(known if isinstance(known, Fatal) else Fatal(str(known)))
+        observers.saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known))))
         ctx.exit(ending.FAILED)

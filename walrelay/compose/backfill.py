@@ -10,7 +10,7 @@ from walrelay.compose.reading import dsn, needed, publication, router, table
 from walrelay.config import Settings
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Retryable
-from walrelay.observe import Observer
+from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
 from walrelay.operations.drop import drop_slot
 from walrelay.operations.setup import blocked
 from walrelay.postgres.catalog import Catalog
@@ -85,7 +85,7 @@ class _Attempts:
                 )
                 scope = progress.scope
                 rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
-                self._observer.backfilling(rows.count(), progress.published)
+                self._observer.saw(Backfilling(rows.count(), progress.published))
                 decoder = RowDecoder(needed(settings), outbox.types, made.consistent_point)
                 at_the_end = self._publish(rows, decoder, journal, stop)
             if at_the_end:
@@ -98,7 +98,8 @@ class _Attempts:
         try:
             begin_at(self._settings, catalog, xmin=xmin)
         except Retryable as error:
-            self._observer.noticed(f"{error}; if the relay had a slot before, start it with --from-slot")
+            hint = "if the relay had a slot before, start it with --from-slot"
+            self._observer.saw(Noticed(f"{error}; {hint}"))
 
     def _publish(
         self, rows: OutboxRows, decoder: RowDecoder, journal: BackfillJournal, stop: Callable[[], bool]
@@ -117,7 +118,7 @@ class _Attempts:
                 backfill.publish(decoder.decode(row.values, row.committed_at) for row in batch)
                 before = len(batch)
                 self.published += before
-                self._observer.backfilled(before)
+                self._observer.saw(Backfilled(before))
             return True
         finally:
             sink.close()

@@ -26,7 +26,7 @@ def policy(settings: Settings) -> Policy:
 
 def refusals(settings: Settings, observer: Observer) -> DeadLettering:
     """What becomes of refusals in one process."""
-    return DeadLettering(policy(settings), lambda catalog: dead_letters(settings, catalog), observer.set_aside)
+    return DeadLettering(policy(settings), lambda catalog: dead_letters(settings, catalog), observer)
 
 
 def dead_letters(settings: Settings, catalog: Catalog) -> DeadLetterTableWriter:

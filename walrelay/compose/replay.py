@@ -16,7 +16,7 @@ from walrelay.config import Settings
 from walrelay.decode.records import RowDecoder
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
-from walrelay.observe import Observer
+from walrelay.observe import Backfilled, Backfilling, Observer
 from walrelay.operations.replay.rows import Again, Pace
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
@@ -76,7 +76,7 @@ class _Attempts:
             with View(dsn(self._settings), readings.catalog) as view:
                 rows, decoder = readings.begin(view)
                 if first:
-                    self._observer.backfilling(rows.count(), readings.journal.published)
+                    self._observer.saw(Backfilling(rows.count(), readings.journal.published))
                 first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher)
 
     def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: BatchPublisher) -> bool:
@@ -92,7 +92,7 @@ class _Attempts:
             publisher.publish(self._paced(batch, decoder, taken))
             before = len(taken)
             self.published += before
-            self._observer.backfilled(before)
+            self._observer.saw(Backfilled(before))
             if before < len(batch):
                 journal.reached(batch[before].key, before)
                 return False

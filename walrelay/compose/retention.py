@@ -9,7 +9,7 @@ from walrelay.compose.cleanup import cleaning
 from walrelay.compose.reading import table
 from walrelay.config import Settings
 from walrelay.errors import WalrelayError
-from walrelay.observe import Observer
+from walrelay.observe import CleanedUp, NotCleanedUp, Observer
 from walrelay.operations.cleanup import CleanupWish, Tally
 from walrelay.postgres.catalog import Catalog
 
@@ -55,10 +55,10 @@ class Retention:
         try:
             self._pass(wait)
         except WalrelayError as error:
-            self._observer.not_cleaned(str(error))
+            self._observer.saw(NotCleanedUp(str(error)))
             return False
         except Exception as error:  # a bug here is no reason to stop publishing
-            self._observer.not_cleaned(f"{type(error).__name__}: {error}")
+            self._observer.saw(NotCleanedUp(f"{type(error).__name__}: {error}"))
             return False
         return True
 
@@ -72,7 +72,7 @@ class Retention:
 
     def _tell(self, tally: Tally, seconds: float) -> None:
         if tally.rows or tally.dropped or tally.made:
-            self._observer.cleaned(tally.rows, tally.dropped, tally.made, seconds)
+            self._observer.saw(CleanedUp(tally.rows, tally.dropped, tally.made, seconds))
         for note in sorted({*tally.notes} - self._told):
-            self._observer.not_cleaned(note)
+            self._observer.saw(NotCleanedUp(note))
         self._told = {*tally.notes}

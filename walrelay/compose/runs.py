@@ -15,7 +15,7 @@ from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
 from walrelay.model import RelayPosition, System
-from walrelay.observe import Observer
+from walrelay.observe import Noticed, Observer, StandingBy, notices
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink, load, load_exactly_once
 from walrelay.relay import run
@@ -69,7 +69,7 @@ class Factories:
     def stream(self) -> Stream:
         settings, source = self._settings, self._settings.source
         timing = Timing(source.confirm_interval, source.receive_timeout)
-        return Stream(dsn(settings), source.slot, publication(settings) or "", timing, self._observer.noticed)
+        return Stream(dsn(settings), source.slot, publication(settings) or "", timing, notices(self._observer))
 
     def refuse_connection(self, cause: NotConnected) -> None:
         refuse_connection(self._settings, cause)
@@ -79,7 +79,7 @@ class Factories:
 
     def lead(self, stream: Stream, stop: Callable[[], bool]) -> bool:
         slot, observer = self._settings.source.slot, self._observer
-        return lead(stream.connection, slot, stop, lambda: observer.standing_by(slot), observer.noticed)
+        return lead(stream.connection, slot, stop, lambda: observer.saw(StandingBy(slot)), notices(observer))
 
     def catalog(self) -> Catalog:
         return Catalog(dsn(self._settings), patience=min(10.0, self._settings.source.receive_timeout))
@@ -88,14 +88,15 @@ class Factories:
         """What ends the relay at a row, perhaps a later one, is only told."""
         refuse(self._settings, catalog, "run")
         for finding in told(self._settings, catalog, "run"):
-            self._observer.noticed(f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})")
+            consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
+            self._observer.saw(Noticed(consequence))
         if self._settings.outbox.messages.prefix is None and function_exists(catalog, "emit_message"):
-            self._observer.noticed(UNPUBLISHED)
+            self._observer.saw(Noticed(UNPUBLISHED))
 
     def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:
         settings = self._settings
         binary = binary_suits(settings, catalog)
-        source = SlotSource(reading(settings, binary=binary), stream, catalog, self._observer.noticed, last)
+        source = SlotSource(reading(settings, binary=binary), stream, catalog, notices(self._observer), last)
         await_letters(catalog, source.slot)
         named = skips(catalog, settings.source.slot)
         encoding = catalog.server_encoding()

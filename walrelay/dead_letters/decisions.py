@@ -4,7 +4,7 @@ The next run recognises a dead letter by its origin (position, id): a crash may 
 and its message is not offered again then. No other recovery is needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ from walrelay.dead_letters.policy import Policy
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
+from walrelay.observe import DeadLettered, Observer
 
 Key = tuple[str, bytes]
 """Topic and key."""
@@ -78,9 +79,9 @@ class DeadLetterDecisions:
         history: RefusalHistory,
         settled: Mapping[Origin, DeadLetter],
         blocked: Mapping[Key, Origin],
-        observe: Callable[[DeadLetter], None],
+        observer: Observer,
     ) -> None:
-        self._policy, self._writer, self._history, self._observe = policy, writer, history, observe
+        self._policy, self._writer, self._history, self._observer = policy, writer, history, observer
         self._settled = {**history.in_no_table, **settled}
         self._last = max((origin.commit_lsn for origin in self._settled), default=LSN(0))
         self._blocked = dict(blocked)
@@ -188,7 +189,7 @@ class DeadLetterDecisions:
     def _write(self, letter: DeadLetter) -> None:
         if self._policy.table:
             self._writer.write(letter)
-        self._observe(letter)
+        self._observer.saw(DeadLettered(letter))
         if self._policy.table:
             self._writer.await_standbys()
 
@@ -201,7 +202,7 @@ class DeadLetterDecisions:
         why = "an earlier message of its key is a dead letter"
         letter = _dead_letter(message, "blocked", "blocked", why, attempts=0)
         if self._writer.write_blocked(letter):
-            self._observe(letter)
+            self._observer.saw(DeadLettered(letter))
             self._writer.await_standbys()
             return True
         del self._blocked[message.topic, key]

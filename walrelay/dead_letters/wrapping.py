@@ -5,13 +5,13 @@ settled.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from walrelay.dead_letter import DeadLetter
 from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
 from walrelay.dead_letters.policy import Policy
 from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, Message, Receipt, Refusal, Undecoded
+from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish.contract import Sink
 from walrelay.route import Routing
@@ -103,14 +103,10 @@ class DeadLetteringSink:
 
 
 class DeadLettering:
-    """The policy of one process, through all of its runs. `open_writer` gives access to the table over a connection;
-    `observe` gets each dead letter.
-    """
+    """The policy of one process, through all of its runs. `open_writer` gives access to the table over a connection."""
 
-    def __init__(
-        self, policy: Policy, writer: Callable[[Catalog], DeadLetterTableWriter], observe: Callable[[DeadLetter], None]
-    ) -> None:
-        self._policy, self._open, self._observe = policy, writer, observe
+    def __init__(self, policy: Policy, writer: Callable[[Catalog], DeadLetterTableWriter], observer: Observer) -> None:
+        self._policy, self._open, self._observer = policy, writer, observer
         self._history = RefusalHistory()
         self._writer: DeadLetterTableWriter | None = None
 
@@ -122,7 +118,7 @@ class DeadLettering:
         writer = self._writer = self._open(catalog)
         blocked = writer.blocked_keys() if self._policy.block_key else {}
         decisions = DeadLetterDecisions(
-            self._policy, writer, self._history, writer.settled(start), blocked, self._observe
+            self._policy, writer, self._history, writer.settled(start), blocked, self._observer
         )
         return DeadLetteringRouter(routing.route, decisions), DeadLetteringSink(sink, decisions)
 

@@ -8,10 +8,10 @@ from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
-from walrelay.observe import Observer
+from walrelay.observe import Observer, Relayed, Stopped
 from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
-from walrelay.route import Resumed, Routing
+from walrelay.route import ResumedRouting, Routing
 from walrelay.source.contract import Source
 
 _IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
@@ -44,7 +44,7 @@ class Relay:
         self.settling.over(source)
         self._decode, self._route = decoder.decode, self._routing.route
         if self.ledger.in_transaction and self._last is not None:
-            self._route = Resumed(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
+            self._route = ResumedRouting(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Relays until `stop` says so, or up to what cannot be published; settles, confirms and leaves."""
@@ -83,12 +83,12 @@ class Relay:
                 elif isinstance(event, Idle):
                     settling.idle = event.lsn
                 else:
-                    self._observer.skipped(event.lsn, event.why)
+                    self._observer.saw(event)
             if to_commit and not ledger.in_transaction:
                 break  # the rest was not confirmed, so it comes again
         if records:
             self._push.handed_over(messages)
-            self._observer.read(records, messages)
+            self._observer.saw(Relayed(records, messages))
         else:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
         settling.mark(self._last)
@@ -115,4 +115,4 @@ class Relay:
         while settling.owed and settling.goes_on and monotonic() < settling.deadline:
             self._sink.flush(_ROOM_WAIT)
             settling.settle(_ROOM_WAIT)
-        self._observer.stopped(settling.leave(), ledger.unsettled)
+        self._observer.saw(Stopped(settling.leave(), ledger.unsettled))

@@ -12,7 +12,7 @@ from time import monotonic
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.model import RelayPosition
-from walrelay.observe import Observer
+from walrelay.observe import Noticed, Observer, Streaming, notices
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
@@ -20,7 +20,7 @@ from walrelay.publish.contract import PositionKeeper
 from walrelay.relay.contract import Factories, Parameters
 from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
-from walrelay.route import Ahead, Resumed, Routing
+from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
 from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
 from walrelay.source.slot_source import SlotSource, usable_slot
@@ -137,7 +137,7 @@ class Runs:
             except NoRoom as why:
                 if self._relay is None or self._parameters.exactly_once or stop():
                     raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                self._observer.noticed(f"{why}; it begins again when there is room, and the lead is kept")
+                self._observer.saw(Noticed(f"{why}; it begins again when there is room, and the lead is kept"))
                 stream.pause(stop)
                 self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
 
@@ -159,7 +159,7 @@ class Runs:
             self.close()
             self._relay = relay = self._begin(source, decodes, catalog, stop)
         self.bookmark = source.bookmark
-        self._observer.streaming(source.slot.name, source.start, self._parameters.plugin)
+        self._observer.saw(Streaming(source.slot.name, source.start, self._parameters.plugin))
         try:
             with self._factories.while_leading(catalog):
                 relay.run(stop)
@@ -193,7 +193,7 @@ class Runs:
             refuse_another_count(own.position, self._parameters.counting)
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
-            self._observer.noticed(start.notice)
+            self._observer.saw(Noticed(start.notice))
         source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
         return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._parameters.limits)
@@ -209,10 +209,8 @@ class Runs:
             passed_over = True
         if passed_over:
             forget_published(catalog, source.slot.name)
-            self._observer.noticed(
-                f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
-                " deletes nothing until `walrelay init` takes note of that"
-            )
+            said = f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
+            self._observer.saw(Noticed(f"{said} deletes nothing until `walrelay init` takes note of that"))
         return start
 
     def _own(self, positions: Positions | None) -> OwnPosition | None:
@@ -242,8 +240,8 @@ class Runs:
 
     def _keeper(self, kept: Positions | None, catalog: Catalog) -> OwnPositionKeeper | None:
         interval = self._parameters.confirm_interval
-        return OwnPositionKeeper(kept, catalog, interval, self._observer.noticed) if kept else None
+        return OwnPositionKeeper(kept, catalog, interval, notices(self._observer)) if kept else None
 
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())
-        return Resumed(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
+        return ResumedRouting(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing

@@ -10,7 +10,7 @@ from walrelay.confirm import Ledger
 from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Receipt, Refusal
-from walrelay.observe import Observer, StallWatch
+from walrelay.observe import Confirmed, Observer, StallWatch, Stopping
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
 
@@ -69,7 +69,7 @@ class Settling:
         if self.idle > ledger.confirmable:
             ledger.idle(self.source.vouch(self.idle))
         if self.source.confirm(ledger.confirmable):
-            self._observer.confirmed(ledger.confirmable, ledger.unsettled)
+            self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled))
         self.source.waits(self._oldest())
         if self.refusals and not self._told:
             self._told = True
@@ -101,7 +101,7 @@ class Settling:
                 ledger.settle(receipt.ticket, receipt.messages)
             else:
                 self.refusals.append(receipt)
-        self._stalls.saw(ledger.unsettled, ledger.progress)
+        self._stalls.look(ledger.unsettled, ledger.progress)
 
     def ends_in(self, end: Fatal, *, stopping: bool) -> WalrelayError:
         """What a run that came to `end` ends in: that, unless another run can publish more of what is before it."""
@@ -127,7 +127,7 @@ class Settling:
         """From now on the relay may take so many seconds; said once, as soon as it is known."""
         if self.deadline == inf:
             self.deadline = monotonic() + patience
-            self._observer.stopping(self._ledger.unsettled, patience)
+            self._observer.saw(Stopping(self._ledger.unsettled, patience))
 
     def leave(self) -> LSN:
         """Confirms what is durable and ends the stream; up to where that was."""

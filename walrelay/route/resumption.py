@@ -46,7 +46,7 @@ class _UpTo:
         return self._route(record)
 
 
-class Resumed:
+class ResumedRouting:
     """Of the transaction at `commit_lsn` the records before `ordinal` were published and yield nothing."""
 
     def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int) -> None:

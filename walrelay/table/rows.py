@@ -160,7 +160,7 @@ class BatchPublisher:
             raise
 
     def _publish(self, records: Iterable[OutboxRecord]) -> None:
-        self._stalls.saw(0, self._settled)
+        self._stalls.look(0, self._settled)
         for record in records:
             for message in self._route(record):
                 self._offer(message)
@@ -180,7 +180,7 @@ class BatchPublisher:
                 raise refused([receipt])
             self._unsettled -= receipt.messages
             self._settled += receipt.messages
-        self._stalls.saw(self._unsettled, self._settled)
+        self._stalls.look(self._unsettled, self._settled)
         if self._stop():
             self._deadline = min(self._deadline, monotonic() + self._grace)
             if monotonic() > self._deadline:

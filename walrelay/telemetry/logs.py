@@ -4,16 +4,35 @@ import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
-from walrelay.observe import Observer
+from walrelay.model import Skipped
+from walrelay.observe import (
+    Backfilled,
+    Backfilling,
+    CleanedUp,
+    Confirmed,
+    DeadLettered,
+    EndedFatally,
+    Happening,
+    LeftAtOnce,
+    NotCleanedUp,
+    Noticed,
+    Relayed,
+    Resumed,
+    Retrying,
+    Stalled,
+    StandingBy,
+    Stopped,
+    Stopping,
+    Streaming,
+)
 
 _EVERY = 10.0  # seconds between two lines about progress, or about the same notice
 _MINUTE = 60.0  # seconds between two lines of librdkafka's about the same
@@ -76,7 +95,7 @@ class _Librdkafka(logging.Handler):
         structlog.get_logger().log(level, "librdkafka", text=text, **({"repeated": repeated} if repeated else {}))
 
 
-class LogObserver(Observer):
+class LogObserver:
     """Logs what happens to a relay; progress at most every ten seconds."""
 
     def __init__(self, **fields: str) -> None:
@@ -85,17 +104,50 @@ class LogObserver(Observer):
         self._told = monotonic()
         self._notices: dict[str, float] = {}
 
-    def standing_by(self, slot: str) -> None:
-        self._log.info("standing by", slot=slot)
+    def saw(self, happening: Happening) -> None:
+        log = self._log
+        match happening:
+            case Relayed():  # first, and without patterns of their fields, because these two happen all the time
+                self._records += happening.records
+                self._messages += happening.messages
+            case Confirmed():
+                self._confirmed(happening.lsn, happening.unsettled)
+            case StandingBy(slot):
+                log.info("standing by", slot=slot)
+            case Streaming(slot, start, plugin):
+                log.info("streaming", slot=slot, start=str(start), plugin=plugin)
+            case Stalled(seconds, unsettled, why):
+                why = why or "nothing was acknowledged"
+                log.warning("stalled", seconds=round(seconds, 1), unsettled=unsettled, why=why)
+            case Resumed(seconds):
+                log.info("resumed", after_seconds=round(seconds, 1))
+            case Skipped(lsn, why):
+                log.warning("skipped", lsn=str(lsn), why=why)
+            case DeadLettered(letter):
+                self._dead_lettered(letter)
+            case Noticed(text):
+                self._noticed(text)
+            case Retrying(cause, attempt, pause, lasting):
+                tell = log.error if lasting else log.warning
+                tell("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
+            case CleanedUp(rows, dropped, made, seconds):
+                log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
+            case NotCleanedUp(why):
+                log.warning("not cleaned up", why=why)
+            case Stopping(unsettled, seconds):
+                log.info("stopping", unsettled=unsettled, within_seconds=round(seconds, 1))
+            case LeftAtOnce():
+                log.warning("left at once", consequence="what was not confirmed will be published again")
+            case Stopped(confirmed, unsettled):
+                log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
+            case EndedFatally(error):
+                self._ended(error)
+            case Backfilling() | Backfilled():
+                pass  # a command's, which draws a bar
+            case _:
+                assert_never(happening)
 
-    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
-        self._log.info("streaming", slot=slot, start=str(start), plugin=plugin)
-
-    def read(self, records: int, messages: int) -> None:
-        self._records += records
-        self._messages += messages
-
-    def confirmed(self, lsn: LSN, unsettled: int) -> None:
+    def _confirmed(self, lsn: LSN, unsettled: int) -> None:
         self._log.debug("confirmed", lsn=str(lsn), unsettled=unsettled)
         if self._records and monotonic() - self._told >= _EVERY:
             self._log.info(
@@ -104,18 +156,7 @@ class LogObserver(Observer):
             self._records = self._messages = 0
             self._told = monotonic()
 
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self._log.warning(
-            "stalled", seconds=round(seconds, 1), unsettled=unsettled, why=why or "nothing was acknowledged"
-        )
-
-    def resumed(self, seconds: float) -> None:
-        self._log.info("resumed", after_seconds=round(seconds, 1))
-
-    def skipped(self, lsn: LSN, why: str) -> None:
-        self._log.warning("skipped", lsn=str(lsn), why=why)
-
-    def set_aside(self, letter: DeadLetter) -> None:
+    def _dead_lettered(self, letter: DeadLetter) -> None:
         origin = letter.origin
         self._log.warning(
             "set aside",
@@ -127,7 +168,7 @@ class LogObserver(Observer):
             reason=letter.reason,
         )
 
-    def noticed(self, text: str) -> None:
+    def _noticed(self, text: str) -> None:
         """A plugin may flood: the same text is logged once in ten seconds."""
         if monotonic() - self._notices.get(text, -_EVERY) >= _EVERY:
             if len(self._notices) > 100:
@@ -135,28 +176,8 @@ class LogObserver(Observer):
             self._notices[text] = monotonic()
             self._log.warning("noticed", text=text)
 
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        tell = self._log.error if lasting else self._log.warning
-        tell("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
-
-    def cleaned(self, rows: int, dropped: Sequence[str], made: Sequence[str], seconds: float) -> None:
-        self._log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
-
-    def not_cleaned(self, why: str) -> None:
-        self._log.warning("not cleaned up", why=why)
-
-    def stopping(self, unsettled: int, seconds: float) -> None:
-        self._log.info("stopping", unsettled=unsettled, within_seconds=round(seconds, 1))
-
-    def left_at_once(self) -> None:
-        """The process ends because a second signal came, whatever it does."""
-        self._log.warning("left at once", consequence="what was not confirmed will be published again")
-
-    def stopped(self, confirmed: LSN, unsettled: int) -> None:
-        self._log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
-
-    def failed(self, error: Fatal) -> None:
-        """The process ends because of `error`. A person gets lines of their own, with a command that can be pasted."""
+    def _ended(self, error: Fatal) -> None:
+        """A person gets lines of their own, with a command that can be pasted."""
         if not _for_people():
             self._log.error("fatal", error=str(error), hint=error.hint)
             return

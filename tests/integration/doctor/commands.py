@@ -15,8 +15,7 @@ from walrelay import compose
 from walrelay.cli import main
 from walrelay.config import Settings
 from walrelay.errors import Fatal, WalrelayError
-from walrelay.lsn import LSN
-from walrelay.observe import Observer
+from walrelay.observe import Confirmed, Happening, Noticed, Relayed, Retrying, Streaming
 
 PATIENCE = 30.0
 
@@ -29,7 +28,7 @@ class Told(NamedTuple):
     err: str
 
 
-class Relayed(Observer):
+class RelayState:
     """What becomes of a relay: the first of a record that is settled, an error, and what it waits for."""
 
     def __init__(self) -> None:
@@ -39,20 +38,18 @@ class Relayed(Observer):
         self.waits = ""
         self.notices: list[str] = []
 
-    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
-        self.streams = True
-
-    def read(self, records: int, messages: int) -> None:
-        self.records += records
-
-    def confirmed(self, lsn: LSN, unsettled: int) -> None:
-        self.settled |= self.records > 0 and not unsettled
-
-    def noticed(self, text: str) -> None:
-        self.notices.append(text)
-
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        self.waits = cause
+    def saw(self, happening: Happening) -> None:
+        match happening:
+            case Streaming():
+                self.streams = True
+            case Relayed():
+                self.records += happening.records
+            case Confirmed():
+                self.settled |= self.records > 0 and not happening.unsettled
+            case Noticed():
+                self.notices.append(happening.text)
+            case Retrying():
+                self.waits = happening.cause
 
 
 class Commands:
@@ -101,7 +98,7 @@ class Commands:
 
     def relays(self, *, event: bool) -> tuple[str, str]:
         """What becomes of a relay, and of the event if there is one: relayed, refused or waits; and what it said."""
-        stop, seen, errors = Event(), Relayed(), list[WalrelayError]()
+        stop, seen, errors = Event(), RelayState(), list[WalrelayError]()
         settings = Settings.model_validate(self.settings)
 
         def run() -> None:

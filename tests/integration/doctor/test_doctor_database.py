@@ -21,7 +21,7 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import load
 from walrelay.lsn import LSN
-from walrelay.observe import Observer
+from walrelay.observe import Observers
 from walrelay.operations.doctor import writers
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import lock_key
@@ -513,7 +513,7 @@ def _reader(database: Database) -> int | None:
 def _relay(patient: Patient, database: Database) -> Iterator[None]:
     """A relay that runs meanwhile, in a thread."""
     stop, settings = Event(), load(patient.path)
-    relay = Thread(target=lambda: compose.relay_until(stop, settings, Observer()))
+    relay = Thread(target=lambda: compose.relay_until(stop, settings, Observers()))
     relay.start()
     try:
         wait_until(lambda: _reader(database), 10, "the relay to read its slot")

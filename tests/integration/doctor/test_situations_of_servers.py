@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.conftest import PostgresMaker
-from tests.integration.doctor.commands import Commands, Relayed
+from tests.integration.doctor.commands import Commands, RelayState
 from tests.integration.doctor.patient import as_role
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
@@ -166,7 +166,7 @@ def test_a_password_that_is_changed_under_a_relay_is_waited_for(
 ) -> None:
     commands = of(as_role(database.dsn, relay), tmp_path, capfd)
     assert commands.walrelay("init").code == 0
-    stop, seen = Event(), Relayed()
+    stop, seen = Event(), RelayState()
     settings = Settings.model_validate(commands.settings | {"retry": {"min_pause": 0.05, "max_pause": 0.2}})
     errors: list[BaseException] = []
 

@@ -11,6 +11,7 @@ from psycopg import Connection
 
 from tests.integration.relaying.broker import KIND, Broker, Killed, RecordingSettings
 from tests.integration.relaying.ways import WAYS
+from tests.seen import Seen
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay import compose
@@ -18,7 +19,6 @@ from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
-from walrelay.observe import Observer
 from walrelay.operations import setup
 from walrelay.operations.recovery.floors import KeptPosition
 from walrelay.postgres.catalog import Catalog
@@ -30,39 +30,13 @@ PATIENCE = 20.0
 _SENTINELS = "sentinels"  # their topic
 
 
-class Watcher(Observer):
-    """Remembers what it was told, besides progress."""
-
-    def __init__(self) -> None:
-        self.starts: list[LSN] = []
-        self.notices: list[str] = []
-        self.retries: list[str] = []
-        self.stalls = 0
-        self.backfills: list[tuple[int, int]] = []
-
-    def backfilling(self, rows: int, already: int) -> None:
-        self.backfills.append((rows, already))
-
-    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
-        self.starts.append(start)
-
-    def noticed(self, text: str) -> None:
-        self.notices.append(text)
-
-    def retrying(self, cause: str, attempt: int, pause: float, lasting: bool) -> None:
-        self.retries.append(cause)
-
-    def stalled(self, seconds: float, unsettled: int, why: str) -> None:
-        self.stalls += 1
-
-
 class Outbox:
     """One outbox table, its slot and the broker behind it, under settings given as in the file, by section."""
 
     def __init__(self, database: Database, way: str, *, broker: Broker | None = None, **sections: Any) -> None:
         self.database, self.way, self._sections = database, way, sections
         self.broker = broker or Broker()
-        self.watcher = Watcher()
+        self.watcher = Seen()
         self.settings = self._settings()
 
     def under(self, **sections: Any) -> "Outbox":

@@ -19,6 +19,7 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
+from walrelay.observe import Backfilling
 from walrelay.operations import setup
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
@@ -223,7 +224,7 @@ def test_rows_that_come_between_two_attempts_are_published_wherever_they_stand_i
     outbox.database.execute("UPDATE outbox SET created_at = '2020-01-01' WHERE payload = '\"early\"'")
     outbox.backfill()
     assert set(ids(outbox.broker.durable)) == rows_written(outbox).keys()
-    assert outbox.watcher.backfills[-1] == (12, 20)
+    assert outbox.watcher.of(Backfilling)[-1] == (12, 20)
 
 
 @any_way
@@ -239,7 +240,7 @@ def test_what_an_attempt_reached_still_counts_when_the_next_one_did_not_get_so_f
     with pytest.raises(Killed):
         outbox.backfill()
     outbox.backfill()
-    assert outbox.watcher.backfills == [(30, 0), (22, 20), (12, 30)]
+    assert outbox.watcher.of(Backfilling) == [(30, 0), (22, 20), (12, 30)]
     assert set(ids(outbox.broker.durable)) == rows_written(outbox).keys()
 
 
@@ -339,7 +340,7 @@ def test_a_slot_that_is_dropped_meanwhile_is_not_taken_for_ready(outbox: Outbox)
     assert "was dropped, moved or lost" in str(failures[0])
     outbox.write(2)
     assert outbox.backfill()
-    assert outbox.watcher.backfills[-1][1] <= 1
+    assert outbox.watcher.of(Backfilling)[-1][1] <= 1
     assert {message.value for message in outbox.broker.durable} == {b"1", b"2"}
 
 

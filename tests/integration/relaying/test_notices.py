@@ -6,6 +6,7 @@ from pathlib import Path
 from psycopg.conninfo import make_conninfo
 
 from tests.integration.relaying.harness import Outbox
+from walrelay.observe import Happening, Noticed
 
 
 def resident_bytes() -> int:
@@ -17,11 +18,11 @@ def test_a_flood_of_notices_neither_stops_the_relay_nor_grows_in_it(outbox: Outb
     flooded = outbox.under(source={"dsn": dsn})
     heard = 0
 
-    def count(text: str) -> None:
+    def count(happening: Happening) -> None:
         nonlocal heard
-        heard += 1
+        heard += isinstance(happening, Noticed)
 
-    flooded.watcher.noticed = count  # type: ignore[method-assign]
+    flooded.watcher.saw = count  # type: ignore[method-assign]
     with flooded.relay() as relay, outbox.database.connect() as connection:
         flooded.write(*range(100), connection=connection)
         flooded.messages(relay)

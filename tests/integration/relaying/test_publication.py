@@ -161,12 +161,12 @@ def test_a_publication_that_was_altered_while_no_relay_ran_is_noticed_until_init
     outbox.write("lost")
     outbox.database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert')")
     for _ in range(2):
-        outbox.watcher.notices.clear()
+        outbox.watcher.happenings.clear()
         with outbox.relay() as relay:
             relay.wait_until(lambda: outbox.watcher.notices, "the change to be told")
         assert "publication 'walrelay' was altered" in outbox.watcher.notices[0]
     outbox.init()
-    outbox.watcher.notices.clear()
+    outbox.watcher.happenings.clear()
     with outbox.relay() as relay:
         assert outbox.values(relay) == []
     assert outbox.watcher.notices == []

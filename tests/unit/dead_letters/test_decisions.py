@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.seen import Seen
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
 from walrelay.dead_letters.policy import Policy
@@ -11,6 +12,7 @@ from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSin
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, Receipt, Refusal, Undecoded
+from walrelay.observe import DeadLettered
 
 KEEPS = Policy("dead_letter")
 
@@ -101,8 +103,8 @@ class Run:
         settled: dict[Origin, DeadLetter] | None = None,
     ) -> None:
         self.store, self.broker, self.history = Store(), broker, history or RefusalHistory()
-        self.told: list[DeadLetter] = []
-        decisions = DeadLetterDecisions(policy, self.store, self.history, settled or {}, {}, self.told.append)
+        self.seen = Seen()
+        decisions = DeadLetterDecisions(policy, self.store, self.history, settled or {}, {}, self.seen)
         self.router, self.sink = DeadLetteringRouter(route, decisions), DeadLetteringSink(broker, decisions)
 
     def publish(self, *records: OutboxRecord) -> list[bool]:
@@ -117,7 +119,7 @@ def test_a_refused_message_is_kept_with_its_record_and_then_counts_as_settled() 
     assert run.publish(record(1), record(2)) == [True, True]
     assert run.receipts() == [Receipt(7, 1)] * 2
     (letter,) = run.store.writer
-    assert letter == run.told[0]
+    assert run.seen.of(DeadLettered)[0] == DeadLettered(letter)
     assert (letter.status, letter.error, letter.reason, letter.topic, letter.key) == (
         "waiting",
         "poison",
@@ -269,7 +271,7 @@ def test_an_unroutable_record_that_is_read_again_is_told_once(closed: Run) -> No
     closed.broker.room = 5
     assert closed.publish(record(2, topic=None)) == [True]
     assert [letter.origin.ordinal for letter in closed.store.writer] == [1, 2]
-    assert [letter.origin.ordinal for letter in closed.told] == [1, 2]
+    assert [each.letter.origin.ordinal for each in closed.seen.of(DeadLettered)] == [1, 2]
 
 
 def test_nothing_has_a_receipt_before_the_relay_knows_that_it_was_taken(closed: Run) -> None:

@@ -10,7 +10,7 @@ from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Refused, StartAnew, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
-from walrelay.observe import Observer
+from walrelay.observe import Observers
 from walrelay.relay.loop import Limits, Relay
 from walrelay.route import Router
 from walrelay.wire.frames import keepalive, xlogdata
@@ -36,7 +36,7 @@ class Script:
 
     def run(self) -> "Script":
         decoder = PgoutputDecoder(OutboxLayout(columns=ID_AND_PAYLOAD))
-        relay = Relay(self, decoder, Router("{aggregate_type}"), self, Observer(), Limits(shutdown=0))
+        relay = Relay(self, decoder, Router("{aggregate_type}"), self, Observers(), Limits(shutdown=0))
         relay.run(lambda: not self.frames)
         return self
 

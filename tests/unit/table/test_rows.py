@@ -7,7 +7,7 @@ import pytest
 from walrelay.errors import Refused, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
-from walrelay.observe import Observer
+from walrelay.observe import Observers
 from walrelay.route import Router
 from walrelay.table.rows import BatchPublisher
 
@@ -55,7 +55,7 @@ def records(*numbers: int) -> list[OutboxRecord]:
 
 def test_a_batch_is_over_when_all_of_it_is_durable_however_little_room_the_sink_has() -> None:
     sink = Sink()
-    backfill = BatchPublisher(Router("events"), sink, Observer(), lambda: False, grace=0)
+    backfill = BatchPublisher(Router("events"), sink, Observers(), lambda: False, grace=0)
     backfill.publish(records(1, 2, 3, 4, 5))
     assert sink.durable == [b"1", b"2", b"3", b"4", b"5"]
     backfill.publish(records(6))
@@ -63,13 +63,13 @@ def test_a_batch_is_over_when_all_of_it_is_durable_however_little_room_the_sink_
 
 
 def test_a_refusal_ends_it_and_names_the_row() -> None:
-    backfill = BatchPublisher(Router("events"), Sink(refuses=b"2"), Observer(), lambda: False, grace=0)
+    backfill = BatchPublisher(Router("events"), Sink(refuses=b"2"), Observers(), lambda: False, grace=0)
     with pytest.raises(Refused, match="record 2 at 0/8:2 was refused") as caught:
         backfill.publish(records(1, 2, 3))
     assert caught.value.hint == "make it smaller"
 
 
 def test_a_stop_while_the_broker_is_away_is_waited_out_no_longer_than_it_may_take() -> None:
-    backfill = BatchPublisher(Router("events"), Sink(silent=True), Observer(), lambda: True, grace=0.01)
+    backfill = BatchPublisher(Router("events"), Sink(silent=True), Observers(), lambda: True, grace=0.01)
     with pytest.raises(Retryable, match="the broker is away"):
         backfill.publish(records(1, 2, 3))

@@ -1,15 +1,74 @@
-"""How a fatal error looks: lines to read and paste on a terminal, one event for machines."""
+"""How what happens looks in the log: names, fields and levels that alerts are made of; a fatal error for people."""
 
 import json
+import re
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 import structlog
 
+from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import Skipped
+from walrelay.observe import (
+    Backfilled,
+    Backfilling,
+    CleanedUp,
+    Confirmed,
+    DeadLettered,
+    EndedFatally,
+    Happening,
+    LeftAtOnce,
+    NotCleanedUp,
+    Noticed,
+    Relayed,
+    Resumed,
+    Retrying,
+    Stalled,
+    StandingBy,
+    Stopped,
+    Stopping,
+    Streaming,
+)
 from walrelay.telemetry import logs
 
 ERROR = Fatal('topic "a" does not exist', hint="kafka-topics.sh --create --topic 'a' --partitions 12")
+HERE = LSN.parse("16/B374D848")
+LETTER = DeadLetter(Origin(HERE, 3, 0, "e1"), "waiting", "too_large", "1 MB at most", "orders", b"key", attempts=2)
+
+WHERE = "16/B374D848"
+
+
+def logged(level: str, event: str, **fields: object) -> str:
+    return json.dumps({"relay": "r", **fields, "event": event, "level": level})
+
+
+AWAY, NOTHING = "broker away", "nothing was acknowledged"
+DEAD = {"status": "waiting", "id": "e1", "position": f"{WHERE}:3", "topic": "orders", "error": "too_large"}
+LINES: list[tuple[Happening, str]] = [
+    (StandingBy("s"), logged("info", "standing by", slot="s")),
+    (Streaming("s", HERE, "pgoutput"), logged("info", "streaming", slot="s", start=WHERE, plugin="pgoutput")),
+    (Relayed(3, 4), ""),
+    (Confirmed(HERE, 2), logged("debug", "confirmed", lsn=WHERE, unsettled=2)),
+    (Stalled(5.67, 3, AWAY), logged("warning", "stalled", seconds=5.7, unsettled=3, why=AWAY)),
+    (Stalled(5.67, 3, ""), logged("warning", "stalled", seconds=5.7, unsettled=3, why=NOTHING)),
+    (Resumed(7.12), logged("info", "resumed", after_seconds=7.1)),
+    (Skipped(HERE, "so"), logged("warning", "skipped", lsn=WHERE, why="so")),
+    (DeadLettered(LETTER), logged("warning", "set aside", **DEAD, reason="1 MB at most")),
+    (Noticed("hello"), logged("warning", "noticed", text="hello")),
+    (Retrying("down", 1, 0.234, False), logged("warning", "retrying", cause="down", attempt=1, pause=0.23)),
+    (Retrying("down", 3, 0.234, True), logged("error", "retrying", cause="down", attempt=3, pause=0.23)),
+    (Backfilling(3, 0), ""),
+    (Backfilled(3), ""),
+    (CleanedUp(3, "a", "b", 1.23), logged("info", "cleaned up", rows=3, dropped=["a"], made=["b"], seconds=1.2)),
+    (NotCleanedUp("no"), logged("warning", "not cleaned up", why="no")),
+    (Stopping(3, 25.0), logged("info", "stopping", unsettled=3, within_seconds=25.0)),
+    (LeftAtOnce(), logged("warning", "left at once", consequence="what was not confirmed will be published again")),
+    (Stopped(HERE, 3), logged("info", "stopped", confirmed=WHERE, unsettled=3)),
+    (EndedFatally(ERROR), logged("error", "fatal", error=str(ERROR), hint=ERROR.hint)),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -18,16 +77,37 @@ def _as_before() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.mark.parametrize(("happening", "line"), LINES)
+def test_an_event_has_its_name_its_fields_and_its_level(
+    happening: Happening, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("json", "debug")
+    logs.LogObserver(relay="r").saw(happening)
+    assert re.sub(r', "timestamp": "[^"]*"', "", capsys.readouterr().err).strip() == line
+
+
+def test_every_happening_is_among_them() -> None:
+    assert {type(happening) for happening, _ in LINES} == {*get_args(Happening)}
+
+
+def test_progress_is_logged_every_ten_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("walrelay.telemetry.logs.monotonic", lambda: now)
+    logs.configure("json", "info")
+    observer = logs.LogObserver()
+    for _ in range(25):
+        observer.saw(Relayed(2, 3))
+        now += 1
+        observer.saw(Confirmed(HERE, 0))
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(each["event"], each["records"], each["messages"]) for each in events] == [("relayed", 20, 30)] * 2
+
+
 def test_a_command_in_a_hint_can_be_pasted_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("console", "info")
-    logs.LogObserver(slot="s").failed(ERROR)
+    logs.LogObserver(slot="s").saw(EndedFatally(ERROR))
     *_, error, hint = capsys.readouterr().err.splitlines()
     assert error == f"error: {ERROR}"
     assert hint == f"hint: {ERROR.hint}"
-
-
-def test_a_fatal_error_is_one_event_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("json", "info")
-    logs.LogObserver(slot="s").failed(ERROR)
-    event = json.loads(capsys.readouterr().err)
-    assert (event["event"], event["error"], event["hint"]) == ("fatal", str(ERROR), ERROR.hint)

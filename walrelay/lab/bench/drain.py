@@ -9,10 +9,10 @@ from walrelay.compose import Runs
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lab.bench.child import Clock, run, tell
 from walrelay.lsn import LSN
-from walrelay.observe import Observer
+from walrelay.observe import Confirmed, Happening, Relayed, Streaming
 
 
-class UntilDrained(Observer):
+class UntilDrained:
     """Stops the relay once everything up to `end` is confirmed."""
 
     def __init__(self, end: LSN) -> None:
@@ -20,16 +20,15 @@ class UntilDrained(Observer):
         self.stop = Event()
         self.events = 0
 
-    def streaming(self, slot: str, start: LSN, plugin: str) -> None:
-        self.clock = Clock()
-
-    def read(self, records: int, messages: int) -> None:
-        self.events += messages
-
-    def confirmed(self, lsn: LSN, unsettled: int) -> None:
-        if lsn >= self._end and not self.stop.is_set():
-            self.clock.stop()
-            self.stop.set()
+    def saw(self, happening: Happening) -> None:
+        match happening:
+            case Streaming():
+                self.clock = Clock()
+            case Relayed():
+                self.events += happening.messages
+            case Confirmed() if happening.lsn >= self._end and not self.stop.is_set():
+                self.clock.stop()
+                self.stop.set()
 
 
 def main(file: str, end: str) -> None:

@@ -14,6 +14,7 @@ from walrelay.lab.bench.machine import cpu_s
 from walrelay.lab.bench.readers import Peak, document, finished, is_walsender, pg_recvlogical, without_password
 from walrelay.lab.servers.backstage import Backstage, Interruption
 from walrelay.lsn import LSN
+from walrelay.observe import Confirmed, Relayed, Streaming
 
 linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="read in /proc")
 
@@ -66,11 +67,11 @@ def test_a_process_that_is_no_walsender_is_not_taken_for_one() -> None:
 
 def test_the_relay_stops_once_the_end_is_confirmed() -> None:
     watch = UntilDrained(LSN(100))
-    watch.streaming("slot", LSN(1), "pgoutput")
-    watch.read(3, 3)
-    watch.confirmed(LSN(99), 1)
+    watch.saw(Streaming("slot", LSN(1), "pgoutput"))
+    watch.saw(Relayed(3, 3))
+    watch.saw(Confirmed(LSN(99), 1))
     assert not watch.stop.is_set()
-    watch.confirmed(LSN(100), 0)
+    watch.saw(Confirmed(LSN(100), 0))
     assert watch.stop.is_set()
     assert watch.events == 3
     assert watch.clock.seconds > 0
