@@ -1,7 +1,7 @@
-"""An application's own connection, of whichever library: statements in its transaction, and nothing else.
+"""An application's own connection, of any library: statements in its transaction, and nothing else.
 
-What applications import (`walrelay.outbox`, `walrelay.inbox`) stands on this. Nothing is imported here before a
-connection of its library comes: psycopg, asyncpg, SQLAlchemy and Django are the application's, not ours.
+`walrelay.outbox` and `walrelay.inbox` use it. A library (psycopg, asyncpg, SQLAlchemy, Django) is imported only when a
+connection of it comes.
 """
 
 from walrelay.connections.contract import AnyConnection, AsyncConnection, OutsideTransaction, SyncConnection

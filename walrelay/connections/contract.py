@@ -1,4 +1,4 @@
-"""What is asked of a connection, whichever library it is of."""
+"""What outbox and inbox ask of a connection of any library."""
 
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -8,7 +8,7 @@ from walrelay.connections.statement import Row, Statement
 
 
 class OutsideTransaction(RuntimeError):
-    """A statement that belongs into a transaction was about to be committed by itself."""
+    """A statement that belongs in a transaction would have been committed by itself."""
 
     def __init__(self, what: str, how: str) -> None:
         super().__init__(
@@ -20,20 +20,20 @@ class OutsideTransaction(RuntimeError):
 class SyncConnection(Protocol):
     """A connection that is in a transaction of the application's, or begins one with the next statement.
 
-    Nothing here commits, rolls back the application's transaction or changes how the connection is set up.
+    Nothing here commits, rolls back the application's transaction or changes the connection's settings.
     """
 
     def require_transaction(self, what: str) -> None:
         """OutsideTransaction, with what to write instead, if the next statement would be committed by itself."""
 
     def execute(self, statement: Statement) -> list[Row]:
-        """Its rows, if it answers."""
+        """Its rows; none for a statement without `answers`."""
 
     def savepoint(self) -> AbstractContextManager[object]:
-        """What is done inside is rolled back if an exception leaves it, and the transaction stays usable."""
+        """An exception that leaves it rolls back what was done inside; the transaction stays usable."""
 
     def copies(self) -> bool:
-        """Whether `copy` may be called now; otherwise many rows go by one INSERT."""
+        """Whether `copy` may be called now; otherwise use INSERT."""
 
     def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
         """COPY of lines in PostgreSQL's text format into `table` (schema and name, neither quoted)."""

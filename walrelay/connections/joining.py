@@ -1,4 +1,4 @@
-"""Which library a connection is of, and what speaks to it."""
+"""Which library a connection belongs to, and its adapter."""
 
 from importlib import import_module
 from inspect import iscoroutinefunction
@@ -10,14 +10,14 @@ _LIBRARIES = ("psycopg", "asyncpg", "sqlalchemy", "django")
 
 
 class UnknownConnection(TypeError):
-    """Something else was given where a connection was asked for."""
+    """An object that is no connection."""
 
 
 class _Adapter(Protocol):
     """A module of this package."""
 
     def adapted(self, connection: object) -> AnyConnection | None:
-        """None: it is of the library, and no connection."""
+        """None: the object is of the library, but no connection."""
 
 
 def joined(connection: object) -> AnyConnection:
@@ -34,11 +34,11 @@ def joined(connection: object) -> AnyConnection:
 
 
 def is_async(connection: AnyConnection) -> TypeGuard[AsyncConnection]:
-    """Whether what it does is awaited."""
+    """Whether its methods are awaited."""
     return iscoroutinefunction(connection.execute)
 
 
 def _libraries(connection: object) -> list[str]:
-    """By the classes it inherits from: a subclass of the application's is of the library as well."""
+    """By all base classes: the application may have a subclass."""
     modules = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
     return [library for library in _LIBRARIES if library in modules]

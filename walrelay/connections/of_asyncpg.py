@@ -19,7 +19,7 @@ def adapted(connection: object) -> AnyConnection | None:
 
 
 class AsyncAsyncpg:
-    """`connection` is an asyncpg.Connection, or what its pool gives for one."""
+    """`connection` is an asyncpg.Connection, or the proxy that a pool returns."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -45,7 +45,7 @@ class AsyncAsyncpg:
 
 
 async def _chunks(lines: Iterable[str]) -> AsyncIterator[bytes]:
-    """Each one is a message on the wire, so not each line."""
+    """Larger than lines: each chunk is a message on the wire."""
     chunk = bytearray()
     for line in lines:
         chunk += line.encode()  # asyncpg's sessions are in UTF-8

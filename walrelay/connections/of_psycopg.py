@@ -13,7 +13,7 @@ from walrelay.connections.contract import AnyConnection, OutsideTransaction
 from walrelay.connections.statement import Row, Statement
 
 _HOW = "Write `with connection.transaction():` around it, or connect without autocommit=True."
-_SAVEPOINT = "walrelay"  # PostgreSQL takes the newest of that name, so nested ones do not meet
+_SAVEPOINT = "walrelay"  # PostgreSQL uses the newest of that name, so they may be nested
 
 
 def adapted(connection: object) -> AnyConnection | None:
@@ -23,7 +23,7 @@ def adapted(connection: object) -> AnyConnection | None:
 
 
 class SyncPsycopg:
-    """The cursor is ours: the application's row factory and kind of cursor do not matter."""
+    """Uses cursors of its own: the application's row factory and kind of cursor do not matter."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -31,7 +31,7 @@ class SyncPsycopg:
     def require_transaction(self, what: str) -> None:
         if not self._connection.autocommit or _in_block(self._connection):
             return
-        if self._status is TransactionStatus.ACTIVE:  # a pipeline, whose BEGIN may be under way
+        if self._status is TransactionStatus.ACTIVE:  # a pipeline, whose BEGIN may be in flight
             self._sync()
         if self._status is TransactionStatus.IDLE:
             raise OutsideTransaction(what, _HOW)
@@ -47,10 +47,10 @@ class SyncPsycopg:
         self._connection.execute(f"SAVEPOINT {_SAVEPOINT}")
         try:
             yield
-            self._sync()  # the error of a statement in a pipeline comes here at the latest
+            self._sync()  # raises the error of a statement in a pipeline
         except BaseException:
             if not self._connection.closed and self._status is not TransactionStatus.IDLE:  # rolled back already
-                with suppress(psycopg.Error):  # that of the statement that aborted the pipeline
+                with suppress(psycopg.Error):  # the error that aborted the pipeline
                     self._sync()
                 self._connection.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
                 self._connection.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
@@ -61,7 +61,7 @@ class SyncPsycopg:
         return self._connection.pgconn.pipeline_status == psycopg.pq.PipelineStatus.OFF
 
     def _sync(self) -> None:
-        """Waits for what a pipeline has under way, and raises its error; one that is aborted goes on then."""
+        """Waits for the statements of a pipeline, and raises their error; an aborted pipeline can then go on."""
         if not self.copies():
             with self._connection.pipeline():
                 pass
@@ -131,7 +131,9 @@ class AsyncPsycopg:
 
 
 def _in_block(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """Whether a `connection.transaction()` is open. psycopg has no public word for it; without it we wait and see."""
+    """Whether a `connection.transaction()` is open. psycopg has no public name for it; without it the status
+    decides.
+    """
     return getattr(connection, "_num_transactions", 0) > 0
 
 

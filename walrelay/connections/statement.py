@@ -1,4 +1,4 @@
-"""SQL with named parameters, as it is written here and as each library wants it."""
+"""SQL with named parameters, and the forms that the libraries take."""
 
 import re
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ _NAMED = re.compile(r"(?<!:):([a-z_]+)\b")
 
 
 class Statement(NamedTuple):
-    """`text` names its parameters `:so`, and casts with CAST: libraries take `::` and a name for the same.
+    """`text` names its parameters `:like_this`, and casts with CAST: libraries take `::name` for a parameter.
 
-    A driver that prepares statements asks the server for the types of parameters, so text that becomes something else
-    is cast twice: `CAST(CAST(:id AS text) AS uuid)`. `answers`: it gives rows; of one that does not nothing is waited
-    for in a pipeline.
+    A driver that prepares statements asks the server for the types of parameters, so text that becomes another type is
+    cast twice: `CAST(CAST(:id AS text) AS uuid)`. `answers`: it returns rows; in a pipeline nothing waits for a
+    statement that does not.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""What is done on a connection, written once for both kinds: a generator that yields statements and is given rows."""
+"""What is done on a connection, written once for sync and async: a generator that yields statements and gets rows."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -12,7 +12,7 @@ Steps = Generator[Statement, list[Row], T]
 
 
 def run(connection: SyncConnection, steps: Steps[T]) -> T:
-    """Executes what the steps ask for, one after the other; returns what they come to."""
+    """Executes the statements one after the other; returns the generator's result."""
     try:
         statement = next(steps)
         while True:

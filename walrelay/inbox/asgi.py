@@ -1,8 +1,8 @@
 """Idempotency keys for ASGI 3 applications (Starlette, FastAPI, ...): one transaction around a request and its answer.
 
-The middleware opens the transaction, claims the key in it, lends it to the endpoint, keeps back the response until it
-is whole, stores it, commits, and only then lets the client see it. So whatever a client has seen is committed, and
-whatever it has not seen may be sent again: the same key gives the stored response, or carries the command out if
+The middleware opens the transaction, claims the key in it, lends it to the endpoint, holds the response until it
+is complete, stores it, commits, and only then sends it. So a response that a client has seen is committed, and a client
+without a response may send the request again: the same key gives the stored response, or carries the command out if
 nothing was committed.
 """
 
@@ -27,8 +27,8 @@ _NOBODY = problem(
     "It is not known whose Idempotency-Key this is",
     "Send the request with your credentials: an answer that is kept belongs to the client that it was given to.",
 )
-_KEY_LENGTH = 255  # characters; what others allow, and far below what an index takes
-_AROUND = "walrelay.inbox"  # in the scope of a request that a middleware of ours is around
+_KEY_LENGTH = 255  # characters; a common limit, and far below that of an index
+_AROUND = "walrelay.inbox"  # in the scope of a request that an IdempotencyMiddleware handles
 _TRIES = 5
 
 _exchange: ContextVar[Exchange | None] = ContextVar("walrelay.inbox.asgi", default=None)
@@ -42,7 +42,9 @@ def transaction() -> Any:
     """
     exchange = _exchange.get()
     if exchange is None:
-        raise RuntimeError("there is no transaction: IdempotencyMiddleware is not around this, or passed it over")
+        raise RuntimeError(
+            "there is no transaction: IdempotencyMiddleware is not around this, or let this request pass"
+        )
     return exchange.connection
 
 
@@ -57,29 +59,27 @@ def succeeded(status: int) -> bool:
 
 
 def by_authorization(scope: Scope) -> str | None:
-    """A client is whoever has this `Authorization` header; without one it is nobody. (With tokens that change often use
-    the user behind them; with cookies too.)
+    """The digest of the `Authorization` header identifies the client; None without one. For tokens that change often,
+    and for cookies, use the user behind them.
     """
     given = _values(scope, b"authorization")
     return sha256(given[0]).hexdigest() if len(given) == 1 and given[0].strip() else None
 
 
 class IdempotencyMiddleware:
-    """For requests that `applies` says; all others, websockets and lifespan pass untouched. A second one inside of it,
-    around a mounted application, lets pass what the first one is around.
+    """Handles the requests that `applies` selects; all others, websockets and lifespan pass untouched. So does a
+    request that an outer IdempotencyMiddleware handles already, around a mounted application.
 
     transaction: makes an async context manager that gives an async connection or session and commits at its end, or
-        rolls back where an exception ends it: `engine.begin`, `async_sessionmaker(engine).begin`, or one of yours.
-    client: who asks, as text. **Keys of two clients never meet.** A stored response is given out before the
-        application sees the request, so this must rest on what was verified: `by_authorization`, or the user of a
-        middleware further out. Where it is None or empty, a request with a key is answered 401 and goes no further:
-        all who are nobody would be one client.
-    required: without a key the answer is 400; otherwise such a request has its transaction as well, but no memory.
-    stores: by its status, whether a response is stored and its transaction committed. What is not, is rolled back, so
-        that the next try carries the command out anew. A 5xx never is.
-    conflict_status: for a key that came with another request.
-    max_request_bytes, max_response_bytes: a longer request is answered 413; a longer response is an error, and
-        rolled back, because it has to be in memory and in the table.
+    rolls back where an exception ends it: `engine.begin`, `async_sessionmaker(engine).begin`, or one of yours. client:
+    who asks, as text. **Keys of two clients never meet.** A stored response is given out before the application sees
+    the request, so this must rest on what was verified: `by_authorization`, or the user of a middleware further out.
+    Where it is None or empty, a request with a key is answered 401 and goes no further: clients without an identity
+    would all be one. required: without a key the answer is 400; otherwise such a request has its transaction as well,
+    but no memory. stores: by its status, whether a response is stored and its transaction committed. Otherwise it is
+    rolled back, and the next try carries the command out again. A 5xx is never stored. conflict_status: for a key that
+    came with another request. max_request_bytes, max_response_bytes: a longer request is answered 413; a longer
+    response is an error, and rolled back: it has to fit into memory and the table.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class IdempotencyMiddleware:
         if not given and not self._required:
             await self._carried_out(scope, receive, send, None, "", "")
         elif len(given) != 1 or not 0 < len(given[0]) <= _KEY_LENGTH:
-            detail = f"Send one header Idempotency-Key, of 1 to {_KEY_LENGTH} characters, made anew for each command."
+            detail = f"Send one header Idempotency-Key, of 1 to {_KEY_LENGTH} characters, a new one for each command."
             await send_response(send, problem(400, "Idempotency-Key is missing or is none", detail))
         else:
             await self._with_key(scope, receive, send, given[0].decode("latin-1"), self._client(scope))
@@ -131,7 +131,7 @@ class IdempotencyMiddleware:
             detail = f"A request with an idempotency key has at most {self._max_request_bytes} bytes here."
             await send_response(send, problem(413, "Content too large", detail))
             return
-        if body is None:  # the client is gone; nothing has begun
+        if body is None:  # the client is gone before anything began
             return
         await self._carried_out(scope, replayed_body(body, receive), send, key, _request(scope, body), client)
 
@@ -155,8 +155,8 @@ class IdempotencyMiddleware:
     async def _begun(
         self, opened: AsyncExitStack, key: str | None, request: str, client: str
     ) -> tuple[Any, Command | None]:
-        """The transaction with the key claimed in it; `opened` ends both. Where its snapshot does not see the one that
-        had the key meanwhile (REPEATABLE READ, SERIALIZABLE), it begins again.
+        """Opens the transaction and claims the key in it; `opened` ends both. Begins again after a serialization
+        failure: under REPEATABLE READ and SERIALIZABLE its snapshot does not see who had the key meanwhile.
         """
         for tries_left in reversed(range(_TRIES)):
             command = None
@@ -174,14 +174,14 @@ class IdempotencyMiddleware:
         raise AssertionError("the last try returns or raises")
 
     async def _run(self, scope: Scope, receive: Receive, response: Buffered) -> None:
-        """The scope is changed for the application and is then what it was, but for what the application adds to it:
-        middlewares further out look there for the route.
+        """Changes the scope for the application and restores it; keeps what the application adds to it: outer
+        middlewares look there for the route.
         """
         token = _exchange.set(response.exchange)
         before = {name: scope[name] for name in ("headers", "extensions") if name in scope}
-        # What is stored is for clients with whatever encodings: compression has to be further out.
+        # The stored response must suit every client: compression has to be further out.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
-        scope["extensions"] = {}  # a server that sends files by itself would send what nobody can store
+        scope["extensions"] = {}  # a server that sends files by itself would send what cannot be stored
         scope[_AROUND] = True
         response.exchange.at_end(lambda: refuse_late_ends(scope, transaction))
         try:
@@ -192,7 +192,7 @@ class IdempotencyMiddleware:
                 scope.pop(name, None)
             scope.update(before)
         if response.exchange.is_open:
-            raise RuntimeError("the application ended without a whole response; its transaction is rolled back")
+            raise RuntimeError("the application ended without a complete response; its transaction is rolled back")
 
     def _keeps(self, status: int) -> bool:
         return status < 500 and self._stores(status)
@@ -203,7 +203,7 @@ def _values(scope: Scope, name: bytes) -> list[bytes]:
 
 
 def _request(scope: Scope, body: bytes) -> str:
-    """What makes it the same request: the headers do not, a client's retry may differ in them."""
+    """What two requests with one key must have in common. Headers may differ in a retry."""
     where = [scope["method"], scope["path"], scope.get("query_string", b"").decode("latin-1")]
     return "\n".join([*where, sha256(body).hexdigest()])
 

@@ -1,4 +1,4 @@
-"""A block of the application's own statements with ours around them, on a connection of either kind."""
+"""A block of the application's statements, with statements of ours before and after it, on any connection."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
@@ -14,10 +14,10 @@ def _nothing(_: object) -> Steps[None]:
 
 
 class Block(Generic[T]):
-    """`with` for a connection of the sync kind, `async with` for one of the async kind. To be entered once.
+    """`with` for a sync connection, `async with` for an async one. To be entered once.
 
-    All of it is in a savepoint: what an exception leaves is as if it had never been entered, also where the application
-    catches that exception outside and commits.
+    The block is in a savepoint: an exception that leaves it undoes all of it, also if the application catches the
+    exception outside and commits.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Block(Generic[T]):
         begin: Callable[[], Steps[T]],
         end: Callable[[T], Steps[None]] = _nothing,
     ) -> None:
-        """`begin` comes to what the block is given, `end` follows the block if no exception left it."""
+        """`begin` returns the value of the `as` clause; `end` follows the block if no exception left it."""
         self._connection, self._what, self._begin, self._end = connection, what, begin, end
         self._sync: AbstractContextManager[T] | None = None
         self._async: AbstractAsyncContextManager[T] | None = None
@@ -73,7 +73,7 @@ class Block(Generic[T]):
 
 
 def done(connection: object, steps: Steps[T]) -> Any:
-    """What the steps come to; to be awaited if the connection is async."""
+    """Executes the steps; returns their result, to be awaited if the connection is async."""
     known = joined(connection)
     if is_async(known):
         return run_async(known, steps)

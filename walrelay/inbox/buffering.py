@@ -1,4 +1,4 @@
-"""Requests and responses of ASGI kept back until they are whole, and what is done in between."""
+"""Holds ASGI requests and responses until they are complete, and ends the transaction before the response is sent."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AsyncExitStack
@@ -12,7 +12,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class TooLarge(RuntimeError):
-    """More bytes than may be kept."""
+    """More bytes than the limit."""
 
 
 class _NotKept(Exception):
@@ -20,18 +20,18 @@ class _NotKept(Exception):
 
 
 class Exchange:
-    """A request's transaction, until its response is whole."""
+    """A request's transaction, until its response is complete."""
 
     def __init__(
         self, opened: AsyncExitStack, connection: object, command: Command | None, keeps: Callable[[int], bool]
     ) -> None:
         self._opened, self._connection, self._command, self._keeps = opened, connection, command, keeps
-        self._look: Callable[[], None] = lambda: None
+        self._check: Callable[[], None] = lambda: None
         self.is_open = True
 
-    def at_end(self, look: Callable[[], None]) -> None:
-        """`look` raises for what would be lost by a commit."""
-        self._look = look
+    def at_end(self, check: Callable[[], None]) -> None:
+        """`check` runs before the commit, and raises if that would lose something."""
+        self._check = check
 
     @property
     def connection(self) -> object:
@@ -41,7 +41,7 @@ class Exchange:
 
     async def end(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         """Stores and commits, or rolls back."""
-        self._look()
+        self._check()
         self.is_open = False
         opened = self._opened.pop_all()
         if not self._keeps(status):
@@ -53,9 +53,9 @@ class Exchange:
 
 
 class Buffered:
-    """`send` for the application. The real one hears of the response when it is whole, and the transaction ended.
+    """`send` for the application. The real one gets the response when it is complete and the transaction has ended.
 
-    What the application does after that (background tasks) runs after the commit.
+    The application's background tasks run after the commit.
     """
 
     def __init__(self, exchange: Exchange, send: Send, limit: int) -> None:
@@ -69,14 +69,17 @@ class Buffered:
             return
         kind = message["type"]
         if kind == "http.response.start" and not message.get("trailers"):
-            self._start = {**message, "headers": list(message.get("headers", ()))}  # any iterable, and used twice
-            self._body.clear()  # an error inside has another response take the place of the first
+            self._start = {
+                **message,
+                "headers": list(message.get("headers", ())),
+            }  # may be any iterable, and is used twice
+            self._body.clear()  # after an error inside, another response replaces the first
         elif kind == "http.response.body" and self._start is not None:
             self._body += message.get("body", b"")
             if len(self._body) > self._limit:
                 raise TooLarge(
                     f"the response is longer than {self._limit} bytes, and has to be stored with its key; raise"
-                    " max_response_bytes, or have `applies` pass the request over"
+                    " max_response_bytes, or leave the request out with `applies`"
                 )
             if not message.get("more_body", False):
                 await self._whole(self._start)
@@ -84,7 +87,7 @@ class Buffered:
             what = "trailers" if kind == "http.response.start" else f"{kind} in its place"
             raise RuntimeError(
                 f"a response with {what} cannot be stored with its key, and the scope offers no extension for it;"
-                " answer with status, headers and body, or have `applies` pass the request over"
+                " answer with status, headers and body, or leave the request out with `applies`"
             )
 
     async def _whole(self, start: Message) -> None:
@@ -96,7 +99,7 @@ class Buffered:
 
 
 async def read(receive: Receive, limit: int) -> bytes | None:
-    """The request's body; None if the client went away. TooLarge where it is longer."""
+    """The request's body; None if the client went away. TooLarge if it has more than `limit` bytes."""
     body = bytearray()
     while True:
         message = await receive()
@@ -110,7 +113,7 @@ async def read(receive: Receive, limit: int) -> bytes | None:
 
 
 def replayed_body(body: bytes, receive: Receive) -> Receive:
-    """Gives the body once, then whatever else the server has to say."""
+    """Gives the body once, then the server's further messages."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

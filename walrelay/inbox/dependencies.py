@@ -1,7 +1,7 @@
 """Dependencies of FastAPI that end after the response, and so after the commit: what they write at their end is lost.
 
-FastAPI leaves a dependency with `yield` when the response has been sent, unless it is declared with `scope="function"`.
-Which ones there are is in the route of the request's scope; FastAPI itself is not imported.
+FastAPI ends a dependency with `yield` when the response has been sent, unless it is declared with `scope="function"`.
+The route in the request's scope lists them; FastAPI itself is not imported.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ def refuse_late_ends(scope: Mapping[str, Any], lent: object) -> None:
 
 
 def _late(dependant: Any, lent: object) -> Iterator[Any]:
-    """Those with a `yield` that depend on it at any distance. Before FastAPI 0.121 there is no scope to ask for."""
+    """Dependencies with a `yield` that depend on `lent`, directly or not. FastAPI before 0.121 has no `scope`."""
     for each in getattr(dependant, "dependencies", ()):
         ends_late = getattr(each, "scope", "function") in (None, "request")
         generator = isgeneratorfunction(each.call) or isasyncgenfunction(each.call)

@@ -1,4 +1,4 @@
-"""What a message of walrelay is known by, found in the message of each broker's library."""
+"""What identifies a message of walrelay, read from the message objects of each broker's library."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Unidentified(ValueError):
-    """The message carries no id: it is not walrelay's, or something on the way dropped its headers."""
+    """The message carries no id: it is not walrelay's, or a component on the way dropped its headers."""
 
     def __init__(self, where: str, names: Iterable[str]) -> None:
         super().__init__(
@@ -28,13 +28,13 @@ class Position(NamedTuple):
 
     @classmethod
     def parsed(cls, text: str | None) -> Self | None:
-        """None where it is none: then the id decides."""
+        """None if `text` is no position: then the id decides."""
         found = _POSITION.fullmatch(text or "")
         return None if found is None else cls(found[1], int(found[2]))
 
     @property
     def of_a_row(self) -> bool:
-        """Whether a backfill or a recovery made it up for a row of the table: two below a multiple of 8.
+        """Whether a backfill or a recovery made it for a row of the table: two below a multiple of 8.
 
         Commits begin at multiples of 8. See walrelay/decode/records.py; a test holds the two together.
         """
@@ -44,7 +44,7 @@ class Position(NamedTuple):
 class Identity(NamedTuple):
     """`source` is the partition ("orders[3]") of a broker that keeps order in it, so that positions can be compared;
     `committed_at` the time of the commit, if the message's timestamp is that. `replayed`: it comes out of
-    turn, again or as a dead letter, and its position says nothing of its place here.
+    order, again or as a dead letter, and its position says nothing about its place here.
     """
 
     id: str
@@ -56,9 +56,10 @@ class Identity(NamedTuple):
 
 
 def identify(message: object) -> Identity:
-    """Of a message of confluent-kafka, aiokafka, aio-pika or nats-py, or an entry `(id, fields)` of a Redis stream.
+    """Identifies a message of confluent-kafka, aiokafka, aio-pika or nats-py, or an entry `(id, fields)` of a Redis
+    stream.
 
-    Unidentified if there is no id. Where a header is there twice the last one counts, which is walrelay's.
+    Unidentified if there is no id. If a header occurs twice, the last one counts: it is walrelay's.
     """
     modules = {kind.__module__.partition(".")[0] for kind in type(message).__mro__}
     for library, found in _LIBRARIES.items():
@@ -105,7 +106,7 @@ def _of_redis(entry: Any) -> Identity:
 
 _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
     "confluent_kafka": _of_confluent_kafka,
-    "cimpl": _of_confluent_kafka,  # what confluent-kafka calls its extension
+    "cimpl": _of_confluent_kafka,  # the name of confluent-kafka's extension module
     "aiokafka": _of_aiokafka,
     "aio_pika": _of_aio_pika,
     "nats": _of_nats,
@@ -126,8 +127,8 @@ def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = Non
 
 
 def text_of(value: object) -> str | None:
-    """Ids need not be UTF-8, nor without a zero byte: what no text of PostgreSQL's is becomes hexadecimal, and so does
-    what looks like that, so that different ids stay different.
+    """Ids may be no UTF-8, or have a zero byte: what PostgreSQL has no text for becomes hexadecimal. So does text that
+    looks like the result, so that different ids stay different.
     """
     if value is None:
         return None

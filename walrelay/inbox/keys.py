@@ -1,7 +1,7 @@
-"""Idempotency keys: a command is carried out once, and whoever sends it again gets the answer that it had.
+"""Idempotency keys: a command is carried out once; sent again, it gets the answer that was stored.
 
 The key is claimed by a row that is inserted before the command's own statements and committed with them and with the
-answer. So a crash or a rollback leaves no key, and the next one may try; and of two requests with the same key the
+answer. So a crash or a rollback leaves no key, and the next request may try. If two requests have the same key, the
 second waits at the primary key for the first, then gets its answer.
 """
 
@@ -31,7 +31,7 @@ class IdempotencyConflict(Exception):
 
 
 class Unanswered(RuntimeError):
-    """A claimed key came to the end of its block without a response; nothing of the block is kept."""
+    """A block with a claimed key ended without a response; it is rolled back."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class Unanswered(RuntimeError):
 
 
 class Response(NamedTuple):
-    """What was answered. Headers are pairs, because names may come twice."""
+    """Headers are pairs, because names may occur twice."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -49,7 +49,7 @@ class Response(NamedTuple):
 
 
 class Command:
-    """`response` is None for whoever is first, and then has to `respond`; otherwise it is the stored one."""
+    """`response` is None for the first request, which has to `respond`; otherwise it is the stored one."""
 
     def __init__(self, key: str, response: Response | None) -> None:
         self.response = response
@@ -57,23 +57,23 @@ class Command:
         self._given: Response | None = None
 
     def respond(self, status: int, headers: Headers = (), body: bytes | str = b"") -> Response:
-        """The answer, stored at the end of the block; the last one counts."""
+        """Sets the answer, which is stored at the end of the block; the last call counts."""
         if self.response is not None:
-            raise RuntimeError(f"the command with key {self._key!r} was answered before: give out command.response")
+            raise RuntimeError(f"the command with key {self._key!r} was answered before: send command.response")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         data = body.encode() if isinstance(body, str) else bytes(body)
         self._given = Response(status, tuple((str(name), str(value)) for name, value in pairs), data)
         return self._given
 
     def given(self) -> Response | None:
-        """What is to be stored; Unanswered if it was left out."""
+        """The response to store, None if one is stored already; Unanswered without `respond`."""
         if self.response is None and self._given is None:
             raise Unanswered(self._key)
         return self._given
 
 
 class IdempotencyKeys:
-    """`table` must exist (`sql()`, or `create`). A key older than `expires` is as good as new."""
+    """`table` must exist (`sql()`, or `create`). A key older than `expires` may be used again."""
 
     def __init__(self, table: str = "public.idempotency_keys", *, expires: timedelta = timedelta(days=1)) -> None:
         self._table, self._expires = Table(table), expires
@@ -81,10 +81,10 @@ class IdempotencyKeys:
     def claim(self, connection: object, *, key: str, request: object, scope: str = "") -> Block[Command]:
         """`with keys.claim(...) as command:`, or `async with` for an async connection, around the command.
 
-        `request` is bytes, text, or anything that JSON can say (members in any order); what of it counts is yours to
-        choose. `scope`: whose key it is (tenant, user); keys of two scopes never meet, and neither do their answers.
-        IdempotencyConflict if the key came with another request. An exception that leaves the block takes the key
-        with it. Isolation levels and transactions as in `Inbox.receive`.
+        `request` is bytes, text, or anything that JSON can express (members in any order): what makes two requests
+        the same is yours to choose. `scope`: whose key it is (tenant, user); keys of different scopes are different
+        keys. IdempotencyConflict if the key came with another request. An exception that leaves the block removes the
+        key. Isolation levels and transactions as in `Inbox.receive`.
         """
         return Block(
             connection,
@@ -94,12 +94,12 @@ class IdempotencyKeys:
         )
 
     def forget(self, connection: object, *, older_than: timedelta | None = None) -> Any:
-        """Deletes what has expired, or is older than said, as `Inbox.forget` does."""
+        """Deletes keys that have expired, or are older than `older_than`, as `Inbox.forget` does."""
         age = self._expires if older_than is None else older_than
         return done(connection, forgotten(self._table, "claimed_at", age))
 
     def create(self, connection: object) -> Any:
-        """The table, if it is not there; to be awaited on an async connection. Commits nothing."""
+        """Creates the table if it does not exist; to be awaited on an async connection. Does not commit."""
         return done(connection, executed(self.sql()))
 
     def sql(self) -> str:
@@ -107,7 +107,7 @@ class IdempotencyKeys:
         return script("idempotency_keys", table=self._table.quoted, index=self._table.index("claimed_at"))
 
     def _claimed(self, scope: str, key: str, request: str) -> Steps[Command]:
-        """A row without an answer is of somebody who committed in the middle of the block: as good as none."""
+        """A row without an answer is left by an application that committed inside the block: it counts as none."""
         name = {"scope": scope, "key": key}
         seconds = self._expires.total_seconds()
         insert = Statement(
@@ -151,7 +151,7 @@ class IdempotencyKeys:
 
 
 def fingerprint(request: object) -> str:
-    """The same for the same request. What JSON cannot say is a TypeError."""
+    """The same for the same request. TypeError for what JSON cannot express."""
     if isinstance(request, bytes | bytearray | memoryview):
         return sha256(b"bytes:" + request).hexdigest()
     return sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -167,5 +167,5 @@ def _response(stored: Row) -> Response:
 
 
 def _plain(value: object) -> object:
-    """Text of a database in SQL_ASCII, which psycopg leaves as bytes. What is stored here is ASCII."""
+    """psycopg returns text of a database in SQL_ASCII as bytes. All text that is stored here is ASCII."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,8 +1,8 @@
-"""The inbox: whether a consumer has received a message before, told in the transaction that handles it.
+"""The inbox: whether a consumer has received a message before, in the transaction that handles it.
 
-The row that says so is inserted before the handler's own statements and committed with them, so both are there or
-neither is. Of two transactions with the same message the second waits at the primary key until the first has ended: it
-then comes second, or, if that was rolled back, first.
+The row for it is inserted before the handler's own statements and committed with them, so both are there or
+neither is. If two transactions have the same message, the second waits at the primary key until the first has ended: it
+is then a repetition, or, if the first was rolled back, the first.
 """
 
 from datetime import timedelta
@@ -27,10 +27,10 @@ class Inbox:
         """`with inbox.receive(...) as first:`, or `async with` for an async connection, around the handler.
 
         `first` is False if this consumer has received the message before, and there is nothing to do. Never commits:
-        that is the application's, and only then counts the message as received. An exception that leaves the block
-        takes the receipt with it. OutsideTransaction where each statement would be committed by itself, ValueError for
-        a message without an id. Under REPEATABLE READ and SERIALIZABLE a duplicate that is committed meanwhile is
-        PostgreSQL's serialization failure (40001): begin the transaction again, as for any of them.
+        the message counts as received once the application has committed. An exception that leaves the block removes
+        the receipt. OutsideTransaction where each statement would be committed by itself, ValueError for a message
+        without an id. Under REPEATABLE READ and SERIALIZABLE a duplicate that is committed meanwhile is PostgreSQL's
+        serialization failure (40001): begin the transaction again, as for any of them.
         """
         given = message_id if isinstance(message_id, Identity) else Identity(text_of(message_id) or "")
         if not given.id:  # the second message without one would count as a repetition
@@ -41,13 +41,13 @@ class Inbox:
     def forget(self, connection: object, *, older_than: timedelta) -> Any:
         """Deletes receipts by their age, 1,000 a statement; returns how many (to be awaited on an async connection).
 
-        On a connection in autocommit each statement is a transaction of its own, which is what a large table wants.
-        A message that comes again after it was forgotten is first again: be older than anything can be repeated.
+        On a connection in autocommit each statement is a transaction of its own, which suits a large table. A message
+        that comes again after it was forgotten is first again: `older_than` must exceed the age of any repetition.
         """
         return done(connection, forgotten(self._table, "received_at", older_than))
 
     def create(self, connection: object) -> Any:
-        """The tables, if they are not there; to be awaited on an async connection. Commits nothing either."""
+        """Creates the tables if they do not exist; to be awaited on an async connection. Does not commit either."""
         return done(connection, executed(self.sql()))
 
     def sql(self) -> str:

@@ -1,7 +1,7 @@
-"""The names of a table and of what belongs to it, and the statements that are the same for all tables here.
+"""The names of a table and its indexes, and the statements that all tables of this package share.
 
-The statements run in the application's session, with its search_path. So they name PostgreSQL's own functions and
-operators with their schema: whoever may create others in a schema of that path does not get them called.
+The statements run in the application's session, with its search_path. So they name PostgreSQL's functions and operators
+with their schema: another role may have created functions of the same name in a schema of that path.
 """
 
 import re
@@ -33,20 +33,20 @@ class Table:
 
 
 def executed(sql: str) -> Steps[None]:
-    """Each statement of a script by itself: asyncpg takes one at a time. None of ours has a ; inside."""
+    """Each statement of a script by itself: asyncpg takes one at a time. No statement here has a ; inside."""
     for statement in sql.split(";\n"):
         if statement.strip():
             yield Statement(statement.strip())
 
 
 def earlier(parameter: str) -> str:
-    """The time so many seconds ago."""
+    """SQL: the time that many seconds ago."""
     seconds = f"pg_catalog.make_interval(secs => CAST(:{parameter} AS double precision))"
     return f"(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) {seconds})"
 
 
 def forgotten(table: Table, column: str, older_than: timedelta) -> Steps[int]:
-    """Deletes in batches what is older, passing over rows that another transaction has; returns how many."""
+    """Deletes older rows in batches, and skips rows that another transaction has locked; returns how many."""
     text = (
         f"WITH gone AS (DELETE FROM {table.quoted} WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
         f"SELECT ctid FROM {table.quoted} WHERE {column} OPERATOR(pg_catalog.<) {earlier('seconds')}"

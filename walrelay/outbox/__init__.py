@@ -1,6 +1,6 @@
 """What applications write events with: `Outbox().emit(connection, Event(...))` in the transaction of the business rows.
 
-`walrelay.outbox.sqlalchemy` and `walrelay.outbox.django` write what aggregates record, by themselves.
+`walrelay.outbox.sqlalchemy` and `walrelay.outbox.django` write the events that aggregates record.
 """
 
 from walrelay.connections import OutsideTransaction, UnknownConnection

@@ -44,7 +44,7 @@ class RecordsEvents(Recording):
             return super().delete(*args, **options)  # type: ignore[misc]
 
     def refresh_from_db(self, using: str | None = None, fields: Any = None, **options: Any) -> None:
-        """Model.refresh_from_db; what was recorded and is not written goes with the attributes that it tells of."""
+        """Model.refresh_from_db; unwritten events are dropped with the changes that they were about."""
         super().refresh_from_db(using, fields, **options)  # type: ignore[misc]
         if fields is None:  # otherwise it may be Django, loading a deferred field
             _look_again(self.recordings, _open(connections[using or self._state.db]))  # type: ignore[attr-defined]
@@ -52,9 +52,9 @@ class RecordsEvents(Recording):
 
 
 def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default") -> None:
-    """Writes what these objects recorded and is not written in this transaction yet, in the order of recording.
+    """Writes the events of these objects that are not written in this transaction yet, in the order of recording.
 
-    RuntimeError where autocommit is off (`set_autocommit(False)`): Django tells nobody there what was committed.
+    RuntimeError where autocommit is off (`set_autocommit(False)`): Django does not report commits there.
     """
     connection = connections[using]
     written = _open(connection)
@@ -68,7 +68,7 @@ def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default
         return
     if _by_hand(connection):
         raise RuntimeError(
-            f"autocommit is off on {using!r}, and there Django tells nobody what was committed, so recorded events"
+            f"autocommit is off on {using!r}, and Django does not report commits there, so recorded events"
             " might be written twice or never: leave autocommit on and write `with transaction.atomic():`, or emit by"
             " hand: Outbox.emit(connection, event)"
         )
@@ -83,7 +83,7 @@ def write_recorded(aggregates: Iterable[RecordsEvents], *, using: str = "default
 
 
 class _Written:
-    """What was written in a transaction of Django's: the first of its commit hooks clears it.
+    """The events that were written in a transaction of Django: the first of its commit hooks clears them.
 
     Django has one list of hooks for each transaction and empties it after a rollback: if ours is not in it, all is
     undone. To a hook belong the savepoints that it is in, and a rollback to a savepoint asks each hook for it. Ours is
@@ -94,12 +94,12 @@ class _Written:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        # Weakly: of an object that nobody has any more there is nothing to clear.
+        # Weak references: an object that is gone has nothing to clear.
         self._log: list[tuple[int, list[ref[Recordings]]]] = []
         self.open = True
 
     def add(self, places: dict[Recorded, Recordings], savepoints: int) -> None:
-        """These, with whose they are. `savepoints`: how many the connection had made until now."""
+        """Adds events and their owners. `savepoints`: how many the connection had made until now."""
         for recorded, recordings in places.items():
             recorded.scope, recorded.savepoints = self, savepoints
             recordings.waiting.remove(recorded)
@@ -107,7 +107,7 @@ class _Written:
         self._log.append((savepoints, [ref(each) for each in dict.fromkeys(places.values())]))
 
     def stands(self) -> bool:
-        """Whether its transaction is neither committed nor rolled back."""
+        """Whether its transaction is still open."""
         return self.open and any(hook is self for _, hook, *_ in self._connection.run_on_commit)
 
     def __contains__(self, savepoint: object) -> bool:
@@ -137,8 +137,8 @@ def _living(places: Iterable[ref[Recordings]]) -> Iterable[Recordings]:
 
 
 def _look_again(recordings: Recordings, written: _Written | None) -> None:
-    """What a rollback undid waits again; a commit would have cleared it. What is written in an open transaction of
-    another database is written: the object has one event, in whichever database it was saved first.
+    """Events that a rollback undid wait again; a commit would have cleared them. What is written in an open transaction
+    of another database is written: the object has one event, in whichever database it was saved first.
     """
     found = recordings.written
     if not found or (written is not None and found[0].scope is written is found[-1].scope):
@@ -149,7 +149,7 @@ def _look_again(recordings: Recordings, written: _Written | None) -> None:
 
 
 def _open(connection: Any) -> _Written | None:
-    """That of the transaction that is under way, if anything was written in it."""
+    """The open transaction's, if anything was written in it."""
     return next((hook for _, hook, *_ in connection.run_on_commit if isinstance(hook, _Written) and hook.open), None)
 
 

@@ -19,17 +19,17 @@ _RELAYS_OWN = 256  # bytes of the headers id and position, and of a record's fra
 
 
 class EventTooLarge(ValueError):
-    """An event that the broker would refuse: it was not written."""
+    """The broker would refuse the event: it was not written."""
 
 
 class Awaiting(Protocol):
-    """An async connection, for type checkers, which tell then of an `await` that was forgotten."""
+    """An async connection; with it type checkers report a forgotten `await`."""
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 class Outbox:
-    """Where events are written to. Has no state of a transaction: one for the whole application is enough."""
+    """Where events are written. It holds no state of a transaction: one for the whole application is enough."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Outbox:
 
     @contextmanager
     def _missed(self) -> Iterator[None]:
-        """The library's own error where the table is not there, with a note of where it comes from."""
+        """Adds a note to the library's own error where the table does not exist."""
         try:
             yield
         except Exception as error:
@@ -139,7 +139,7 @@ class Outbox:
             raise
 
     def _copied(self, link: AnyConnection, written: Sequence[Written]) -> list[str]:
-        """The columns to COPY into; none where something else is the way."""
+        """The columns to COPY into; none where INSERT has to be used."""
         return self._table.columns if self._storage == "row" and written and link.copies() else []
 
     def _written(self, event: object) -> Written:
@@ -160,7 +160,7 @@ class Outbox:
         return Written(given.id, values)
 
     def _payload(self, event: Event) -> tuple[str | None, int]:
-        """As the statements take it, and how many bytes the message's value has."""
+        """The payload as the statements take it, and the size of the message's value in bytes."""
         kind, payload = self._table.types["payload"], event.payload
         if kind == "bytea":
             value = payload if isinstance(payload, bytes | None) else (json_text(payload) or "").encode()
@@ -174,7 +174,7 @@ class Outbox:
         return text, most_bytes(encoded) if kind == "jsonb" else len(encoded)
 
     def _check(self, event: Event, values: Mapping[str, str | None], size: int) -> None:
-        """Nothing that was said may get lost for want of a column, and nothing is committed that no broker takes."""
+        """Refuses an event that would lose a value for lack of a column, or that no broker would take."""
         explicit = {"topic": event.topic, "tenant_id": event.tenant_id, "headers": values["headers"]}
         if lost := [role for role, value in explicit.items() if value is not None and role not in self._table.roles]:
             raise ValueError(f"event {event.type} has {', '.join(lost)}, and the outbox no column for it")

@@ -11,7 +11,7 @@ RESERVED = frozenset({"id", "type", "position", "replayed"})
 
 
 def key_text(aggregate_id: object) -> str:
-    """ValueError for none: it would be the text "None"."""
+    """ValueError for None: it would become the text "None"."""
     if aggregate_id is None:
         raise ValueError(
             "aggregate_id is None. If the database makes the key: flush (or save) first, or record a function, which is"
@@ -21,7 +21,7 @@ def key_text(aggregate_id: object) -> str:
 
 
 class Json(str):
-    """JSON that is text already; a plain str is a JSON string."""
+    """Text that is JSON already; a plain str becomes a JSON string."""
 
     __slots__ = ()
 
@@ -30,13 +30,14 @@ class Json(str):
 class Event:
     """One row of the outbox.
 
-    `aggregate_type` and `aggregate_id`: the thing that it is about; by default the first makes the topic, and the
-    second is the message's key, so that the events of one thing stay in order. `type`: what happened. `payload`: the
-    message's value: whatever JSON can say, a pydantic model or a dataclass; `Json` is passed on as it is, `bytes` are
-    for an outbox whose payload is bytea, and None is no value, which compacted topics take for a deletion. `headers`:
-    in addition to those of the context. `topic`: for this event alone. `tenant_id`: that of the context if None.
+    `aggregate_type` and `aggregate_id`: what the event is about; by default the first makes the topic, and the second
+    is the message's key, which keeps the events of one aggregate in order. `type`: what happened. `payload`: the
+    message's value: anything that JSON can express, a pydantic model or a dataclass; `Json` is passed on as it is,
+    `bytes` are for an outbox whose payload is bytea, and None is no value, which deletes the key from a compacted
+    topic. `headers`: in addition to those of the context. `topic`: for this event alone. `tenant_id`: that of the
+    context if None.
 
-    ValueError for what no outbox would take, or what the relay could not publish.
+    ValueError for an event that no outbox would take, or that the relay could not publish.
     """
 
     aggregate_type: str

@@ -17,7 +17,7 @@ _BEFORE_POINT, _BEHIND_POINT = 131_072, 16_383
 
 
 def json_text(payload: object) -> str | None:
-    """The text of a payload, None for none. TypeError for what JSON has no word for, ValueError for NaN and infinity.
+    """The text of a payload, None for None. TypeError for what JSON cannot express, ValueError for NaN and infinity.
 
     Times are ISO 8601; UUIDs and decimals are strings, as pydantic has them: some readers lose digits of a number.
     """
@@ -55,7 +55,7 @@ def most_bytes(text: bytes) -> int:
         nonlocal digits
         digits += _digits(number) - len(number)
 
-    if _EXPONENT.search(text):  # digits are counted and not made: three bytes of exponent stand for a gigabyte
+    if _EXPONENT.search(text):  # digits are counted, not expanded: three bytes of exponent can stand for a gigabyte
         json.loads(text, parse_float=counted, parse_int=_nothing)
     return len(text) + text.count(b",") + text.count(b":") + max(digits, 0)
 
@@ -98,7 +98,7 @@ def _plain(value: object) -> object:
 
 
 def _refuse_inner_json(value: object) -> None:
-    """Inside a payload it would become a string, quietly."""
+    """Inside a payload it would silently become a string."""
     if isinstance(value, Json):
         raise TypeError("Json is for a whole payload: inside one pass json.loads(text), or make all of it Json")
     if isinstance(value, Mapping):

@@ -31,7 +31,9 @@ class Written(NamedTuple):
 
 
 class OutboxTable:
-    """Writes rows into the table. With `delete` each is deleted at once: the WAL has it, and none is left to clean."""
+    """Writes rows into the table. With `delete` each is deleted at once: the WAL has it, and there is nothing to clean
+    up.
+    """
 
     def __init__(
         self, table: str, columns: Mapping[str, str | None], types: Mapping[str, str], *, delete: bool
@@ -54,7 +56,9 @@ class OutboxTable:
             " WITH ORDINALITY AS r ORDER BY r.ordinality"
         )
         id_, kind = identifier(self.roles["id"]), types.get("id", "text")
-        equal = "OPERATOR(pg_catalog.=)" if kind in _BUILT_IN else "="  # a type of an extension has one of its own
+        equal = (
+            "OPERATOR(pg_catalog.=)" if kind in _BUILT_IN else "="
+        )  # a type of an extension has an operator of its own
         self._deletion = f"DELETE FROM {quoted} WHERE {id_} {equal} CAST(CAST(:id AS text) AS {kind})"
         self._deletion_many = (
             f"DELETE FROM {quoted} WHERE {id_} {equal} ANY"
@@ -74,7 +78,7 @@ class OutboxTable:
                 yield Statement(self._deletion_many, {"ids": json.dumps([str(event.id) for event in batch])})
 
     def has_policies(self) -> Steps[bool]:
-        """Whether row level security applies to the role, so that PostgreSQL takes no COPY."""
+        """Whether row level security applies to the role: PostgreSQL refuses COPY then."""
         text = "SELECT pg_catalog.row_security_active(CAST(:name AS text))"
         ((active,),) = yield Statement(text, {"name": self._quoted}, answers=True)
         return bool(active)
@@ -97,8 +101,8 @@ class OutboxTable:
 class LogicalMessages:
     """Writes no row at all: the event is a message in the WAL, of that prefix."""
 
-    # The server sends the content as it is, in whatever encoding the database has: so it is UTF-8, and behind a mark
-    # where the relay would take it for something else.
+    # The server sends the content in the encoding of the database: so it is converted to UTF-8, with a mark in front
+    # where the relay could mistake the encoding.
     _IS = "pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=)"
     _UTF8 = (
         f"CASE WHEN {_IS} 'UTF8' OR {_IS} 'SQL_ASCII' THEN '' ELSE pg_catalog.decode('efbbbf', 'hex') END"
@@ -106,7 +110,7 @@ class LogicalMessages:
         f" CASE WHEN {_IS} 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END)"
     )
     _EMIT = "pg_catalog.pg_logical_emit_message(true, CAST(:prefix AS text), " + _UTF8 + ")"
-    # No column's type looks at the content, and what is no jsonb would stop the relay: so it is cast before it is sent.
+    # No column checks the content, and invalid JSON would stop the relay: so it is cast before it is sent.
     _IS_JSONB = " WHERE CAST({} AS jsonb) IS NOT NULL"
     _ONE = "SELECT " + _EMIT.format("CAST(:content AS text)") + _IS_JSONB.format("CAST(:content AS text)")
     _MANY = (

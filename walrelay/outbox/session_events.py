@@ -28,7 +28,7 @@ def writer(session: Session) -> AfterFlush | None:
 
 
 class _Scope:
-    """A transaction or a savepoint, and the objects with events that were written in it. It holds none of them.
+    """A transaction or a savepoint, and weak references to the objects whose events were written in it.
 
     A savepoint that is released becomes its parent's, for all that was written in it at once.
     """
@@ -53,7 +53,7 @@ class _Scope:
 
 
 class Keeper:
-    """What became of a session's events."""
+    """Which of a session's events are written, and in which transaction or savepoint."""
 
     def __init__(self, session: Session) -> None:
         self.outbox: Outbox | None = None  # a unit of work's own
@@ -61,7 +61,7 @@ class Keeper:
         self._scopes: dict[SessionTransaction, _Scope] = {}
         self._flushed: list[Recording] = []
         self._rolled_back: list[SessionTransaction] = []
-        # Of objects whose row was deleted already: what waits for the next flush or commit, and where the row was.
+        # Events of objects whose row was deleted: they wait for the next flush or commit. And where the row was.
         self._late: dict[SessionTransaction, list[tuple[Recording, Recorded]]] = {}
         self._deleted_on: WeakKeyDictionary[InstanceState[Any], Connection] = WeakKeyDictionary()
         self._committing: SessionTransaction | None = None
@@ -94,7 +94,7 @@ class Keeper:
         self._late.setdefault(current, []).append((aggregate, recorded))
 
     def flushed(self) -> None:
-        """What listeners recorded behind ours waits for the next flush: this one has marked the objects as clean."""
+        """Events that later listeners recorded wait for the next flush: this one has marked the objects as clean."""
         for aggregate in self._flushed:
             if aggregate.recordings.waiting and aggregate in self._session:
                 flag_dirty(aggregate)
@@ -109,7 +109,7 @@ class Keeper:
         self._flushed = []
 
     def committing(self) -> None:
-        """The last moment for events of deleted objects: there may be nothing to flush."""
+        """The last chance for events of deleted objects: there may be nothing to flush."""
         self._emit([])
         self._committing = self._current
 
@@ -121,7 +121,7 @@ class Keeper:
             scope.release(self._scope(_boundary(current.parent)))
 
     def rolling_back(self) -> None:
-        """Comes before the objects are what they were; `ended` comes after."""
+        """Called before the objects are restored; `ended` is called after."""
         self._committing = None
         if (current := self._current) is not None:
             self._rolled_back.append(current)
@@ -186,7 +186,7 @@ class Keeper:
         return [(aggregate, each, self._connection_of(inspect(aggregate), None)) for aggregate, each in late]
 
     def _connection_of(self, state: InstanceState[Any], transaction: SessionTransaction | None) -> Connection:
-        """That of the object's own row: a session may have several, and asks for one as a flush does."""
+        """The connection of the object's row: a session may have several, and chooses one as a flush does."""
         if transaction is None and (known := self._deleted_on.get(state)) is not None:
             return known
         mapper = state.mapper.base_mapper
@@ -213,7 +213,7 @@ def keeper(session: Session | None) -> Keeper:
 
 
 def _boundary(transaction: SessionTransaction) -> SessionTransaction:
-    """The savepoint or transaction that it is in: a flush is one of SQLAlchemy's, and none of the database's."""
+    """The savepoint or transaction in the database: a flush is a transaction of SQLAlchemy's only."""
     while not transaction.nested and transaction.parent is not None:
         transaction = transaction.parent
     return transaction

@@ -30,7 +30,7 @@ from walrelay.outbox.session_events import AfterFlush, keeper, named, writer
 
 
 class RecordsEvents(Recording):
-    """A mixin for mapped classes: `self.record(event)`. Change the object first, then record what tells of it."""
+    """A mixin for mapped classes: `self.record(event)`. Change the object first, then record its event."""
 
     def record(self, event: object) -> None:
         """As in Recording. RuntimeError for a detached object: `Session.merge` would leave its events behind."""
@@ -38,19 +38,19 @@ class RecordsEvents(Recording):
         if state.detached:
             raise RuntimeError(f"{named(self)} is detached: add it to a session before it records an event")
         recorded = Recorded(event, frozenset(state.committed_state))
-        if state.deleted:  # its row is: no flush looks at it any more
+        if state.deleted:  # its row is deleted: no flush visits it again
             keeper(state.session).took(self, recorded)
         self.recordings.waiting.append(recorded)
         if not state.deleted:
             flag_dirty(self)  # the session flushes it, and holds it until then, though no column changed
 
 
-# SQLAlchemy gives listeners None for an object that was collected meanwhile; its events went with it.
+# SQLAlchemy passes None for an object that was garbage-collected; its events are gone as well.
 
 
 @sqlalchemy_event.listens_for(RecordsEvents, "expire", propagate=True)
 def _expired(aggregate: RecordsEvents | None, attributes: Iterable[str] | None) -> None:
-    """What was changed and not flushed is forgotten, and so is what tells of it."""
+    """Changes that were not flushed are forgotten, and so are their events."""
     if aggregate is None or not (waiting := aggregate.recordings.waiting):
         return
     if attributes is None:
@@ -61,13 +61,13 @@ def _expired(aggregate: RecordsEvents | None, attributes: Iterable[str] | None) 
 
 @sqlalchemy_event.listens_for(RecordsEvents, "refresh", propagate=True)
 def _refreshed(aggregate: RecordsEvents | None, _: object, attributes: Iterable[str] | None) -> None:
-    """All of it was read again, over what was changed (`populate_existing`). Single attributes are expired before."""
+    """The whole object was read again, over its changes (`populate_existing`). Single attributes are expired before."""
     if aggregate is not None and attributes is None:
         aggregate.recordings.waiting.clear()
 
 
 def _taken_back(aggregate: RecordsEvents, waiting: list[Recorded], attributes: frozenset[str]) -> None:
-    """An event whose whole change is taken back goes with it; of one that keeps a part of it nobody can say."""
+    """Drops an event whose whole change is undone; an event of which only a part is undone is an error."""
     waiting[:] = [each for each in waiting if not each.changed or not each.changed <= attributes]
     if torn := [each for each in waiting if each.changed & attributes]:
         taken, kept = torn[0].changed & attributes, torn[0].changed - attributes
@@ -80,7 +80,7 @@ def _taken_back(aggregate: RecordsEvents, waiting: list[Recorded], attributes: f
 
 @sqlalchemy_event.listens_for(Session, "after_flush")
 def _unheard(session: Session, flush_context: Any) -> None:
-    """An error for what a session would commit without its events, because nobody told it to write them."""
+    """Raises if a session would commit objects without their events, because it has no `write_recorded`."""
     if writer(session) is not None:
         return
     for state in flush_context.states:

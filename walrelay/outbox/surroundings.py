@@ -1,5 +1,5 @@
-"""What the events of a request have in common: tenant, correlation, causation, trace. It goes with the context
-(contextvars), through await and into tasks, so that no function has to pass it on.
+"""What the events of a request have in common: tenant, correlation, causation, trace. It is kept in
+contextvars, through await and into tasks, so that no function has to pass it on.
 """
 
 import sys
@@ -22,9 +22,10 @@ _tenant: ContextVar[str | None] = ContextVar("tenant_id", default=None)
 def context(
     *, correlation_id: str | None = None, causation_id: str | None = None, tenant_id: str | None = None
 ) -> Iterator[None]:
-    """Inside, events get these: the ids as headers correlation-id and causation-id, the tenant in its column. What is
-    not given stays as it was outside. RuntimeError where the block is left in another context than it was entered in:
-    a sync dependency of FastAPI runs in a thread, and what is set there is not seen in the endpoint. Make it async.
+    """Events inside get these: the ids as headers correlation-id and causation-id, the tenant in its column. A value
+    that is not given stays as it was outside. RuntimeError where the block is left in another context than it was
+    entered in: a sync dependency of FastAPI runs in a thread, and what is set there is not seen in the endpoint. Make
+    it async.
     """
     with ExitStack() as stack:
         for variable, value in ((_correlation, correlation_id), (_causation, causation_id), (_tenant, tenant_id)):
@@ -45,8 +46,8 @@ def _reset(variable: ContextVar[str | None], token: Token[str | None]) -> None:
 
 @contextmanager
 def consuming(message_id: str, headers: Headers | None, *, tenant_id: str | None = None) -> Iterator[None]:
-    """Inside, events are caused by that message, and correlated to what it was correlated to, or to itself. `headers`
-    are those of the message, as its library has them: a mapping or pairs, of text or bytes.
+    """Events inside have that message as their causation, and its correlation, or the message itself if it has none.
+    `headers`: the message's, as its library returns them: a mapping or pairs, of text or bytes.
     """
     correlation = _text(dict(headers or ()).get(CORRELATION))
     causation = _text(message_id)
@@ -55,7 +56,7 @@ def consuming(message_id: str, headers: Headers | None, *, tenant_id: str | None
 
 
 def _text(value: object) -> str | None:
-    """As a jsonb takes it: an event must not fail, with each try again, for what somebody wrote into a header."""
+    """As jsonb takes it: a strange header of a message must not make each of its events fail."""
     if value is None:
         return None
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -63,7 +64,6 @@ def _text(value: object) -> str | None:
 
 
 def tenant() -> str | None:
-    """The context's tenant."""
     return _tenant.get()
 
 

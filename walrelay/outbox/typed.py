@@ -14,11 +14,11 @@ T = TypeVar("T", bound=type)
 
 
 class UnknownEvent(LookupError):
-    """A class, or a type and version, that nobody registered."""
+    """A class, or a type and version, that is not registered."""
 
 
 class Description(NamedTuple):
-    """What an event of a class becomes."""
+    """What an instance of a class becomes."""
 
     name: str
     version: int
@@ -91,6 +91,6 @@ class Registry:
 
 
 registry = Registry()
-"""The one that `event` fills, and that an Outbox uses if it is given no other."""
+"""The default registry: `event` registers here."""
 
 event = registry.event

@@ -68,7 +68,7 @@ def test_an_application_that_ends_without_a_whole_response_is_rolled_back(consum
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
 
-    with pytest.raises(RuntimeError, match="without a whole response"):
+    with pytest.raises(RuntimeError, match="without a complete response"):
         spoken(around(app, consumers), REST, headers=KEY)
     assert keys(consumers) == 0
 

@@ -160,7 +160,7 @@ def test_it_answers_as_the_application_does_without_it(
 
 @pytest.mark.parametrize(
     ("end", "error", "said"),
-    [("the client leaves", RuntimeError, "without a whole response"), ("it breaks off", ZeroDivisionError, "^$")],
+    [("the client leaves", RuntimeError, "without a complete response"), ("it breaks off", ZeroDivisionError, "^$")],
     ids=["left", "broken off"],
 )
 def test_a_stream_that_does_not_come_to_its_end_is_rolled_back_and_carried_out_by_the_next_try(
