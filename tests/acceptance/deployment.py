@@ -11,6 +11,7 @@ from tests.acceptance.relay_process import WALRELAY, RelayProcess
 from tests.servers.database import Database
 from tests.servers.topics import Kafka, Received
 from tests.servers.waiting import NotInTime, wait_until
+from walrelay.cli import main
 from walrelay.lsn import LSN
 
 SLOT = "walrelay"
@@ -33,7 +34,8 @@ class Deployment:
         self.relays: list[RelayProcess] = []
         self._sections = sections
         self.write_settings()
-        self.command("init")
+        # In this process: to start Python for it would take longer than all else in many a test.
+        main.main(["init", "--config", str(self.config)], standalone_mode=False)
 
     def write_settings(self, **sections: Any) -> None:
         """The settings file anew, with these sections changed."""

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 
 from tests.servers.kafka_jars import KafkaJars
 from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.process import ServerProcess, temporary_directory
+from tests.servers.process import ServerProcess, memory, temporary_directory
 from tests.servers.proxy import Proxy
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
@@ -68,7 +68,7 @@ class KafkaServer(Kafka):
         listener = through((LOOPBACK, self._clients_port)) if through else self._proxy
         clients = listener.address if listener else f"{LOOPBACK}:{self._clients_port}"
         super().__init__(clients, for_tests=f"{LOOPBACK}:{self._tests_port}")
-        self._home = temporary_directory("kafka")
+        self._home = temporary_directory("kafka", within=memory())
         self._log = self._home / "log"
         self._log.touch()
         shutil.copytree(jars.formatted, self._home / "data")

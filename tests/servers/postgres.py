@@ -12,7 +12,7 @@ from psycopg import sql
 
 from tests.servers.database import Postgres
 from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.process import ServerProcess, temporary_directory, unprivileged_account
+from tests.servers.process import ServerProcess, memory, temporary_directory, unprivileged_account
 from tests.servers.programs import PostgresPrograms
 from tests.servers.waiting import wait_until
 
@@ -33,7 +33,7 @@ class PostgresServer(Postgres):
         self._account = unprivileged_account()
         self._programs = programs.within_reach_of(self._account)
         self._major = programs.major
-        self._home = temporary_directory("postgres", self._account)
+        self._home = temporary_directory("postgres", self._account, within=memory())
         self._data = self._home / "data"
         self._log = self._home / "log"
         self._log.touch()

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -41,9 +42,24 @@ def unprivileged_account() -> Account | None:
     raise RuntimeError("running as root, and there is neither a user 'postgres' nor 'nobody' for PostgreSQL")
 
 
-def temporary_directory(name: str, account: Account | None = None) -> Path:
+_MEMORY = Path("/dev/shm")
+_GB = 10**9
+
+
+@cache
+def memory() -> Path | None:
+    """Where files are kept in memory, for tests and where there is room: making the files of a database takes ten times
+    as long on a disk. A benchmark's servers stay there.
+    """
+    if "PYTEST_VERSION" not in os.environ or not os.access(_MEMORY, os.W_OK):
+        return None
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return _MEMORY if installed > 12 * _GB and shutil.disk_usage(_MEMORY).free > 8 * _GB else None
+
+
+def temporary_directory(name: str, account: Account | None = None, *, within: Path | None = None) -> Path:
     """A new directory owned by `account`, deleted at the latest when the test process is gone."""
-    path = Path(tempfile.mkdtemp(prefix=f"walrelay-{name}-"))
+    path = Path(tempfile.mkdtemp(prefix=f"walrelay-{name}-", dir=within))
     reaper.watch_directory(path)
     if account is not None:
         os.chown(path, account.uid, account.gid)

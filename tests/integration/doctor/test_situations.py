@@ -38,7 +38,7 @@ def test_the_situations_are_many_and_each_has_a_name_of_its_own() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def servers(machine: Machine) -> Iterator[Callable[[str], PostgresServer]]:
     """By version: the one that the tests share elsewhere, the newest, and the oldest."""
     with ExitStack() as stack:
