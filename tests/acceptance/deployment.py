@@ -102,7 +102,7 @@ class Deployment:
         ((lsn,),) = self.database.execute("SELECT pg_current_wal_insert_lsn()::text")
         return LSN.parse(lsn)
 
-    def catch_up(self, timeout: float = 30) -> None:
+    def catch_up(self, timeout: float = 60) -> None:
         """Returns when the relay has confirmed all that is committed by now."""
         end = wait_until(self.position, timeout, "PostgreSQL to answer", ignoring=psycopg.OperationalError)
         try:

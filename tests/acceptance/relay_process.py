@@ -54,7 +54,7 @@ class RelayProcess:
         """The log lines with that phrase so far."""
         return [entry for entry in list(self.log) if entry["event"] == event]
 
-    def wait_for(self, event: str, *, more_than: int = 0, containing: str = "", timeout: float = 20) -> LogEvent:
+    def wait_for(self, event: str, *, more_than: int = 0, containing: str = "", timeout: float = 60) -> LogEvent:
         """The next log line with that phrase after the first `more_than` of them; `containing` anywhere in it."""
 
         def found() -> LogEvent | None:

@@ -134,7 +134,7 @@ def test_the_rate_is_kept_evenly(published: Deployment, measured: Measured) -> N
     seconds = (times[-1] - times[0]) / 1000
     most = max(sum(start <= time < start + 200 for time in times) for start in times)
     measured("seconds for 100 events at 50 a second", seconds)
-    assert 1.7 < seconds < 5
+    assert 1.7 < seconds < 20
     assert most < 40, "a second's worth at once would be 50; 10 belong into 200 ms, and machines have their pauses"
     published.kafka.delete_topics(stamped)
 

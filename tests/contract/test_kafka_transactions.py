@@ -359,7 +359,7 @@ def test_a_broker_that_is_away_holds_nobody_up_who_wants_to_stop() -> None:
         for _ in range(2):
             asked = monotonic()
             assert not sink.fence()
-            assert monotonic() - asked < 3
+            assert monotonic() - asked < 15  # librdkafka itself would wait for a minute and more
 
 
 def test_a_transaction_timeout_that_the_broker_does_not_allow_is_told_and_not_tried_again(

@@ -77,7 +77,9 @@ class Kafka:
             deletion.result(15)
 
     def read_all(self, *topics: str, timeout: float = 30) -> list[Received]:
-        """Every committed message in the topics, up to the end that each partition had when it was reached."""
+        """Every committed message in the topics, up to the end that each partition had when it was reached. For
+        `timeout` seconds nothing may come: many messages take a busy machine a while.
+        """
         return self._read(topics, timeout, lambda received, at_end: at_end)
 
     def consume(self, *topics: str, count: int, timeout: float = 30) -> list[Received]:
@@ -105,6 +107,7 @@ class Kafka:
                 if time.monotonic() >= deadline:
                     raise NotInTime(f"waited {timeout:g} s for more than {len(received)} messages in {topics}")
                 for message in consumer.consume(500, timeout=0.1):
+                    deadline = time.monotonic() + timeout
                     error = message.error()
                     if error is None:
                         received.append(_received(message))

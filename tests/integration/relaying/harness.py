@@ -24,7 +24,7 @@ from walrelay.operations.recovery.floors import KeptPosition
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 _SENTINELS = "sentinels"  # their topic
