@@ -137,7 +137,7 @@ def latency(
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:
-        from walrelay.lab.bench.report.page import write_latency
+        from walrelay.lab.bench.page import write_latency
 
         screen.say(f"{write_latency(result, report)}")
     wrong = complaints(result, ratio)

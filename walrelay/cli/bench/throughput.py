@@ -120,6 +120,6 @@ def throughput(
     if as_json:
         click.echo(json.dumps(result.json()))
     if report is not None:
-        from walrelay.lab.bench.report.page import write_throughput
+        from walrelay.lab.bench.page import write_throughput
 
         screen.say(f"{write_throughput(result, report)}")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.lab.bench import samples
 from walrelay.errors import Fatal
-from walrelay.lab.bench.report.page import write_latency, write_throughput
+from walrelay.lab.bench.page import write_latency, write_throughput
 from walrelay.lab.bench.results import Cost
 from walrelay.lab.bench.wording import label, number
 

@@ -2,20 +2,18 @@
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from matplotlib.figure import Figure
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench import wording
-from walrelay.lab.bench.report import chart
-from walrelay.lab.bench.report.histogram import HEIGHT, WIDTH, histograms
-from walrelay.lab.bench.report.sheet import Sheet
+from walrelay.lab.bench import chart, wording
 from walrelay.lab.bench.results import READERS, Cost, LatencyResult, Run, Strategy, ThroughputResult
-from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, interval, is_ours, label, number, size, tied, times
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, interval, is_ours, label, number, size, tied, times
 
 
 class Cell(NamedTuple):
@@ -120,7 +118,7 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
         "latency",
         result,
         directory,
-        sheets=(chart.latency(result), chart.latency(result, chart.PHONE)),
+        draw=chart.latency,
         title=wording.latency_title(result),
         nearest=tied(wording.nearest(result)),
         headline=tied(wording.latency_headline(result)),
@@ -128,9 +126,9 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
         faults=[(label(each.name), wording.faults(each)) for each in strategies if not each.sound],
         costs=costs(result),
         noise=wording.noise(result),
-        histograms=histograms(strategies),
-        width=WIDTH,
-        height=HEIGHT,
+        histograms=_cards(
+            "histograms", result, chart.histograms, "How the latencies are spread", tied(_medians(strategies))
+        ),
         idle=wording.idle_was_measured(strategies),
         polling=tied(_either(intervals)),
         strategies={strategy.name for strategy in strategies},
@@ -145,7 +143,7 @@ def write_throughput(result: ThroughputResult, directory: Path) -> Path:
         "throughput",
         result,
         directory,
-        sheets=(chart.throughput(result), chart.throughput(result, chart.PHONE)),
+        draw=chart.throughput,
         title=wording.throughput_title(result),
         headline=wording.throughput_headline(result),
         runs=runs(result.runs),
@@ -157,20 +155,28 @@ def write_throughput(result: ThroughputResult, directory: Path) -> Path:
     )
 
 
-def _write(
-    name: str, result: LatencyResult | ThroughputResult, directory: Path, sheets: tuple[Sheet, Sheet], **shown: Any
-) -> Path:
-    """`sheets`: the chart for wide screens, for paper and for other documents; the chart for phones."""
+R = TypeVar("R", LatencyResult, ThroughputResult)
+
+
+def _cards(name: str, result: R, draw: Callable[..., Figure | None], title: str, said: str) -> Mapping[str, str]:
+    """The chart as SVG, by the class of the screens that it is for; empty where there is nothing to draw."""
+    figures = {kind: draw(result, phone=kind == "phone") for kind in ("wide", "phone")}
+    return {
+        kind: chart.svg(figure, f"{name}-{kind}", title, said) for kind, figure in figures.items() if figure is not None
+    }
+
+
+def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], **shown: Any) -> Path:
+    """`draw`: the chart, which also stands beside the page, for paper and for other documents."""
     directory.mkdir(parents=True, exist_ok=True)
     numbers = json.dumps(_known(result.json()), indent=2, ensure_ascii=False, allow_nan=False)
-    wide, phone = (sheet.svg(shown["title"], shown["headline"]) for sheet in sheets)
+    cards = _cards(name, result, draw, shown["title"], shown["headline"])
     page = (
         _environment()
         .get_template(f"{name}.html")
         .render(
             kind=f"walrelay bench {name}",
-            wide=wide,
-            phone=phone,
+            cards=cards,
             json=numbers,
             workload=wording.workload(result.workload),
             machine=wording.machine(result.machine),
@@ -181,8 +187,8 @@ def _write(
         )
     )
     _save(directory / f"{name}.json", f"{numbers}\n".encode())
-    _save(directory / f"{name}.svg", wide.encode())
-    _save(directory / f"{name}.png", sheets[0].png())
+    _save(directory / f"{name}.svg", cards["wide"].encode())
+    _save(directory / f"{name}.png", chart.png(draw(result)))
     return _save(directory / f"{name}.html", page.encode())
 
 
@@ -216,6 +222,10 @@ def _known(value: Any) -> Any:
     if isinstance(value, list):
         return [_known(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _medians(strategies: Sequence[Strategy]) -> str:
+    return "; ".join(f"{label(each.name)}: half within {duration(each.p50_ms)}" for each in strategies)
 
 
 def _either(words: list[str]) -> str:
