@@ -117,7 +117,7 @@ def histograms(result: LatencyResult, *, phone: bool = False) -> Figure | None:
             _histogram(axes, strategy)
         for axes in every[len(shown) :]:
             axes.set_axis_off()
-        return figure
+        return _laid_out(figure)
 
 
 def svg(figure: Figure, name: str, title: str, description: str) -> str:
@@ -151,7 +151,14 @@ def _stacked(parts: Sequence[Part], small_print: Sequence[str], *, phone: bool) 
             place.suptitle(title, x=0.01, ha="left", size=13, weight="bold", color=INK)
             part.draw(place)
         figure.supxlabel(last, x=0.01, ha="left", size=7.5, color=GREY)
-        return figure
+        return _laid_out(figure)
+
+
+def _laid_out(figure: Figure) -> Figure:
+    """Once, and not again whenever it is written."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
 
 
 def _wrapped(text: str, width: float, points: float) -> str:

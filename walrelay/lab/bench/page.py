@@ -114,6 +114,7 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
     """Writes latency.html, .svg, .png and .json; returns where the page is."""
     strategies = wording.ordered(result)
     intervals = [each for each in (interval(strategy.name) for strategy in strategies) if each]
+    spread = _charts(result, chart.histograms)
     return _write(
         "latency",
         result,
@@ -126,9 +127,7 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
         faults=[(label(each.name), wording.faults(each)) for each in strategies if not each.sound],
         costs=costs(result),
         noise=wording.noise(result),
-        histograms=_cards(
-            "histograms", result, chart.histograms, "How the latencies are spread", tied(_medians(strategies))
-        ),
+        histograms=_svg("histograms", spread, "How the latencies are spread", _medians(strategies)),
         idle=wording.idle_was_measured(strategies),
         polling=tied(_either(intervals)),
         strategies={strategy.name for strategy in strategies},
@@ -158,19 +157,22 @@ def write_throughput(result: ThroughputResult, directory: Path) -> Path:
 R = TypeVar("R", LatencyResult, ThroughputResult)
 
 
-def _cards(name: str, result: R, draw: Callable[..., Figure | None], title: str, said: str) -> Mapping[str, str]:
-    """The chart as SVG, by the class of the screens that it is for; empty where there is nothing to draw."""
+def _charts(result: R, draw: Callable[..., Figure | None]) -> Mapping[str, Figure]:
+    """By the class of the screens that it is for; empty where there is nothing to draw."""
     figures = {kind: draw(result, phone=kind == "phone") for kind in ("wide", "phone")}
-    return {
-        kind: chart.svg(figure, f"{name}-{kind}", title, said) for kind, figure in figures.items() if figure is not None
-    }
+    return {kind: figure for kind, figure in figures.items() if figure is not None}
+
+
+def _svg(name: str, charts: Mapping[str, Figure], title: str, said: str) -> Mapping[str, str]:
+    return {kind: chart.svg(figure, f"{name}-{kind}", title, said) for kind, figure in charts.items()}
 
 
 def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], **shown: Any) -> Path:
     """`draw`: the chart, which also stands beside the page, for paper and for other documents."""
     directory.mkdir(parents=True, exist_ok=True)
     numbers = json.dumps(_known(result.json()), indent=2, ensure_ascii=False, allow_nan=False)
-    cards = _cards(name, result, draw, shown["title"], shown["headline"])
+    charts = _charts(result, draw)
+    cards = _svg(name, charts, shown["title"], shown["headline"])
     page = (
         _environment()
         .get_template(f"{name}.html")
@@ -188,7 +190,7 @@ def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], *
     )
     _save(directory / f"{name}.json", f"{numbers}\n".encode())
     _save(directory / f"{name}.svg", cards["wide"].encode())
-    _save(directory / f"{name}.png", chart.png(draw(result)))
+    _save(directory / f"{name}.png", chart.png(charts["wide"]))
     return _save(directory / f"{name}.html", page.encode())
 
 
