@@ -7,6 +7,7 @@ from typing import NamedTuple
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
+from walrelay.lsn import ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
 from walrelay.observe import Observer, Relayed, Stopped
 from walrelay.publish import Push, Sink
@@ -32,16 +33,16 @@ class Relay:
     def __init__(
         self, source: Source, decoder: Decoder, routing: Routing, sink: Sink, observer: Observer, limits: Limits
     ) -> None:
-        self._sink, self._observer, self._limits = sink, observer, limits
+        self.source, self._sink, self._observer, self._limits = source, sink, observer, limits
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
         self.ledger, self._push = Ledger(source.start), Push(sink)
-        self.settling = Settling(source, sink, self.ledger, observer)
+        self.settling = Settling(sink, self.ledger, observer)
         self._last: AnyRecord | None = None
         self._end: Fatal | None = None  # what stands behind all that is published
 
     def resume(self, source: Source, decoder: Decoder) -> None:
         """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
-        self.settling.over(source)
+        self.source, self.settling.idle = source, ZERO  # what the server said of its progress it says again
         self._decode, self._route = decoder.decode, self._routing.route
         if self.ledger.in_transaction and self._last is not None:
             self._route = ResumedRouting(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
@@ -51,7 +52,7 @@ class Relay:
         self._stop = stop
         try:
             try:
-                self.settling.settle(0)  # nothing may overtake what was refused before a resumption
+                self.settling.settle(self.source, 0)  # nothing may overtake what was refused before a resumption
                 while self._end is None and not stop():
                     self._turn()
                 self._leave(to_commit=self._end is None)
@@ -59,7 +60,7 @@ class Relay:
                 self._end = end
                 self._leave(to_commit=False)  # what came before must not come again: it may need the settings of then
         except StartAnew:
-            self.settling.leave()
+            self.settling.leave(self.source)
             raise
         if self._end:
             raise self.settling.ends_in(self._end, stopping=stop())
@@ -67,7 +68,7 @@ class Relay:
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
         publish, records, messages = sink.publish, 0, 0
-        for frame in settling.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
+        for frame in self.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
                     records += 1
@@ -92,7 +93,7 @@ class Relay:
         else:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
         settling.mark(self._last)
-        settling.settle(0)
+        settling.settle(self.source, 0)
 
     def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
         """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (PITFALLS A8)."""
@@ -103,7 +104,7 @@ class Relay:
                 self.settling.begin_to_leave(self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
                 raise self.settling.no_room(monotonic() - paused)
-            self.settling.settle(_ROOM_WAIT)
+            self.settling.settle(self.source, _ROOM_WAIT)
 
     def _leave(self, *, to_commit: bool = True) -> None:
         ledger, settling = self.ledger, self.settling
@@ -114,5 +115,5 @@ class Relay:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice
         while settling.owed and settling.goes_on and monotonic() < settling.deadline:
             self._sink.flush(_ROOM_WAIT)
-            settling.settle(_ROOM_WAIT)
-        self._observer.saw(Stopped(settling.leave(), ledger.unsettled))
+            settling.settle(self.source, _ROOM_WAIT)
+        self._observer.saw(Stopped(settling.leave(self.source), ledger.unsettled))

@@ -6,6 +6,7 @@ the catalog, of the same server; the sink, which fences off its predecessors; th
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from threading import Timer
 from time import monotonic
 
@@ -139,7 +140,8 @@ class Runs:
                     raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
                 self._observer.saw(Noticed(f"{why}; it begins again when there is room, and the lead is kept"))
                 stream.pause(stop)
-                self._relay.settling.await_room(stop, lambda: self._still_leads(stream, catalog))
+                still_leads = partial(self._still_leads, stream, catalog)
+                self._relay.settling.await_room(self._relay.source, stop, still_leads)
 
     def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
         """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""

@@ -29,10 +29,10 @@ class _Sample(NamedTuple):
 
 
 class Settling:
-    """Over one connection at a time: after a reconnection `over` another one, with the same ledger and sink."""
+    """Of one sink and its ledger; the source may be another one after a reconnection."""
 
-    def __init__(self, source: Source, sink: Sink, ledger: Ledger, observer: Observer) -> None:
-        self.over(source)
+    def __init__(self, sink: Sink, ledger: Ledger, observer: Observer) -> None:
+        self.idle = ZERO  # how far the server got without anything for the outbox
         self.refusals: list[Refusal] = []  # all there were
         self._told = False  # whether they were
         self.deadline = inf  # by when the relay has to have left, once it leaves
@@ -50,11 +50,6 @@ class Settling:
         """Whether the sink still sends what it has."""
         return not any(refusal.ends for refusal in self.refusals)
 
-    def over(self, source: Source) -> None:
-        """From now on over `source`; what the server said of its progress it says again."""
-        self.source = source
-        self.idle = ZERO  # how far the server got without anything for the outbox
-
     def mark(self, last: AnyRecord | None, *, over: bool = False) -> None:
         """Says how far a transaction got whose end is still to come: it may take longer than a group can stay open."""
         if last is not None and not (self._waiting and self._waiting[-1].commit_lsn == last.commit_lsn):
@@ -62,15 +57,15 @@ class Settling:
         if self._ledger.in_transaction and last is not None and not self.refusals:  # `last` is past a refused one
             self._sink.mark(self._ledger.latest, last.commit_lsn, last.ordinal + 1, over=over)
 
-    def settle(self, timeout: float) -> None:
+    def settle(self, source: Source, timeout: float) -> None:
         """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused at the first refusal."""
         ledger = self._ledger
         self._fetch(timeout)
         if self.idle > ledger.confirmable:
-            ledger.idle(self.source.vouch(self.idle))
-        if self.source.confirm(ledger.confirmable):
+            ledger.idle(source.vouch(self.idle))
+        if source.confirm(ledger.confirmable):
             self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled))
-        self.source.waits(self._oldest())
+        source.waits(self._oldest())
         if self.refusals and not self._told:
             self._told = True
             raise refused(self.refusals)
@@ -81,7 +76,7 @@ class Settling:
         closing = "closing the replication stream so that checkpoints are not delayed"
         return NoRoom(f"the sink has accepted nothing for {why}; {closing}")
 
-    def await_room(self, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
+    def await_room(self, source: Source, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
         """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`.
 
         `leading` is called now and then, at once for the first time; it raises where the lead may be lost.
@@ -90,7 +85,7 @@ class Settling:
         while self.owed == waiting and not self.refusals and not stop():
             if monotonic() - asked >= _LEADING_INTERVAL:
                 leading()
-                self.source.waits(self._oldest())
+                source.waits(self._oldest())
                 asked = monotonic()
             self._fetch(_AWAIT)
 
@@ -129,7 +124,7 @@ class Settling:
             self.deadline = monotonic() + patience
             self._observer.saw(Stopping(self._ledger.unsettled, patience))
 
-    def leave(self) -> LSN:
+    def leave(self, source: Source) -> LSN:
         """Confirms what is durable and ends the stream; up to where that was."""
-        self.source.leave(self._ledger.confirmable)
+        source.leave(self._ledger.confirmable)
         return self._ledger.confirmable
