@@ -1,15 +1,14 @@
 """`walrelay cleanup`: deletes what was published and is old enough."""
 
 import json
-import sys
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
 
 from walrelay import compose
 from walrelay.cli.options import config_option, waiting
+from walrelay.cli.progress import Bars
 from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
 from walrelay.config import Settings, load, values
@@ -79,7 +78,7 @@ def cleanup(
 def _worked(settings: Settings, wish: CleanupWish) -> Tally:
     stop = signalled()
     with compose.cleaning(settings, wish, stop.wait) as (steps, tally):
-        with _Bars(stop) as bars:
+        with Bars() as bars:
             for what, done, whole in steps:
                 bars.at(what, done, whole)
                 if stop.is_set():
@@ -102,30 +101,3 @@ def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
             f" were published: {declare_all_published(slot)}",
             err=True,
         )
-
-
-class _Bars:
-    """A bar on stderr for whatever is under way; without a terminal its label only."""
-
-    def __init__(self, stop: Event) -> None:
-        self._bar: Any = None
-        self._label = ""
-
-    def at(self, label: str, done: float, whole: float) -> None:
-        if label != self._label:
-            self._end()
-            self._label = label
-            self._bar = click.progressbar(length=max(1, int(whole)), label=label, file=sys.stderr)
-            self._bar.__enter__()
-        self._bar.update(int(done) - self._bar.pos)
-
-    def _end(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
-
-    def __enter__(self) -> "_Bars":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()

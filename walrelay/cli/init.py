@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from walrelay import compose
 from walrelay.cli.options import config_option, waiting
-from walrelay.cli.progress import progress_bar
+from walrelay.cli.progress import BarObserver
 from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
 from walrelay.config import Settings, load
@@ -110,7 +110,7 @@ def _begin(settings: Settings, catalog: Catalog) -> None:
 
 def publish(settings: Settings, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
     """Makes the slot and publishes the rows of the scope, with a bar; whether that got to its end."""
-    with progress_bar() as observer:
+    with BarObserver() as observer:
         done = compose.backfill_until(signalled(), settings, scope, observer, patience=timeout, known=known)
     click.echo(f"{'created' if done else 'not ready':8}  slot {settings.source.slot}")
     click.echo(f"published {count(observer.rows, 'row')} from the table")

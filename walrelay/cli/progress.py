@@ -1,27 +1,70 @@
-"""What a backfill tells on a terminal: a bar with counts on stderr, and one line for everything else."""
+"""Progress on stderr: a bar where that is a terminal, and one line for everything else that happens meanwhile."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Self, TypeVar
 
 import click
 
 from walrelay.cli.wording import count
 from walrelay.observe import Backfilled, Backfilling, Happening, Noticed, Retrying, Stalled
 
+T = TypeVar("T")
 
-class BarObserver:
-    """Draws a bar while a backfill is under way; without a terminal it says how it ends."""
+
+def progress(items: Iterable[T], length: int, label: str) -> Iterator[T]:
+    """The items, with a bar; without a terminal nothing."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
+        yield from bar
+
+
+class Bars:
+    """One bar after the other; without a terminal their labels only. The last one's line ends with the context."""
 
     def __init__(self) -> None:
         self._bar: Any = None
-        self.rows = 0
+        self._label = ""
+
+    def begin(self, label: str, length: int, *, show_pos: bool = False) -> None:
+        self.end()
+        self._label = label
+        self._bar = click.progressbar(length=length, label=label, show_pos=show_pos, file=sys.stderr)
+        self._bar.__enter__()
+
+    def at(self, label: str, done: float, whole: float) -> None:
+        """Another label begins another bar."""
+        if label != self._label:
+            self.begin(label, max(1, int(whole)))
+        self._bar.update(int(done) - self._bar.pos)
+
+    def end(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+class BarObserver(Bars):
+    """What happens while rows of the table are published."""
+
+    rows = 0
 
     def saw(self, happening: Happening) -> None:
         match happening:
             case Backfilling(rows, already):
-                self._begin(rows, already)
+                self.end()
+                if already:
+                    click.echo(f"going on: {count(already, 'row was', 'rows were')} published before", err=True)
+                click.echo(f"{count(rows, 'row')} to publish", err=True)
+                self.begin("publishing", rows, show_pos=True)
             case Backfilled(rows):
                 self.rows += rows
                 self._bar.update(rows)
@@ -32,29 +75,5 @@ class BarObserver:
             case Retrying(cause, _, pause, _):
                 self._say(f"{cause}; trying again in {pause:.1f} s")
 
-    def _begin(self, rows: int, already: int) -> None:
-        self.close()
-        if already:
-            click.echo(f"going on: {count(already, 'row was', 'rows were')} published before", err=True)
-        click.echo(f"{count(rows, 'row')} to publish", err=True)
-        self._bar = click.progressbar(length=rows, label="publishing", show_pos=True, file=sys.stderr)
-        self._bar.__enter__()
-
-    def close(self) -> None:
-        """Ends the bar's line."""
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
-
     def _say(self, text: str) -> None:
         click.echo(("\n" if self._bar is not None else "") + text, err=True)
-
-
-@contextmanager
-def progress_bar() -> Iterator[BarObserver]:
-    """The observer to pass on; its line ends with the context."""
-    observer = BarObserver()
-    try:
-        yield observer
-    finally:
-        observer.close()

@@ -9,7 +9,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.options import config_option
-from walrelay.cli.progress import progress_bar
+from walrelay.cli.progress import BarObserver
 from walrelay.cli.signals import signalled
 from walrelay.cli.time_options import Moment, MomentType, PositionsType
 from walrelay.cli.wording import count
@@ -102,7 +102,7 @@ def replay(
         ctx.exit(1 if plan.not_found or nothing else 0)
     if rows > _ASKED and not yes and sys.stdin.isatty():
         click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
-    with progress_bar() as observer:
+    with BarObserver() as observer:
         done = compose.replay_until(stop, settings, plan, rate, observer)
     click.echo(f"published {count(observer.rows, 'row')} again")
     gone = sum(group.rows for group in plan.groups) - observer.rows

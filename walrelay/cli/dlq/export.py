@@ -8,8 +8,9 @@ import click
 
 from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
-from walrelay.cli.dlq.forms import progress, whole
+from walrelay.cli.dlq.forms import whole
 from walrelay.cli.options import config_option
+from walrelay.cli.progress import progress
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.postgres.catalog import Catalog

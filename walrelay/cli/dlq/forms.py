@@ -1,17 +1,11 @@
-"""A dead letter as JSON and as lines, and progress on a terminal."""
+"""A dead letter as JSON and as lines."""
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
-
-import click
+from typing import Any
 
 from walrelay.dead_letter import message_json, record_json, shown
 from walrelay.dead_letters import StoredDeadLetter
-
-T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,12 +46,3 @@ def whole(stored: StoredDeadLetter) -> dict[str, Any]:
         "message": letter.message and json.loads(message_json(letter.message)),
         "raw": shown(letter.raw),
     }
-
-
-def progress(items: Iterable[T], length: int, label: str) -> Iterator[T]:
-    """The items, with a bar on stderr if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
-        yield from bar

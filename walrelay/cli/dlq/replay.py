@@ -8,8 +8,8 @@ import click
 
 from walrelay import compose
 from walrelay.cli.dlq.filters import filters, wanted
-from walrelay.cli.dlq.forms import progress
 from walrelay.cli.options import config_option, operator
+from walrelay.cli.progress import progress
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.dead_letters import StoredDeadLetter
