@@ -9,7 +9,7 @@ from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
 from walrelay.dead_letters.policy import Policy
 from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, Receipt, Refusal, Undecoded
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
@@ -47,7 +47,6 @@ class DeadLetteringSink:
         self._owed: deque[tuple[Message, int]] = deque()  # dead letters, still to be offered, and their tickets
         self._may_replace = decisions.may_replace
         self._ends_with: StartAnew | None = None
-        self.mark, self.flush, self.close, self.trouble = sink.mark, sink.flush, sink.close, sink.trouble
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._ends_with or (self._owed and not self._offers_owed()):
@@ -70,6 +69,18 @@ class DeadLetteringSink:
         heard += self._settled
         self._settled = []
         return heard
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        self._sink.mark(end_lsn, commit_lsn, ordinal, over=over)
+
+    def flush(self, timeout: float) -> None:
+        self._sink.flush(timeout)
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def trouble(self) -> str:
+        return self._sink.trouble()
 
     def _handled(self, refusal: Refusal) -> bool:
         """False: the relay has to stop because of it."""

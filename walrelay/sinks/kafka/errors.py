@@ -86,7 +86,7 @@ _OF_THE_MESSAGE = {
 
 class Failure(NamedTuple):
     """A message that did not become durable. `certain`: the error is about this message and not about its batch.
-    `sent`: it had gone to the broker.
+    `sent`: it had gone to the broker. `number`: which of its group's offers it is, if the group keeps them.
     """
 
     ticket: int
@@ -94,6 +94,7 @@ class Failure(NamedTuple):
     error: KafkaError
     certain: bool
     sent: bool = True
+    number: int = -1
 
     @property
     def is_refusal(self) -> bool:

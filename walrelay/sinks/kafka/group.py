@@ -55,6 +55,11 @@ class Group:
         if self._keeps_offers:
             self.offers.append(Offer(ticket, message))
 
+    @property
+    def next_number(self) -> int:
+        """Under which the next message can be found in `offers`."""
+        return len(self.offers)
+
     def set_mark(self, mark: RelayPosition, now: float) -> None:
         """All messages so far end at or before `mark`."""
         self.mark, self._marked = mark, now

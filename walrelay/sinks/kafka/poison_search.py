@@ -38,8 +38,9 @@ class PoisonSearch:
         found: list[Failure],
     ) -> None:
         self._producer, self._produce, self.found = producer, produce, found
-        known = {id(each.message) for each in found}
-        self._waiting = [offer for offer in offers[-_ROOM:] if id(offer.message) not in known]
+        known = {each.number for each in found}
+        latest = range(max(0, len(offers) - _ROOM), len(offers))
+        self._waiting = [offers[number] for number in latest if number not in known]
         self._bytes = 0
         self._last = monotonic()
         self._sent = False

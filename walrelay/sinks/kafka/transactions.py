@@ -107,10 +107,10 @@ class KafkaTransactions:
             if not is_refusal(error):
                 self._broken = error
                 return False
-            self._failed.append(Failure(ticket, message, error, certain=True, sent=False))
+            self._failed.append(Failure(ticket, message, error, True, sent=False, number=self._group.next_number))
         except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
             error = KafkaError(KafkaError._INVALID_ARG, str(cause))
-            self._failed.append(Failure(ticket, message, error, certain=True, sent=False))
+            self._failed.append(Failure(ticket, message, error, True, sent=False, number=self._group.next_number))
         self._group.take(ticket, message)
         return True
 
@@ -272,8 +272,13 @@ class KafkaTransactions:
         """
         if not self._unbatched:
             return self._report
-        failed = self._failed
-        return lambda error, _: failed.append(Failure(ticket, message, error, certain=True)) if error else None
+        number = self._group.next_number
+
+        def report(error: KafkaError | None, delivered: Delivered) -> None:
+            if error is not None:
+                self._failed.append(Failure(ticket, message, error, certain=True, number=number))
+
+        return report
 
     def _report(self, error: KafkaError | None, delivered: Delivered) -> None:
         if error is not None:
