@@ -1,5 +1,5 @@
--- What was refused or could not be read, whole, so that nothing is dropped without a trace. Written by the relay, by
--- `walrelay dlq` and by `walrelay skip`. A letter is written once, however often a crash has its record read again.
+-- Messages that were refused and rows that could not be read, whole, so that nothing is dropped without a trace. Written
+-- by the relay, `walrelay dlq` and `walrelay skip`. A record that is read again after a crash gets no second row.
 CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     slot_name  text NOT NULL,
@@ -8,16 +8,16 @@ CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
     number     int NOT NULL DEFAULT 0,      -- of the message among those of its record
     record_id  text NOT NULL DEFAULT '',
     sink       text NOT NULL,
-    topic      text,                        -- NULL: it got none
+    topic      text,                        -- NULL: it has none
     key        bytea,
     status     text NOT NULL CHECK (status IN ('waiting', 'blocked', 'replayed', 'discarded', 'skipped')),
     error      text NOT NULL,
     reason     text NOT NULL,
-    attempts   int NOT NULL,                -- how often it was offered to the broker or, without a topic, met
+    attempts   int NOT NULL,                -- how often it was offered to the broker or, without a topic, read
     first_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     record     json,                        -- the outbox row; text that is not UTF-8 as {"base64": ...}
-    message    json,                        -- as it was offered; NULL: there was none
+    message    json,                        -- as it was offered; NULL: none was made
     raw        bytea,                       -- what could not be read: a row's frame, a logical message's content
     closed_at  timestamptz,                 -- replayed, discarded or skipped: when, by whom and why
     closed_by  text,

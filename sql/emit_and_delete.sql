@@ -1,6 +1,6 @@
--- As walrelay.emit, and the row is deleted in the same transaction: the relay reads its INSERT in the WAL, and no row is
--- left to clean up, replay or audit. It needs SELECT and DELETE on the outbox as well. As in walrelay.emit the search_path
--- is the caller's, which triggers on the outbox may count on, and so every name has its schema.
+-- walrelay.emit, with the row deleted in the same transaction: the relay reads its INSERT in the WAL, and no row is left to
+-- clean up, replay or audit. It also needs SELECT and DELETE on the outbox. The search_path is the caller's here too, which
+-- triggers on the outbox may rely on, and so every name has its schema.
 -- :arguments stands for emit_arguments.sql.
 CREATE OR REPLACE FUNCTION walrelay.emit_and_delete(:arguments) RETURNS uuid LANGUAGE plpgsql VOLATILE AS $emit$
 DECLARE

@@ -1,4 +1,4 @@
--- What walrelay.emit and its variants take, all the same.
+-- The arguments of walrelay.emit and its variants.
 
     aggregate_type text,
     aggregate_id   text,

@@ -1,4 +1,4 @@
--- As walrelay.emit, without a table: the event is a logical message in the WAL, of the prefix that the relay knows.
+-- walrelay.emit without a table: the event is a logical message in the WAL, with the relay's prefix.
 -- :prefix stands for outbox.messages.prefix of the settings.
 -- :arguments stands for emit_arguments.sql.
 CREATE OR REPLACE FUNCTION walrelay.emit_message(:arguments) RETURNS uuid LANGUAGE plpgsql VOLATILE

@@ -1,5 +1,5 @@
--- What walrelay.emit and its variants ask before they write: an event that the broker would refuse is refused here, in
--- the transaction that wants to write it. 256 bytes are for the headers and the frame that the relay adds.
+-- walrelay.emit and its variants call it first: an event that the broker would refuse is refused in the transaction that
+-- writes it. 256 bytes are for the headers and the frame that the relay adds.
 -- :limit stands for outbox.max_message_bytes of the settings.
 CREATE OR REPLACE FUNCTION walrelay.check_event_size(aggregate_id text, type text, payload jsonb, headers jsonb)
 RETURNS void LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $check$

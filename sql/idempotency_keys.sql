@@ -1,5 +1,5 @@
--- Commands that were answered, with the answer; written in the transaction of the command itself.
--- :table stands for the name of the table, :index for that of the index that forgetting needs.
+-- Commands with their answers; written in the transaction of the command.
+-- :table stands for the name of the table, :index for that of the index by which old rows are deleted.
 CREATE TABLE IF NOT EXISTS :table (
     scope       text NOT NULL,
     key         text NOT NULL,

@@ -1,5 +1,5 @@
--- What consumers have received, so that a message which comes again is told. :table has a row for each message; :marks,
--- for consumers that go by position, one for each partition. :index is the index that forgetting needs.
+-- The messages that consumers have received, so that a repetition is recognised. :table has a row for each message; :marks,
+-- for consumers that use positions, one for each partition. :index is the index by which old rows are deleted.
 CREATE TABLE IF NOT EXISTS :table (
     consumer    text NOT NULL,
     message_id  text NOT NULL,

@@ -1,4 +1,4 @@
--- The outbox. Writers insert a row in the transaction that changes their business rows; nobody updates it.
+-- The outbox. Writers insert a row in the transaction that changes their business rows; it is never updated.
 -- :table stands for the name in the settings (public.outbox by default).
 CREATE TABLE IF NOT EXISTS :table (
     id             uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -1,5 +1,5 @@
--- The outbox with a partition for each day (UTC), so that old events go as a whole. walrelay makes the coming days and
--- drops the old ones; what no day is there for goes into a default partition, so that no writer ever fails.
+-- The outbox with a partition for each day (UTC), so that old events are dropped as a whole. walrelay makes the coming
+-- days and drops the old ones; rows without a day go into a default partition, so that no writer ever fails.
 -- :table stands for the name in the settings (public.outbox by default).
 CREATE TABLE IF NOT EXISTS :table (
     id             uuid NOT NULL DEFAULT gen_random_uuid(),

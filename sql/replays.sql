@@ -1,5 +1,5 @@
--- Replays that are not at their end: what they publish again, and how far they got. Made and written by
--- `walrelay replay`; a row goes when its replay is done.
+-- Unfinished replays: what they publish again, and how far they got. Made and written by `walrelay replay`, which deletes
+-- the row when the replay is done.
 CREATE TABLE IF NOT EXISTS walrelay.replays (
     slot_name         text NOT NULL,
     name              text NOT NULL,

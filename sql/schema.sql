@@ -1,7 +1,6 @@
--- What walrelay keeps for itself. slots: one row for each slot it made, so that a slot that was lost is never taken for
--- one that was never made, and a backfill that did not get to its end is never taken for one that did; written by
--- `walrelay init`, `walrelay recover` and `walrelay drop` only. positions: where a relay with `position.keep: table`
--- got to; one row for each of them, updated by the relay.
+-- The tables of walrelay. slots: one row for each slot that it made, so that a lost slot is never mistaken for one that was
+-- never made, nor an unfinished backfill for a finished one; written only by `walrelay init`, `recover` and `drop`.
+-- positions: the position of each relay with `position.keep: table`; one row each, updated by the relay.
 CREATE SCHEMA IF NOT EXISTS walrelay;
 
 CREATE TABLE IF NOT EXISTS walrelay.slots (
@@ -24,18 +23,18 @@ CREATE TABLE IF NOT EXISTS walrelay.positions (
 ) WITH (fillfactor = 10);
 
 ALTER TABLE walrelay.slots
-    -- What init saw of the outbox last, so that a table which was dropped and made anew, or which left the publication
-    -- and came back, is noticed also where no relay ran meanwhile.
+    -- The outbox as init last saw it: a table that was dropped and created again, or that left the publication and came
+    -- back, is noticed even if no relay ran meanwhile.
     ADD COLUMN IF NOT EXISTS table_oid         bigint,
     ADD COLUMN IF NOT EXISTS entry_oid         bigint,
     ADD COLUMN IF NOT EXISTS publication_stamp text,
-    -- Every transaction with an xid8 below it had ended before the slot was made: its rows are not this slot's.
+    -- Transactions with an xid8 below it had ended before the slot was made: this slot does not have their rows.
     ADD COLUMN IF NOT EXISTS created_xmin      bigint,
     -- While a backfill is unfinished: what it publishes, and how far it got.
     ADD COLUMN IF NOT EXISTS backfill          jsonb,
-    -- Rows of every transaction with an xid8 from it on are published, by the slot or from the table; of those before
-    -- nothing is known. 0: all rows are.
+    -- Rows of transactions with an xid8 from it on are published, by the slot or from the table; of earlier rows nothing
+    -- is known. 0: all rows are published.
     ADD COLUMN IF NOT EXISTS published_from    bigint,
-    -- Of each table that holds rows of the outbox, by its OID: the file it lay in, how it was attached as a partition,
-    -- and, where published_from is not 0, from which transaction and time on its rows are published.
+    -- For each table that holds rows of the outbox, by its OID: its file, how it was attached as a partition, and, where
+    -- published_from is not 0, from which transaction and time on its rows are published.
     ADD COLUMN IF NOT EXISTS parts             jsonb;
