@@ -122,7 +122,7 @@ def _section(name: str, schema: Schema) -> str:
 
 def _sinks(schema: Schema) -> str:
     kinds = schema["properties"]["sink"]["oneOf"]
-    text = "The broker. `kind` names an installed plug-in, and beside it stand the settings of that kind."
+    text = "The broker. `kind` names an installed plug-in; next to it are the settings of that kind."
     return "\n".join([f"## sink\n\n{text}\n", *(_sink(kind, schema) for kind in kinds)])
 
 
