@@ -15,8 +15,8 @@ from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import WALRELAY
 from tests.servers.waiting import wait_until
-from walrelay import compose
 from walrelay.cli import main
+from walrelay.operations import replay
 from walrelay.postgres.locks import lock_key
 from walrelay.table.rows import BATCH_ROWS
 
@@ -142,13 +142,13 @@ def test_a_replay_tells_how_many_rows_went_before_it_read_them(
     deployment.start()
     deployment.write_rows(100)
     deployment.catch_up()
-    replay_until = compose.replay_until
+    run_replay = replay.run_replay
 
     def late(*arguments: Any) -> Any:
         deployment.command("cleanup", "--older-than", "0.01s", "--pace", "1")
-        return replay_until(*arguments)
+        return run_replay(*arguments)
 
-    monkeypatch.setattr("walrelay.compose.replay_until", late)
+    monkeypatch.setattr("walrelay.operations.replay.run_replay", late)
     done = CliRunner().invoke(main, ["replay", "--all", "--config", str(deployment.config)])
     assert "100 rows were deleted before their turn came" in done.output
 

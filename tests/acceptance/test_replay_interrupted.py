@@ -19,9 +19,9 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import load
 from walrelay.observe import Observers
+from walrelay.operations.replay import ReplayRequest, plan_replay, run_replay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
-from walrelay.table.replay_journal import ReplayRequest
 
 
 @pytest.fixture
@@ -125,20 +125,20 @@ def test_a_broker_that_is_away_is_waited_for(deploy: Deploy, database: Database,
 def test_a_slow_replay_lets_go_of_its_snapshot_and_goes_on_behind_what_it_reached(
     published: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.compose.replay.READING", 0.1)
-    monkeypatch.setattr("walrelay.compose.replay.SORTING", 0)
+    monkeypatch.setattr("walrelay.operations.replay.run.READING", 0.1)
+    monkeypatch.setattr("walrelay.operations.replay.run.SORTING", 0)
     published.write_rows(100)
     published.catch_up()
-    settings, snapshots = load(published.config), list[View]()
-    plan = compose.replay_plan(settings, compose.Wanted(ReplayRequest(everything=True)), time.sleep)
+    wiring, snapshots = compose.wiring(load(published.config)), list[View]()
+    plan = plan_replay(wiring, ReplayRequest(everything=True), time.sleep)
 
     class Counted(View):
         def __init__(self, dsn: str, beside: Catalog) -> None:
             super().__init__(dsn, beside)
             snapshots.append(self)
 
-    monkeypatch.setattr("walrelay.compose.replay.View", Counted)
-    assert compose.replay_until(Event(), settings, plan, 50, Observers())
+    monkeypatch.setattr("walrelay.operations.replay.run.View", Counted)
+    assert run_replay(Event(), wiring, plan, 50, Observers())
     assert len(snapshots) >= 2, "of two seconds, in batches of one"
     ids = [event_id(message) for message in replayed(published)]
     assert len(ids) == len(set(ids)) == 104

@@ -27,7 +27,7 @@ from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import Settings, load
 from walrelay.operations import setup
-from walrelay.operations.cleanup import CleanupWish, Session, rhythm
+from walrelay.operations.cleanup import CleanupRequest, Session, batches, cleaning
 from walrelay.postgres.catalog import Catalog
 from walrelay.table import days
 
@@ -87,10 +87,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--slice", type=float, default=10.0, help="seconds of cleaning, and then of quiet")
     parser.add_argument("--paces", type=float, nargs="*", default=[0.1, 1.0])
-    parser.add_argument("--target", type=float, default=rhythm.TARGET, help="seconds that a batch should take")
+    parser.add_argument("--target", type=float, default=batches.TARGET, help="seconds that a batch should take")
     parser.add_argument("--no-days", action="store_true")
     options = parser.parse_args()
-    rhythm.TARGET = options.target
+    batches.TARGET = options.target
     programs = choose.postgres_programs(choose.this_machine())
     servers_settings: dict[str, Any] = {"fsync": True, "shared_buffers": "512MB", "max_wal_size": "4GB"}
     with PostgresServer(programs, servers_settings) as server, tempfile.TemporaryDirectory() as directory:
@@ -113,10 +113,10 @@ def _outbox(
     source = {"dsn": database.dsn, "slot": database.name}
     file.write_text(yaml.safe_dump({"source": source, "sink": {"kind": "stdout"}}))
     settings = load(file)
-    wanted = compose.wanted(settings, partitioned=partitioned)
+    wiring = compose.wiring(settings)
     with Catalog(database.dsn) as catalog:
-        steps = setup.plan(catalog, wanted)
-        list(setup.apply(catalog, wanted, steps[:-1], patience=60))
+        steps = setup.plan(catalog, wiring, partitioned=partitioned)
+        list(setup.apply(catalog, wiring, steps[:-1], patience=60))
         if partitioned:
             for number in range(1, DAYS + 1):
                 day = days.today() - timedelta(days=number)
@@ -132,7 +132,7 @@ def _outbox(
             else "SELECT pg_table_size('outbox')"
         )
         _say(f"{rows} rows, {size / rows:.0f} bytes each in the table, written in {monotonic() - begun:.0f} s")
-        list(setup.apply(catalog, wanted, setup.plan(catalog, wanted), patience=60))
+        list(setup.apply(catalog, wiring, setup.plan(catalog, wiring, partitioned=partitioned), patience=60))
     database.execute("UPDATE walrelay.slots SET published_from = 0")  # as if the relay had published them
     with subprocess.Popen(
         [sys.executable, "-m", "walrelay", "run", "--config", file],
@@ -169,7 +169,7 @@ def _by_rows(database: Database, settings: Settings, pace: float, length: float)
         sleep(length)
         before = _wal(database)
         slices, worked, quiet_wal = Slices([], []), 0.0, 0
-        with compose.cleaning(settings, CleanupWish(cutoff, pace=pace), sleep) as (steps, tally):
+        with cleaning(compose.wiring(settings), CleanupRequest(cutoff, pace=pace), sleep) as (steps, tally):
             begun = monotonic()
             for step in steps:
                 if step.what.startswith("cleaning") and monotonic() - begun > length:
@@ -199,7 +199,7 @@ def _by_days(database: Database, settings: Settings) -> None:
     with Writer(database) as writer:
         sleep(10)
         before, begun = _wal(database), monotonic()
-        with compose.cleaning(settings, CleanupWish(cutoff, pace=1.0), sleep) as (steps, tally):
+        with cleaning(compose.wiring(settings), CleanupRequest(cutoff, pace=1.0), sleep) as (steps, tally):
             for _ in steps:
                 pass
         end = monotonic()

@@ -14,10 +14,10 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.model import Message
 from walrelay.publish import Sink
-from walrelay.sinks.kafka.plugin import KafkaPlugin
+from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
-from walrelay.sinks.stdout import StdoutSink
+from walrelay.sinks.stdout import LastLine, StdoutSink
 
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 """The one of the cases that needs more than Python."""
@@ -79,7 +79,7 @@ class StdoutCase:
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
-        self._last: StdoutSink | None = None
+        self._last_line = LastLine()
         self._read = bytearray()
         self._going_on = threading.Event()
         self._going_on.set()
@@ -87,8 +87,7 @@ class StdoutCase:
         self._thread.start()
 
     def open(self, *, room: int = 10_000) -> Sink:
-        self._last = StdoutSink(self._writer, self._last.unfinished if self._last else b"")
-        return self._last
+        return StdoutSink(self._writer, self._last_line)
 
     def hold(self) -> None:
         self._going_on.clear()
@@ -122,12 +121,12 @@ class _BrokerCase:
 
     def __init__(self, server: KafkaServer | MockKafka, topic: str) -> None:
         self._server, self.topic = server, topic
-        self.plugin = KafkaPlugin()  # of this case's own: it remembers refused batches
+        self.memory = plugin.memory()
 
     def open(self, *, room: int = 10_000, **options: Any) -> Sink:
         address = self._server.bootstrap_servers
         settings = {"bootstrap_servers": address, "max_queued_messages": room, "options": options}
-        return self.plugin.open(KafkaSettings.model_validate(settings))
+        return plugin.open(KafkaSettings.model_validate(settings), self.memory)
 
     def hold(self) -> None:
         os.kill(self._server.pid, signal.SIGSTOP)

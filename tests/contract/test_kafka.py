@@ -11,9 +11,10 @@ from tests.servers.waiting import wait_until
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Message, Refusal, System
-from walrelay.publish import ExactlyOnceSink, Sink
-from walrelay.sinks.kafka.plugin import KafkaPlugin
+from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle
+from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.sink import UnbatchedSink
 
 SOON = {"topic.metadata.propagation.max.ms": 500}
 LIMIT = 20_000
@@ -28,7 +29,7 @@ class SmallTopic(KafkaCase):
 
     def open_next(self) -> Sink:
         """The sink of a process's next run."""
-        return self.plugin.open(self.settings)
+        return plugin.open(self.settings, self.memory)
 
 
 @pytest.fixture
@@ -90,19 +91,19 @@ def test_no_position_is_committed_past_a_message_that_the_client_refused(kafka_c
     settings = KafkaSettings.model_validate({"bootstrap_servers": kafka_case.broker.bootstrap_servers})
     system = System(kafka_case.topic, 1)  # of this test alone
 
-    def begun(plugin: KafkaPlugin) -> ExactlyOnceSink:
-        sink = plugin.open_exactly_once(settings, system, "walrelay")
+    def begun() -> ExactlyOnceSink:
+        sink = SinkHandle("kafka", settings, plugin).open_exactly_once(system, "walrelay")
         wait_until(sink.fence, 20, "the broker to fence")
         return sink
 
-    with closing(begun(KafkaPlugin())) as sink:
+    with closing(begun()) as sink:
         sink.last()
         assert sink.publish(message(kafka_case, 1, size=1_100_000), ticket=0)
         sink.mark(LSN(500))
         sink.flush(2)
         sink.flush(2)
         assert refusal(sink).ends
-    with closing(begun(KafkaPlugin())) as successor:
+    with closing(begun()) as successor:
         assert successor.last() is None
 
 
@@ -111,6 +112,19 @@ def test_a_message_to_a_topic_that_is_not_there_is_refused(kafka_case: KafkaCase
         lost = message(kafka_case, 1)._replace(topic="nowhere")
         assert sink.publish(lost, ticket=0)
         assert "from now on each message is sent alone" in failure(sink)
+
+
+def test_two_relays_of_one_process_do_not_slow_each_other(kafka_case: KafkaCase) -> None:
+    """Each remembers its own refused batches."""
+    settings = KafkaSettings.model_validate({"bootstrap_servers": kafka_case.broker.bootstrap_servers, "options": SOON})
+    refused, other = (SinkHandle("kafka", settings, plugin) for _ in range(2))
+    with closing(refused.open()) as sink:
+        assert sink.publish(message(kafka_case, 1)._replace(topic="nowhere"), ticket=0)
+        assert "from now on each message is sent alone" in failure(sink)
+    with closing(refused.open()) as sink:
+        assert isinstance(sink, UnbatchedSink)
+    with closing(other.open()) as sink:
+        assert not isinstance(sink, UnbatchedSink)
 
 
 def test_a_refused_batch_is_sent_again_one_by_one_to_find_the_message(small_topic: SmallTopic) -> None:

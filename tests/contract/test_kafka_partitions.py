@@ -5,7 +5,7 @@ from contextlib import closing
 from tests.contract.test_every_sink import settle
 from tests.servers.topics import Kafka
 from walrelay.model import Message
-from walrelay.publish import load
+from walrelay.publish import SinkHandle, load
 
 HASHES = {  # the hashes of keys that the tests of Kafka's own Java client expect
     b"21": -973932308,
@@ -20,7 +20,9 @@ def test_a_key_goes_where_javas_clients_would_put_it(kafka: Kafka) -> None:
     """Otherwise one aggregate's events are in two partitions once something written in Java publishes them too."""
     topic = kafka.create_topic(partitions=12)
     plugin = load("kafka")
-    sink = plugin.open(plugin.settings.model_validate({"bootstrap_servers": kafka.bootstrap_servers}))
+    sink = SinkHandle(
+        "kafka", plugin.settings.model_validate({"bootstrap_servers": kafka.bootstrap_servers}), plugin
+    ).open()
     with closing(sink):
         for key in HASHES:
             assert sink.publish(Message(topic, key, b"{}", [], 0), 1)

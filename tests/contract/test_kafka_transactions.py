@@ -17,8 +17,9 @@ from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Message, Receipt, RelayPosition, System
+from walrelay.publish import SinkHandle
 from walrelay.sinks.kafka import position_topic
-from walrelay.sinks.kafka.plugin import KafkaPlugin
+from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
 
@@ -30,12 +31,12 @@ class Relaying:
 
     def __init__(self, broker: KafkaServer, **settings: object) -> None:
         self.case, self.slot = KafkaCase(broker), f"slot_{uuid4().hex[:8]}"
-        self.plugin = KafkaPlugin()
         self.settings = KafkaSettings.model_validate({"bootstrap_servers": broker.bootstrap_servers, **settings})
+        self.handle = SinkHandle("kafka", self.settings, plugin)
 
     def open(self, system: System = SYSTEM) -> KafkaTransactions:
         """A sink that has fenced off the ones before it."""
-        sink = self.plugin.open_exactly_once(self.settings, system, self.slot)
+        sink = self.handle.open_exactly_once(system, self.slot)
         assert isinstance(sink, KafkaTransactions)
         wait_until(sink.fence, 20, "a transactional session")
         return sink
@@ -273,7 +274,7 @@ def test_a_position_behind_another_relays_open_transaction_is_waited_for(relayin
 def test_a_topic_that_would_forget_positions_is_refused(relaying: Relaying) -> None:
     name = relaying.case.broker.create_topic(config={"cleanup.policy": "delete"})
     settings = relaying.settings.model_copy(update={"positions_topic": name})
-    with closing(relaying.plugin.open_exactly_once(settings, SYSTEM, relaying.slot)) as sink:
+    with closing(SinkHandle("kafka", settings, plugin).open_exactly_once(SYSTEM, relaying.slot)) as sink:
         with pytest.raises(Fatal, match="policy=delete") as caught:
             sink.fence()
         assert "cleanup.policy=compact" in caught.value.hint
@@ -317,7 +318,7 @@ def test_a_broker_that_does_not_know_the_topic_yet_is_asked_again_for_the_positi
         with closing(relaying.open()) as successor:
             assert successor.last() == relaying.position(100)
     else:
-        positions = relaying.plugin.open_positions(relaying.settings, SYSTEM, relaying.slot)
+        positions = relaying.handle.open_positions(SYSTEM, relaying.slot)
         assert positions.last() == relaying.position(100)
     assert BehindConsumer.unaware == 0
 
@@ -327,7 +328,8 @@ def test_a_topic_for_positions_that_is_deleted_under_the_relay_is_not_one_withou
 ) -> None:
     monkeypatch.setattr(position_topic, "_BEHIND", 0.3)
     name = relaying.case.broker.create_topic(config={"cleanup.policy": "compact"})
-    relaying.settings = relaying.settings.model_copy(update={"positions_topic": name})
+    settings = relaying.settings.model_copy(update={"positions_topic": name})
+    relaying.handle = SinkHandle("kafka", settings, plugin)
     with closing(relaying.open()) as sink:
         assert sink.last() is None
         relaying.case.broker.delete_topics(name)
@@ -340,7 +342,7 @@ def test_a_topic_for_positions_that_is_deleted_under_the_relay_is_not_one_withou
 def test_a_position_that_was_held_up_does_not_land_behind_a_later_one(private_kafka: KafkaMaker) -> None:
     """An earlier run's, or a frozen relay's: the slot would seem to have been moved by somebody else."""
     relaying = Relaying(private_kafka())
-    first, second = (relaying.plugin.open_positions(relaying.settings, SYSTEM, relaying.slot) for _ in range(2))
+    first, second = (relaying.handle.open_positions(SYSTEM, relaying.slot) for _ in range(2))
     first.last()
     wait_until(lambda: first.keep(relaying.position(100)) == 100, 10, "the position to be kept")
     relaying.case.hold()
@@ -355,7 +357,7 @@ def test_a_position_that_was_held_up_does_not_land_behind_a_later_one(private_ka
 
 def test_a_broker_that_is_away_holds_nobody_up_who_wants_to_stop() -> None:
     settings = KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:1"})
-    with closing(KafkaPlugin().open_exactly_once(settings, SYSTEM, "slot")) as sink:
+    with closing(SinkHandle("kafka", settings, plugin).open_exactly_once(SYSTEM, "slot")) as sink:
         for _ in range(2):
             asked = monotonic()
             assert not sink.fence()

@@ -245,8 +245,8 @@ def _signals(monkeypatch: pytest.MonkeyPatch, world: World) -> Iterator[None]:
         if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
             relays = name.endswith(".run")
             monkeypatch.setattr(module, "signalled", partial(in_time, done=world.confirmed_all) if relays else in_time)
-    for name in ("replay_plan", "audit"):
-        monkeypatch.setattr(sys.modules[f"walrelay.compose.{name}"], "_PATIENCE", 0.1)
+    for name in ("replay.plan", "audit.run"):
+        monkeypatch.setattr(sys.modules[f"walrelay.operations.{name}"], "_PATIENCE", 0.1)
     yield
     over.set()
 

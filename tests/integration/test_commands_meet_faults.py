@@ -134,8 +134,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, module in [*sys.modules.items()]:
         if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
             monkeypatch.setattr(module, "signalled", soon if name.endswith((".run", ".tail")) else late)
-    for name in ("replay_plan", "audit"):
-        monkeypatch.setattr(sys.modules[f"walrelay.compose.{name}"], "_PATIENCE", 0.1)
+    for name in ("replay.plan", "audit.run"):
+        monkeypatch.setattr(sys.modules[f"walrelay.operations.{name}"], "_PATIENCE", 0.1)
     yield
     for timer in timers:
         timer.cancel()

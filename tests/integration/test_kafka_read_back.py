@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.test_kafka_recall import produce, settings
 from tests.servers.topics import Kafka
-from walrelay.publish import Found, ReadBack, Span
+from walrelay.publish import Found, SinkHandle, Span
 from walrelay.sinks.kafka import plugin
 
 T0 = 1_700_000_000_000  # what `produce` counts from
@@ -12,13 +12,9 @@ T0 = 1_700_000_000_000  # what `produce` counts from
 
 def read(kafka: Kafka, topic: str, since: int = 0) -> tuple[list[str], dict[int, Span]]:
     """Ids in the order that they came, and the span of each partition."""
-    each = list(plugin.read_back(settings(kafka), [topic, "no-such-topic"], T0 + since))
+    each = list(SinkHandle("kafka", settings(kafka), plugin).reader("a test")([topic, "no-such-topic"], T0 + since))
     spans = {span.partition: span for span in each if isinstance(span, Span)}
     return [found.id for found in each if isinstance(found, Found)], spans
-
-
-def test_the_kafka_sink_can_read_back() -> None:
-    assert isinstance(plugin, ReadBack)
 
 
 def test_messages_from_a_time_on_are_read_in_the_order_of_their_partition(kafka: Kafka, topic: str) -> None:

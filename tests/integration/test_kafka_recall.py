@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer
 from tests.conftest import KafkaMaker
 from tests.servers.topics import QUIET, Kafka
 from walrelay.errors import Fatal
-from walrelay.publish import Found, Recall
+from walrelay.publish import Found, SinkHandle
 from walrelay.sinks.kafka import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -32,17 +32,13 @@ def produce(kafka: Kafka, topic: str, *numbers: int, partition: int = 0, transac
     return producer
 
 
-def test_the_kafka_sink_can_recall() -> None:
-    assert isinstance(plugin, Recall)
-
-
 def test_the_newest_messages_of_each_partition_are_found_with_their_positions(kafka: Kafka, topic: str) -> None:
     produce(kafka, topic, *range(10), partition=0)
     produce(kafka, topic, *range(20, 23), partition=1)
-    recalled = plugin.newest(settings(kafka), [topic], 4)
+    recalled = SinkHandle("kafka", settings(kafka), plugin).newest([topic], 4)
     assert sorted(recalled.messages) == [(str(n), f"0/{n:X}:0") for n in (20, 21, 22, 6, 7, 8, 9)]
     assert recalled.complete_since_ms == 1_700_000_000_006
-    assert plugin.newest(settings(kafka), [topic], 100).complete_since_ms == 0
+    assert SinkHandle("kafka", settings(kafka), plugin).newest([topic], 100).complete_since_ms == 0
 
 
 def test_what_a_transaction_took_back_is_not_found(kafka: Kafka, topic: str) -> None:
@@ -50,14 +46,16 @@ def test_what_a_transaction_took_back_is_not_found(kafka: Kafka, topic: str) -> 
     committed.commit_transaction(10)
     aborted = produce(kafka, topic, 2, transactional=True)
     aborted.abort_transaction(10)
-    assert [identity for identity, _ in plugin.newest(settings(kafka), [topic], 100).messages] == ["1"]
+    assert [identity for identity, _ in SinkHandle("kafka", settings(kafka), plugin).newest([topic], 100).messages] == [
+        "1"
+    ]
 
 
 def test_messages_of_others_and_topics_that_are_not_there_are_passed_over(kafka: Kafka, topic: str) -> None:
     producer = Producer({**QUIET, "bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(topic, b"not walrelay's")
     producer.flush(10)
-    recalled = plugin.newest(settings(kafka), [topic, "no-such-topic", "not/a/topic"], 100)
+    recalled = SinkHandle("kafka", settings(kafka), plugin).newest([topic, "no-such-topic", "not/a/topic"], 100)
     assert (recalled.messages, recalled.complete_since_ms) == ([], 0)
 
 
@@ -81,9 +79,13 @@ def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(
     produce(kafka, topic, 1, 2)
     monkeypatch.setattr("walrelay.sinks.kafka.read_back.Consumer", BehindConsumer)
     BehindConsumer.unaware = 3
-    assert len(plugin.newest(settings(kafka), [topic], 9).messages) == 2
+    assert len(SinkHandle("kafka", settings(kafka), plugin).newest([topic], 9).messages) == 2
     BehindConsumer.unaware = 3
-    found = [each.id for each in plugin.read_back(settings(kafka), [topic], 0) if isinstance(each, Found)]
+    found = [
+        each.id
+        for each in SinkHandle("kafka", settings(kafka), plugin).reader("a test")([topic], 0)
+        if isinstance(each, Found)
+    ]
     assert found == ["1", "2"]
     assert BehindConsumer.unaware == 0
 
@@ -93,5 +95,5 @@ def test_topics_that_may_not_be_read_are_an_error_with_a_way_on(private_kafka: K
     topic = broker.create_topic("events")
     options = {name: value for name, value in broker.client_settings("relay").items() if name != "bootstrap.servers"}
     with pytest.raises(Fatal, match="cannot be read back") as caught:
-        plugin.newest(settings(broker, **options), [topic], 100)
+        SinkHandle("kafka", settings(broker, **options), plugin).newest([topic], 100)
     assert "--recall 0" in caught.value.hint

@@ -278,6 +278,12 @@ class Place:
         world.topic_owner += 1
         self._owner = world.topic_owner
 
+    def fence(self) -> bool:
+        return True
+
+    def trouble(self) -> str:
+        return ""
+
     def last(self) -> RelayPosition | None:
         match self._keep:
             case "file":

@@ -13,7 +13,7 @@ from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock, put_in_place
 from tests.simulation.cluster import SLOT, FakeCatalog, FakeStream, Place, Questions, Server
 from tests.simulation.fuse import Fuse, Killed
-from walrelay.compose.runs import Factories, parameters
+from walrelay.compose import Factories, parameters, wiring
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
@@ -72,7 +72,7 @@ class Instance(Seen):
         self.asked_to_stop = False
         try:
             factories, clock = _Factories(self), self.cluster.clock
-            runs = self.cluster.runs(parameters(self.cluster.settings), factories, self, clock=clock, timer=clock.timer)
+            runs = self.cluster.runs(parameters(self.cluster.wiring), factories, self, clock=clock, timer=clock.timer)
             runs.until(self.is_set, self.wait, Backoff())
         except Killed:
             pass
@@ -98,7 +98,7 @@ class Cluster(Questions):
         self.primary = self.servers[0]
         self.primary.standby = False
         self.broker = FakeBroker(self.random)
-        self.settings = _settings(keep)
+        self.wiring = wiring(_settings(keep))
         self.keep = keep
         self.routes = list[Server]()  # of the connections to come; then to the primary
         self.astray = 0.0  # how often a connection ends elsewhere
@@ -262,7 +262,7 @@ class _Factories(Factories):
     """The product's, but for servers and brokers; the examination finds nothing."""
 
     def __init__(self, instance: Instance) -> None:
-        super().__init__(instance.cluster.settings, instance)
+        super().__init__(instance.cluster.wiring, instance)
         self._instance, self._cluster = instance, instance.cluster
 
     def stream(self) -> Stream:
@@ -293,7 +293,7 @@ class _Factories(Factories):
         return sink
 
     def positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
-        keep = self._cluster.settings.position.keep
+        keep = self._cluster.wiring.position.place
         return None if keep == "slot" else Place(self._cluster, keep, cast(FakeCatalog, catalog), source.pid)
 
 

@@ -212,6 +212,12 @@ class _Place:
     def __init__(self, world: KeepingWorld) -> None:
         self.fuse, self._world = world.fuse, world
 
+    def fence(self) -> bool:
+        return True
+
+    def trouble(self) -> str:
+        return ""
+
     def last(self) -> RelayPosition | None:
         return self._world.position
 

@@ -8,7 +8,7 @@ from tests.simulation.clock import Clock
 from tests.simulation.test_crashes import KINDS, one_step_in, random_wal, small_wal
 from tests.simulation.wal import Event, Wal, numbered
 from tests.simulation.world import World
-from walrelay.dead_letters.policy import Policy
+from walrelay.wiring import Policy
 
 ASIDE = Policy("dead_letter")
 POLICIES = {

@@ -14,17 +14,16 @@ from tests.simulation.process import Process
 from tests.simulation.slot import FakeSlot, FusedSource, FusedStream
 from tests.simulation.wal import Event as Written
 from tests.simulation.wal import Wal
-from walrelay.dead_letters.policy import Policy
 from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
 from walrelay.publish import ExactlyOnceSink
 from walrelay.relay.contract import Parameters
-from walrelay.relay.loop import Limits
 from walrelay.relay.run import Runs
 from walrelay.source.contract import Positions
 from walrelay.supervise import Backoff
+from walrelay.wiring import Limits, Policy
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
 OUTBOX = OutboxLayout(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)

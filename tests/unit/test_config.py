@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from walrelay.config import Settings, load, parse
 from walrelay.errors import SettingsError
-from walrelay.publish import plugins
+from walrelay.publish import SinkPlugin, plugins
+from walrelay.sinks.memory import MemorySink
 
 SOURCE = "source:\n  dsn: postgresql://localhost/shop\n"
 SINK = "sink:\n  kind: broker\n  address: localhost:1\n"
@@ -32,17 +33,15 @@ class BrokerSettings(BaseModel):
     options: dict[str, bool | int | str | SecretStr] = {}
 
 
-class BrokerPlugin:
-    settings = BrokerSettings
-
-
 class Installed(EntryPoint):
     """An entry point that needs no installed package."""
 
     def load(self) -> object:
         if self.name == "broken":
             raise ModuleNotFoundError("No module named 'broken_client'")
-        return BrokerPlugin()
+        return SinkPlugin(
+            BrokerSettings, open=lambda settings, memory: MemorySink(), examine=lambda settings, topics: []
+        )
 
 
 @pytest.fixture(autouse=True)

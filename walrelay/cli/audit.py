@@ -11,7 +11,8 @@ from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.cli.time_options import Moment, MomentType
 from walrelay.config import load
-from walrelay.operations.audit.reconciliation import Report
+from walrelay.operations import audit as operation
+from walrelay.operations.audit import Report
 from walrelay.publish import Found
 
 _INDENT = " " * 14
@@ -47,9 +48,8 @@ def audit(
       walrelay audit
       walrelay audit --from 2026-11-21T08:00Z --to 2026-11-21T09:00Z --json
     """
-    settings = load(config_path)
-    period = compose.Period(since and since.at, until and until.at, topics, listed)
-    report = compose.audit(settings, period, sleep)
+    period = operation.Period(since and since.at, until and until.at, topics, listed)
+    report = operation.audit(compose.wiring(load(config_path)), period, sleep)
     click.echo(report.as_json() if as_json else "\n".join(lines(report)))
     ctx.exit(1 if report.faults else 0)
 

@@ -11,9 +11,10 @@ from walrelay.cli.options import config_option, waiting
 from walrelay.cli.progress import Bars
 from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
-from walrelay.config import Settings, load, values
-from walrelay.operations.cleanup import CleanupWish, Tally
+from walrelay.config import load, values
+from walrelay.operations.cleanup import CleanupReport, CleanupRequest, cleaning
 from walrelay.postgres.slot_records import declare_all_published
+from walrelay.wiring import Wiring
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
@@ -61,23 +62,23 @@ def cleanup(
       walrelay cleanup --older-than 7d --dry-run
       walrelay cleanup --older-than 12h --pace 0.5
     """
-    settings = load(config_path)
-    age = settings.retention if older_than is None else older_than
+    wiring = compose.wiring(load(config_path))
+    age = wiring.retention if older_than is None else older_than
     if age is None:
         raise click.UsageError("How old? Give --older-than, as in --older-than 7d, or set `retention` in the settings.")
-    tally = _worked(settings, CleanupWish(age, dry_run, pace, timeout))
+    tally = _worked(wiring, CleanupRequest(age, dry_run, pace, timeout))
     if as_json:
         click.echo(json.dumps(vars(tally)))
     else:
-        _tell(tally, settings.source.slot, dry_run=dry_run)
+        _tell(tally, wiring.slot, dry_run=dry_run)
     if not tally.complete:
         click.echo("stopped before the end: run it again", err=True)
         ctx.exit(1)
 
 
-def _worked(settings: Settings, wish: CleanupWish) -> Tally:
+def _worked(wiring: Wiring, request: CleanupRequest) -> CleanupReport:
     stop = signalled()
-    with compose.cleaning(settings, wish, stop.wait) as (steps, tally):
+    with cleaning(wiring, request, stop.wait) as (steps, tally):
         with Bars() as bars:
             for what, done, whole in steps:
                 bars.at(what, done, whole)
@@ -86,7 +87,7 @@ def _worked(settings: Settings, wish: CleanupWish) -> Tally:
         return tally
 
 
-def _tell(tally: Tally, slot: str, *, dry_run: bool) -> None:
+def _tell(tally: CleanupReport, slot: str, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
     click.echo(f"{count(tally.rows, 'row')} {would}deleted")
     for table in tally.dropped:

@@ -4,19 +4,16 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from shlex import quote
 
 import click
 
 from walrelay import compose
 from walrelay.cli.options import config_option
-from walrelay.config import Settings, load
-from walrelay.errors import Fatal
+from walrelay.config import load
 from walrelay.model import Finding
-from walrelay.operations import doctor as source_doctor
-from walrelay.publish import load as load_sink
+from walrelay.operations import doctor as operation
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that has no better ones
@@ -38,29 +35,11 @@ def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
       walrelay doctor
       walrelay doctor --json | jq -r '.findings[] | select(.verdict == "problem") | .fix'
     """
-    settings = load(config_path)
-    findings = _findings(settings, "" if config_path == Path("walrelay.yaml") else str(config_path))
+    config = "" if config_path == Path("walrelay.yaml") else str(config_path)
+    findings = operation.examine(compose.wiring(load(config_path)), config)
     counts = _print_json(findings) if as_json else _print(findings)
     if counts["problem"]:
         ctx.exit(1)
-
-
-def _findings(settings: Settings, config: str) -> Iterator[Finding]:
-    yield from source_doctor.examine(compose.expected(settings, config))
-    try:
-        for finding in load_sink(settings.sink.kind).examine(settings.sink.settings, compose.topics(settings)):
-            yield _of_this_file(finding, config)
-        yield from compose.position_findings(settings)
-    except Fatal as error:
-        yield Finding("sink", "problem", str(error), error.hint)
-
-
-def _of_this_file(finding: Finding, config: str) -> Finding:
-    """A sink does not know the file that its settings are from; a command of walrelay's in its fix is for that one."""
-    command, newline, rest = finding.fix.partition("\n")
-    if not config or not command.startswith("walrelay "):
-        return finding
-    return finding._replace(fix=f"{command} -c {quote(config)}{newline}{rest}")
 
 
 def _print_json(findings: Iterable[Finding]) -> Counter[str]:

@@ -23,11 +23,11 @@ def drop(config_path: Path, yes: bool) -> None:
     Example:
       walrelay drop --yes
     """
-    settings = load(config_path)
-    slot, publication = settings.source.slot, compose.publication(settings)
+    wiring = compose.wiring(load(config_path))
+    slot, publication = wiring.slot, wiring.publication
     if not yes:
         what = f"slot {slot}" + (f" and publication {publication}" if publication else "")
         click.confirm(f"Remove {what}? What is not published yet will not be.", abort=True, err=True)
-    with Catalog(compose.dsn(settings)) as catalog:
+    with Catalog(wiring.dsn) as catalog:
         for name, outcome in drop_all(catalog, slot, publication):
             click.echo(f"{outcome:13}  {name}")

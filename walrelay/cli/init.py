@@ -11,11 +11,14 @@ from walrelay.cli.options import config_option, waiting
 from walrelay.cli.progress import BarObserver
 from walrelay.cli.signals import signalled
 from walrelay.cli.wording import count
-from walrelay.config import Settings, load
+from walrelay.config import load
 from walrelay.errors import Retryable
-from walrelay.operations import setup
+from walrelay.operations import doctor, setup
+from walrelay.operations.backfill import backfill_until
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
+from walrelay.wiring import Wiring
+from walrelay.wiring.positions import begin_at
 
 
 @click.command()
@@ -65,53 +68,52 @@ def init(
     for option in ("exact", "partitions", "replication_factor"):
         if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{option.replace('_', '-')} is for the topics of --topics, which names none")
-    settings = load(config_path)
-    wanted = compose.wanted(settings, partitioned=partitioned)
-    names = compose.named_topics(settings, [name.strip() for name in topics.split(",") if name.strip()], exact=exact)
-    making = compose.make_topics(settings, names, partitions, replication_factor) if names else ()
-    with Catalog(compose.dsn(settings)) as catalog:
-        compose.refuse(settings, catalog, "init", but=compose.BY_ANOTHER_ROLE if dry_run else ())
-        steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wanted)
+    wiring = compose.wiring(load(config_path))
+    names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
+    making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
+    with Catalog(wiring.dsn) as catalog:
+        doctor.refuse(catalog, wiring, "init", but=doctor.BY_ANOTHER_ROLE if dry_run else ())
+        steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wiring, partitioned=partitioned)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
             for name in names:
                 click.echo(f"-- topic {name}, at the broker")
             return
-        made = make(catalog, wanted, steps[:-1] if backfill else steps, timeout)
+        made = make(catalog, wiring, steps[:-1] if backfill else steps, timeout)
         if "slot" in made:
-            _begin(settings, catalog)
-        compose.refuse(settings, catalog, "init")  # what was made may not suit the settings either
+            _begin(wiring, catalog)
+        doctor.refuse(catalog, wiring, "init")  # what was made may not suit the settings either
     for name, created in making:
         click.echo(f"{'created' if created else 'present':8}  topic {name}")
-    if backfill and not publish(settings, timeout, Scope()):
+    if backfill and not publish(wiring, timeout, Scope()):
         click.echo("stopped: run `walrelay init --backfill` again, it goes on here", err=True)
         ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")
 
 
-def make(catalog: Catalog, wanted: setup.Wanted, steps: Sequence[setup.Step], timeout: float) -> set[setup.Kind]:
+def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.Step], timeout: float) -> set[setup.Kind]:
     """Makes what is missing and says so; returns what was made."""
     made = set[setup.Kind]()
-    for step, outcome in setup.apply(catalog, wanted, list(steps), patience=timeout):
+    for step, outcome in setup.apply(catalog, wiring, list(steps), patience=timeout):
         click.echo(f"{step.what} {outcome}" if outcome.why else f"{outcome.verdict:8}  {step.what}")
         made |= {step.kind} if outcome.verdict == "created" else set()
     return made
 
 
-def _begin(settings: Settings, catalog: Catalog) -> None:
+def _begin(wiring: Wiring, catalog: Catalog) -> None:
     """A position of an earlier slot is not one of this. A broker that is away is no reason to fail."""
     try:
-        compose.begin_at(settings, catalog)
+        begin_at(wiring, catalog)
     except Retryable as error:
         click.secho(
             f"warning: {error}; if the relay had a slot before, start it with --from-slot", fg="yellow", err=True
         )
 
 
-def publish(settings: Settings, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
+def publish(wiring: Wiring, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
     """Makes the slot and publishes the rows of the scope, with a bar; whether that got to its end."""
     with BarObserver() as observer:
-        done = compose.backfill_until(signalled(), settings, scope, observer, patience=timeout, known=known)
-    click.echo(f"{'created' if done else 'not ready':8}  slot {settings.source.slot}")
+        done = backfill_until(signalled(), wiring, scope, observer, patience=timeout, known=known)
+    click.echo(f"{'created' if done else 'not ready':8}  slot {wiring.slot}")
     click.echo(f"published {count(observer.rows, 'row')} from the table")
     return done

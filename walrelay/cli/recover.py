@@ -10,7 +10,7 @@ from walrelay.cli.options import config_option, waiting
 from walrelay.cli.time_options import Moment, ZonedMomentType
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.operations import setup
+from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
 
 
@@ -54,17 +54,17 @@ def recover(
     """
     if since is not None and everything:
         raise click.UsageError("--since and --all exclude each other.")
-    settings = load(config_path)
-    plan = compose.recovery_plan(settings, compose.Wish(since and since.at.isoformat(), everything, recall, replace))
+    wiring = compose.wiring(load(config_path))
+    request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace)
+    plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))
     if dry_run:
         return
     if not yes:
         click.confirm("Make a new slot and publish these rows?", abort=True, err=True)
-    with Catalog(compose.dsn(settings)) as catalog:
-        wanted = compose.wanted(settings)
-        make(catalog, wanted, setup.surroundings(catalog, wanted), timeout)
-    if not publish(settings, timeout, plan.scope, plan.known):
+    with Catalog(wiring.dsn) as catalog:
+        make(catalog, wiring, setup.surroundings(catalog, wiring), timeout)
+    if not publish(wiring, timeout, plan.scope, plan.known):
         click.echo("stopped: run `walrelay recover` again, it goes on here", err=True)
         ctx.exit(1)
     if not plan.removed.sure:
@@ -76,7 +76,7 @@ def recover(
     click.echo("ready: start the relay with `walrelay run`")
 
 
-def _told(plan: compose.Recovery) -> str:
+def _told(plan: recovery.Recovery) -> str:
     lines = [("slot", plan.lost)]
     lines += [("published", each) for each in plan.published]
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""

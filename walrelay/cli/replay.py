@@ -15,8 +15,9 @@ from walrelay.cli.time_options import Moment, MomentType, PositionsType
 from walrelay.cli.wording import count
 from walrelay.config import load
 from walrelay.errors import Fatal
+from walrelay.operations import replay as operation
+from walrelay.operations.replay import ReplayPlan, ReplayRequest
 from walrelay.postgres.catalog import Catalog
-from walrelay.table.replay_journal import ReplayRequest, drop_replay, unfinished_replays
 from walrelay.telemetry import logs
 
 _TOLD = 10  # ids that are named one by one
@@ -78,21 +79,22 @@ def replay(
     """
     settings = load(config_path)
     logs.configure(settings.log.format, settings.log.level)
-    slot = settings.source.slot
+    wiring = compose.wiring(settings)
     if listing or dropped is not None:
-        with Catalog(compose.dsn(settings)) as catalog:
-            click.echo("\n".join(_listed(catalog, slot)) if dropped is None else _drop(catalog, slot, dropped))
+        with Catalog(wiring.dsn) as catalog:
+            told = _listed(catalog, wiring.slot) if dropped is None else [_drop(catalog, wiring.slot, dropped)]
+            click.echo("\n".join(told))
         return
     begin, end = (moment.typed if moment else None for moment in (since, until))
-    asked = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic)
-    if not asked.selects and name is None:
+    request = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic)
+    if not request.selects and name is None:
         raise click.UsageError(
             "Nothing says which rows to publish again: give a filter, as in --from 2h --type OrderPlaced, or --all."
         )
     first, last = (moment.at.isoformat() if moment else None for moment in (since, until))
     stop = signalled()
-    plan = compose.replay_plan(settings, compose.Wanted(asked, first, last, name, restart), stop.wait)
-    click.echo("\n".join(told(plan)))
+    plan = operation.plan_replay(wiring, request, stop.wait, since=first, until=last, name=name, restart=restart)
+    click.echo("\n".join(_plan(plan)))
     rows = sum(group.rows for group in plan.groups)
     nothing = not rows and not plan.resumed
     if nothing:
@@ -103,7 +105,7 @@ def replay(
     if rows > _ASKED and not yes and sys.stdin.isatty():
         click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
     with BarObserver() as observer:
-        done = compose.replay_until(stop, settings, plan, rate, observer)
+        done = operation.run_replay(stop, wiring, plan, rate, observer)
     click.echo(f"published {count(observer.rows, 'row')} again")
     gone = sum(group.rows for group in plan.groups) - observer.rows
     if done and gone > 0:
@@ -116,7 +118,7 @@ def replay(
     ctx.exit(1 if plan.not_found else 0)
 
 
-def told(plan: compose.ReplayPlan) -> Iterator[str]:
+def _plan(plan: ReplayPlan) -> Iterator[str]:
     """What is going to be published, and what is not."""
     replaying = plan.replaying
     state = f"goes on: {count(replaying.published, 'row was', 'rows were')} published before" if plan.resumed else "new"
@@ -159,7 +161,7 @@ def _at(microseconds: int | None) -> str:
 
 
 def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
-    found = list(unfinished_replays(catalog, slot))
+    found = list(operation.unfinished_replays(catalog, slot))
     if not found:
         yield "no replay was interrupted"
     for each in found:
@@ -179,6 +181,6 @@ def _filters(asked: ReplayRequest) -> str:
 
 
 def _drop(catalog: Catalog, slot: str, name: str) -> str:
-    if not drop_replay(catalog, slot, name):
+    if not operation.drop_replay(catalog, slot, name):
         raise Fatal(f"there is no replay {name}", hint="`walrelay replay --list` has them.")
     return f"replay {name} is forgotten"

@@ -35,7 +35,7 @@ def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     observers = Observers(logs.LogObserver(slot=settings.source.slot))
     try:
         stop = signalled(lambda: observers.saw(LeftAtOnce()))
-        compose.relay_until(stop, settings, observers, from_slot=from_slot)
+        compose.relay_until(stop, compose.wiring(settings), observers, from_slot=from_slot)
     except (SettingsError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as error:

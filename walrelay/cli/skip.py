@@ -9,7 +9,7 @@ from walrelay import compose
 from walrelay.cli.options import config_option, operator
 from walrelay.config import load
 from walrelay.dead_letter import shown
-from walrelay.errors import Fatal
+from walrelay.dead_letters.skipping import Skipping
 from walrelay.model import RecordPosition
 from walrelay.postgres.catalog import Catalog
 
@@ -46,25 +46,17 @@ def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) ->
       walrelay skip --position 16/B374D848:0
       walrelay skip --position 16/B374D848 --reason 'column dropped by migration 42' --yes
     """
-    settings = load(config_path)
-    lsn, ordinal = position
-    with Catalog(compose.dsn(settings)) as catalog:
-        letters = compose.dead_letters(settings, catalog)
-        found = list(compose.unreadable(settings, catalog, lsn, ordinal, _note))
-        if not found:
-            raise Fatal(
-                f"nothing at {position} is unreadable: there is no such row in the slot, or it can be read",
-                hint="`walrelay run` names the position it stops at; `walrelay tail` shows what waits.",
-            )
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        skipping = Skipping(wiring, catalog, position, _note)
+        found = skipping.rows
         for row in found:
             click.echo(row.letter.reason)
             click.echo("".join(f"  {name:16}  {_value(value)}\n" for name, value in row.columns), nl=False)
         if not yes:
             rows = "this row" if len(found) == 1 else f"these {len(found)} rows"
             click.confirm(f"Pass over {rows}? It will not be published.", abort=True, err=True)
-        for row in found:
-            why = f"{row.letter.reason} Skipped because: {reason}" if reason else row.letter.reason
-            letters.skip(row.letter._replace(reason=why), operator())
+        skipping.skip(reason, operator())
     click.echo(f"{len(found)} to be passed over: start the relay again with `walrelay run`")
 
 

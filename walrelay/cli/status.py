@@ -7,6 +7,7 @@ import click
 from walrelay import compose
 from walrelay.cli.options import config_option
 from walrelay.config import load
+from walrelay.operations import doctor
 from walrelay.operations.status import Instance, Status
 from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
@@ -35,11 +36,11 @@ def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float 
       walrelay status --json | jq .lag_bytes
       walrelay status --max-lag 60 || page-somebody
     """
-    settings = load(config_path)
-    with Catalog(compose.dsn(settings)) as catalog:
-        messages = settings.outbox.messages.prefix is not None
-        found = slot_status(catalog, settings.source.slot, compose.publication(settings), messages=messages)
-        found = found._replace(problems=tuple(compose.told(settings, catalog, "status")))
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        messages = wiring.outbox.prefix is not None
+        found = slot_status(catalog, wiring.slot, wiring.publication, messages=messages)
+        found = found._replace(problems=tuple(doctor.told(catalog, wiring, "status")))
     click.echo(found.as_json() if as_json else _lines(found))
     if max_lag is not None and (found.lag_seconds is None or found.lag_seconds > max_lag):
         ctx.exit(1)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from walrelay.compose import position_range
 from walrelay.config.values import duration
+from walrelay.operations.replay import position_range
 
 
 class Moment(NamedTuple):

@@ -19,7 +19,7 @@ from walrelay.config.values import (
 )
 from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
-from walrelay.publish import ExactlyOncePlugin, load
+from walrelay.publish import load
 from walrelay.route import TopicTemplate
 
 
@@ -281,9 +281,9 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _can_deliver(self) -> Self:
-        if self.delivery == "exactly_once" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
+        if self.delivery == "exactly_once" and load(self.sink.kind).exactly_once is None:
             raise SectionError(("delivery",), f"a sink of kind {self.sink.kind!r} cannot publish exactly once")
-        if self.position.keep == "topic" and not isinstance(load(self.sink.kind), ExactlyOncePlugin):
+        if self.position.keep == "topic" and load(self.sink.kind).exactly_once is None:
             raise SectionError(("position", "keep"), f"a sink of kind {self.sink.kind!r} has no topic for a position")
         for path, topic in (
             (("route", "topic"), self.route.topic),

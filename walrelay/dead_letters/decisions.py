@@ -9,11 +9,11 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
-from walrelay.dead_letters.policy import Policy
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
 from walrelay.observe import DeadLettered, Observer
+from walrelay.wiring import Policy
 
 Key = tuple[str, bytes]
 """Topic and key."""

@@ -20,6 +20,7 @@ _LETTER = (
     " record_id, status, error, reason, topic, key, record, message, raw, attempts"
 )
 _PAGE = 200  # dead letters that are in memory at a time
+_AT_A_TIME = 1000  # that are closed
 _PATIENCE = 60.0  # seconds for another process that has them locked: twice as long as a replay waits for a receipt
 
 
@@ -36,6 +37,11 @@ class DeadLetterFilter(NamedTuple):
     id: str | None = None
     key: bytes | None = None
     limit: int | None = None
+
+    @property
+    def open(self) -> "DeadLetterFilter":
+        """The same; where no status is asked for, those that are open."""
+        return self._replace(statuses=self.statuses or OPEN)
 
 
 class StoredDeadLetter(NamedTuple):
@@ -81,6 +87,17 @@ class DeadLetterTable:
         conditions, parameters = _conditions(wanted)
         query = f"SELECT id FROM {TABLE} WHERE slot_name = %s AND {conditions} ORDER BY {_ORDER} LIMIT %s"
         return [id_ for (id_,) in self._rows(query, self._slot, *parameters, wanted.limit)]
+
+    def find_to_replay(self, wanted: DeadLetterFilter) -> tuple[list[int], list[str]]:
+        """The ids of those, with what is blocked behind them, in order; and which status one must still have when its
+        turn comes.
+        """
+        found = self.find(wanted.open)
+        return found + self.blocked_behind(found), sorted({*(wanted.open.statuses or ()), "blocked"})
+
+    def find_to_discard(self, wanted: DeadLetterFilter) -> list[int]:
+        """The ids of those that are open, whatever status is asked for."""
+        return self.find(wanted._replace(statuses=[each for each in wanted.open.statuses or () if each in OPEN]))
 
     def letters(self, ids: Sequence[int]) -> Iterator[StoredDeadLetter]:
         """In order, read page by page."""
@@ -138,8 +155,9 @@ class DeadLetterTable:
         )
 
     def discard(self, ids: Sequence[int], by: str, why: str) -> int:
-        """Closes those that are open; returns how many."""
-        return self._close(ids, "discarded", by, why, OPEN)
+        """Closes those that are open, some in each transaction; returns how many."""
+        parts = (ids[start : start + _AT_A_TIME] for start in range(0, len(ids), _AT_A_TIME))
+        return sum(self._close(part, "discarded", by, why, OPEN) for part in parts)
 
     def _close(self, ids: Sequence[int], status: str, by: str, why: str | None, only: Sequence[str] | None) -> int:
         query = (

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
-from walrelay.dead_letters.policy import Policy
 from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -15,6 +14,7 @@ from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish.contract import Sink
 from walrelay.route import Routing
+from walrelay.wiring import Policy
 
 Route = Callable[[AnyRecord], Iterable[Message]]
 

@@ -1,11 +1,11 @@
 """What `walrelay drop` removes: the publication, the record of the slot, and last the slot."""
 
-from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
-from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import hold, lead_lock, slot_lock
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_drop_publication, rights_to_replicate
 from walrelay.postgres.slot_records import delete_record, missing_rights_on_slots
+from walrelay.postgres.slots import unread
 
 
 def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
@@ -14,7 +14,7 @@ def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple
     """
     hold(catalog, slot_lock(catalog, slot))
     hold(catalog, lead_lock(slot, "drop again"))
-    found = _unread(catalog, slot)
+    found = unread(catalog, slot)
     needed = [
         *missing_rights_on_slots(catalog, "DELETE"),
         *(rights_to_drop_publication(catalog, publication) if publication else []),
@@ -31,19 +31,3 @@ def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple
     if publication is not None:
         outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))
     return outcomes
-
-
-def drop_slot(catalog: Catalog, slot: str) -> bool:
-    """Removes the slot; whether there was one. Fatal if somebody reads it."""
-    found = _unread(catalog, slot)
-    if found is not None:
-        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
-    return found is not None
-
-
-def _unread(catalog: Catalog, slot: str) -> Slot | None:
-    """The slot, if there is one; Fatal if somebody reads it."""
-    found = catalog.slot(slot)
-    if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
-    return found

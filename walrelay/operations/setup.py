@@ -12,7 +12,7 @@ from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.postgres import connect
-from walrelay.postgres.catalog import Catalog, PublishedTable, Slot, age
+from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
 from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of
 from walrelay.postgres.locks import held, slot_lock
 from walrelay.postgres.role_checks import NOT_OURS_TO_GIVE, message_rights, refuse_missing_rights, rights_to_replicate
@@ -24,6 +24,7 @@ from walrelay.postgres.slot_records import (
     schema_is_current,
     slot_origin,
 )
+from walrelay.postgres.slots import blocked
 from walrelay.source.slot_source import usable_slot
 from walrelay.table import functions
 from walrelay.table.backfill_journal import (
@@ -32,25 +33,9 @@ from walrelay.table.backfill_journal import (
     unfinished_backfill_error,
     unfinished_progress,
 )
-from walrelay.table.days import NewDays, days_to_make, partitions, refuse_days
-from walrelay.table.replay_journal import replays_table_exists as replays_present
+from walrelay.table.days import COLUMN, NewDays, days_to_make, partitions, refuse_days
 from walrelay.wire.commands import create_slot, literal
-
-
-class Wanted(NamedTuple):
-    """What a relay needs to be there. `columns` maps the arguments of walrelay.emit to columns of the outbox."""
-
-    table: str  # quoted where it must be
-    columns: dict[str, str]
-    slot: str
-    publication: str | None  # None for wal2json
-    plugin: str
-    failover: bool
-    prefix: str | None = None  # of logical messages that are events
-    writers: tuple[str, ...] = ()  # the roles that may write those
-    max_message_bytes: int = 1_000_000
-    days: NewDays | None = None  # the outbox is to have a partition for each day
-
+from walrelay.wiring import Wiring
 
 Kind = Literal[
     "schema",
@@ -101,70 +86,74 @@ class Outcome(NamedTuple):
         return f"{self.verdict}: {self.why}" if self.why else self.verdict
 
 
-def plan(catalog: Catalog, wanted: Wanted) -> list[Step]:
-    """The steps in order, each with whether it is done already. Fatal where a step would hide a loss."""
-    slot = catalog.slot(wanted.slot)
-    refuse_unfinished_backfill(catalog, wanted.slot)
-    _refuse_loss(catalog, wanted, slot)
+def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
+    """The steps in order, each with whether it is done already. Fatal where a step would hide a loss. `partitioned`:
+    the outbox is to have a partition for each day.
+    """
+    slot = catalog.slot(wiring.slot)
+    refuse_unfinished_backfill(catalog, wiring.slot)
+    _refuse_loss(catalog, wiring, slot)
     if slot is None:
-        _refuse_old_server(catalog, wanted)
-    return [*surroundings(catalog, wanted), Step("slot", wanted.slot, slot is not None, _slot(catalog, wanted))]
+        _refuse_old_server(catalog, wiring)
+    steps = surroundings(catalog, wiring, partitioned=partitioned)
+    return [*steps, Step("slot", wiring.slot, slot is not None, _slot(wiring))]
 
 
-def plan_backfill(catalog: Catalog, wanted: Wanted) -> list[Step]:
+def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
     """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
-    slot = catalog.slot(wanted.slot)
-    if (progress := unfinished_progress(catalog, wanted.slot)) is not None:
+    slot = catalog.slot(wiring.slot)
+    if (progress := unfinished_progress(catalog, wiring.slot)) is not None:
         if progress.scope.command != Scope().command:
-            raise unfinished_backfill_error(catalog, wanted.slot, progress)
+            raise unfinished_backfill_error(catalog, wiring.slot, progress)
     else:
-        _refuse_loss(catalog, wanted, slot)
+        _refuse_loss(catalog, wiring, slot)
         if slot is not None:
             raise Fatal(
-                f"slot {wanted.slot!r} is there already: what it streams would be published from the table as well",
+                f"slot {wiring.slot!r} is there already: what it streams would be published from the table as well",
                 hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
                 " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
                 " are missing since the slot was lost or made anew: `walrelay recover`.",
             )
-    _refuse_old_server(catalog, wanted)
-    return [*surroundings(catalog, wanted), Step("slot", wanted.slot, False, _by_replication(wanted))]
+    _refuse_old_server(catalog, wiring)
+    steps = surroundings(catalog, wiring, partitioned=partitioned)
+    return [*steps, Step("slot", wiring.slot, False, _by_replication(wiring))]
 
 
-def surroundings(catalog: Catalog, wanted: Wanted) -> list[Step]:
+def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
     """Everything but the slot."""
-    table = wanted.table
-    if wanted.days is not None:
-        refuse_days(catalog, table, wanted.plugin)
-    new_table = wanted.days.outbox() if wanted.days else script("outbox", table=table)
+    table, days = wiring.table, _days(wiring) if partitioned else None
+    if days is not None:
+        refuse_days(catalog, table, wiring.plugin)
+    new_table = days.outbox() if days else script("outbox", table=table)
     steps = [
         Step("schema", "walrelay", schema_is_current(catalog), script("schema")),
         Step("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
-        Step("table", "walrelay.replays", replays_present(catalog), script("replays")),
-        Step("table", table, _table_exists(catalog, wanted), new_table),
-        *_functions(catalog, wanted),
-        *_message_rights(catalog, wanted),
+        Step("table", "walrelay.replays", _table_is_there(catalog, "walrelay.replays"), script("replays")),
+        Step("table", table, _table_is_there(catalog, table), new_table),
+        *_functions(catalog, wiring),
+        *_message_rights(catalog, wiring),
     ]
-    if wanted.days is not None and _table_exists(catalog, wanted):
-        missing_days = "".join(wanted.days.day(day) for day in days_to_make(partitions(catalog, table).days))
+    if days is not None and _table_is_there(catalog, table):
+        missing_days = "".join(days.day(day) for day in days_to_make(partitions(catalog, table).days))
         steps.append(Step("partitions of the coming days", "", not missing_days, missing_days))
-    if wanted.publication is not None:
-        steps.append(_publication(catalog, wanted, wanted.publication))
+    if wiring.publication is not None:
+        steps.append(_publication(catalog, wiring, wiring.publication))
     return steps
 
 
-def apply(catalog: Catalog, wanted: Wanted, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, Outcome]]:
+def apply(catalog: Catalog, wiring: Wiring, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, Outcome]]:
     """Makes what is missing, one step after the other, and tells what came of each. `patience`: seconds to wait for
     open transactions when the slot is made.
     """
     connect.set_statement_timeout(catalog.connection, patience)
     catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
-    with held(catalog, slot_lock(catalog, wanted.slot)):
-        yield from _applied(catalog, wanted, steps, patience)
+    with held(catalog, slot_lock(catalog, wiring.slot)):
+        yield from _applied(catalog, wiring, steps, patience)
 
 
-def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: float) -> Iterator[tuple[Step, Outcome]]:
+def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: float) -> Iterator[tuple[Step, Outcome]]:
     refuse_missing_rights(
-        catalog, missing_rights_on_slots(catalog, "INSERT", "UPDATE"), f"take note of slot {wanted.slot}"
+        catalog, missing_rights_on_slots(catalog, "INSERT", "UPDATE"), f"take note of slot {wiring.slot}"
     )
     new = {step.kind for step in steps if not step.present}
     made_here = "slot" in new  # of another nothing is known
@@ -175,7 +164,7 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
             continue
         if step.kind == "slot":
             needed = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
-            refuse_missing_rights(catalog, needed, f"make slot {wanted.slot}")
+            refuse_missing_rights(catalog, needed, f"make slot {wiring.slot}")
         try:
             catalog.connection.execute(step.sql.encode())
             yield step, Outcome(step.verdict)
@@ -185,39 +174,49 @@ def _applied(catalog: Catalog, wanted: Wanted, steps: list[Step], patience: floa
             if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError has what no retry cures as well
                 raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
             if not step.optional:
-                raise _not_made(step, cause, wanted) from cause
+                raise _not_made(step, cause, wiring) from cause
             yield step, Outcome("left out", first_line(cause))
-    now = catalog.published(wanted.publication or "", wanted.table)
-    before = noted_publication(catalog, wanted.slot) if wanted.publication is not None else None
-    lost = note_publication(catalog, wanted.slot, wanted.table, now.seen, xmin, mended="publication" in new)
+    now = catalog.published(wiring.publication or "", wiring.table)
+    before = noted_publication(catalog, wiring.slot) if wiring.publication is not None else None
+    lost = note_publication(catalog, wiring.slot, wiring.table, now.seen, xmin, mended="publication" in new)
     outbox = Step("the outbox", "", True, "")
-    if before is not None and (change := now.since(before, wanted.publication or "", wanted.table)):
+    if before is not None and (change := now.since(before, wiring.publication or "", wiring.table)):
         yield outbox, Outcome("was not published all the time", f"{change}; look after rows of then")
     elif lost:
         yield outbox, Outcome("has rows of before that the clean-up will leave", "; ".join(lost))
 
 
-def _refuse_loss(catalog: Catalog, wanted: Wanted, slot: Slot | None) -> None:
+def _refuse_loss(catalog: Catalog, wiring: Wiring, slot: Slot | None) -> None:
     """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
     if slot is None:
-        if slot_origin(catalog, wanted.slot) is not None:
-            raise missing_slot(catalog, wanted.slot)
+        if slot_origin(catalog, wiring.slot) is not None:
+            raise missing_slot(catalog, wiring.slot)
     else:
-        usable_slot(slot, wanted.slot, wanted.plugin, catalog.database)
+        usable_slot(slot, wiring.slot, wiring.plugin, catalog.database)
 
 
-def _table_exists(catalog: Catalog, wanted: Wanted) -> bool:
-    return catalog.value("SELECT to_regclass(%s)", wanted.table) is not None
+def _days(wiring: Wiring) -> NewDays:
+    outbox = wiring.outbox
+    if outbox.columns.created_at != COLUMN:
+        raise Fatal(
+            f"a partitioned outbox has its days by the column {COLUMN}, the settings name {outbox.columns.created_at}",
+            hint=f"outbox.columns.created_at: {COLUMN}",
+        )
+    return NewDays(outbox.schema, outbox.table)
 
 
-def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
+def _table_is_there(catalog: Catalog, table: str) -> bool:
+    return catalog.value("SELECT to_regclass(%s)", table) is not None
+
+
+def _functions(catalog: Catalog, wiring: Wiring) -> list[Step]:
     """Optional: writers may do without, and with other columns than ours some cannot be made."""
-    scripts = functions.function_scripts(wanted.table, wanted.columns, wanted.prefix, wanted.max_message_bytes)
-    id_column = wanted.columns["id"]
-    unfit = functions.type_without_uuid(catalog, wanted.table, id_column)
+    scripts = functions.function_scripts(wiring)
+    id_column = wiring.emit_columns["id"]
+    unfit = functions.type_without_uuid(catalog, wiring.table, id_column)
     steps = []
     verdict: Verdict
-    for each in functions.examine_functions(catalog, wanted.table, wanted.slot, scripts):
+    for each in functions.examine_functions(catalog, wiring.table, wiring.slot, scripts):
         done, verdict, note = each.present, "updated" if each.differs else "created", each.note
         if note:
             verdict = "left as it is"
@@ -230,24 +229,24 @@ def _functions(catalog: Catalog, wanted: Wanted) -> list[Step]:
     return steps
 
 
-def _message_rights(catalog: Catalog, wanted: Wanted) -> list[Step]:
+def _message_rights(catalog: Catalog, wiring: Wiring) -> list[Step]:
     """Where messages are events, who may write them publishes: PostgreSQL lets everybody."""
-    if wanted.prefix is None:
+    if wiring.outbox.prefix is None:
         return []
-    rights = message_rights(catalog, wanted.writers)
+    rights = message_rights(catalog, wiring.writers.roles)
     return [Step("rights to write logical messages", "", rights.given, rights.sql)]
 
 
-def _publication(catalog: Catalog, wanted: Wanted, name: str) -> Step:
-    published = catalog.published(name, wanted.table)
+def _publication(catalog: Catalog, wiring: Wiring, name: str) -> Step:
+    published = catalog.published(name, wiring.table)
     quoted = identifier(name)
     if not published.exists:
-        return Step("publication", name, False, script("publication", publication=quoted, table=wanted.table))
+        return Step("publication", name, False, script("publication", publication=quoted, table=wiring.table))
     mend = []
     if not published.inserts or (published.partitioned and not published.via_root):
         mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
     if not published.covered and not _covered_by_its_root(catalog, name, published):
-        mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wanted.table};")
+        mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wiring.table};")
     return Step("publication", name, not mend, "\n".join(mend) + "\n")
 
 
@@ -267,44 +266,30 @@ def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable)
     return bool(published.entry is not None or everything or schemas)
 
 
-def _slot(catalog: Catalog, wanted: Wanted) -> str:
-    arguments = f"{literal(wanted.slot)}, {literal(wanted.plugin)}"
-    if wanted.failover:
+def _slot(wiring: Wiring) -> str:
+    arguments = f"{literal(wiring.slot)}, {literal(wiring.plugin)}"
+    if wiring.streaming.failover:
         arguments += ", failover => true"
     return f"SELECT pg_create_logical_replication_slot({arguments});\n"
 
 
-def _by_replication(wanted: Wanted) -> str:
+def _by_replication(wiring: Wiring) -> str:
     """For people: a snapshot is exported on a replication connection only."""
-    made = create_slot(wanted.slot, wanted.plugin, failover=wanted.failover)
+    made = create_slot(wiring.slot, wiring.plugin, failover=wiring.streaming.failover)
     return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
 
 
-def _refuse_old_server(catalog: Catalog, wanted: Wanted) -> None:
-    if wanted.failover and catalog.server_version < 170000:
+def _refuse_old_server(catalog: Catalog, wiring: Wiring) -> None:
+    if wiring.streaming.failover and catalog.server_version < 170000:
         raise Fatal(
             "source.failover needs PostgreSQL 17 or later",
             hint="Set source.failover to false; after a failover of an older server a missing slot is an error.",
         )
 
 
-def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
-    """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
-    writers = catalog.rows(
-        f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
-        " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5"
-    )
-    listed = "; ".join(f"PID {pid} {name!r} {state}, open for {seconds} s" for pid, name, state, seconds in writers)
-    return Fatal(
-        f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
-        hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
-        " running it again goes on where it stopped.",
-    )
-
-
-def _not_made(step: Step, cause: PostgresError, wanted: Wanted) -> Fatal:
+def _not_made(step: Step, cause: PostgresError, wiring: Wiring) -> Fatal:
     if step.kind == "slot":
-        found = of(cause, slot=wanted.slot, publication=wanted.publication or "")
+        found = of(cause, slot=wiring.slot, publication=wiring.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
     if step.kind == "rights to write logical messages":

@@ -1,66 +1,27 @@
-"""The rows of the outbox as they were at one moment: of a new slot's beginning, or of now.
-
-A slot that is made by CREATE_REPLICATION_SLOT exports the snapshot of its consistent point: what was committed before
-that is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The
-snapshot can be taken over until the next command on the connection that made it (PITFALLS A27).
-"""
+"""The rows of the outbox as they were at one moment: of a new slot's beginning, or of now."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import pq
 from psycopg.adapt import Loader
 
 from walrelay.errors import Retryable
 from walrelay.identifiers import identifier
-from walrelay.lsn import LSN
 from walrelay.postgres import connect, rights
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import ErrorWords, explained, of_result, server_message, sqlstate_of
-from walrelay.wire.commands import create_slot, literal
+from walrelay.postgres.failures import ErrorWords, explained
+from walrelay.wire.commands import literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
-_LOCK_NOT_AVAILABLE = "55P03"
 _WORDS = ErrorWords(
     "the connection that reads the outbox broke",
     "the rows of the outbox cannot all be read",
     "the rows of the outbox cannot be read",
     again=Retryable,
 )
-
-
-class Blocked(Exception):
-    """Transactions that were writing when the slot was asked for did not end in time (PITFALLS A28)."""
-
-
-class NewSlot(NamedTuple):
-    """Where the slot's stream begins, and the snapshot of that point, to be taken over while the connection is idle."""
-
-    consistent_point: LSN
-    snapshot: str
-
-
-@contextmanager
-def new_slot(
-    dsn: str, beside: Catalog, slot: str, plugin: str, *, failover: bool, patience: float
-) -> Iterator[NewSlot]:
-    """Makes the slot, on the server of the catalog; Blocked after `patience` seconds. The snapshot is there until the
-    context is left.
-    """
-    connection = connect.replication(dsn)
-    try:
-        beside.refuse_another_server(connect.backend(connection))
-        connection.patience = patience + 10.0  # beyond the wait for open transactions, which the server ends
-        connect.answer(connection, f"SET lock_timeout = '{int(patience * 1000)}ms'")
-        result = connect.answer(connection, create_slot(slot, plugin, failover=failover))
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            raise _not_made(result, slot)
-        _, point, snapshot, *_ = [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
-        yield NewSlot(LSN.parse(point), snapshot)
-    finally:
-        connection.close()
 
 
 class View:
@@ -131,9 +92,3 @@ class _Bytes(Loader):
 
     def load(self, data: pq.abc.Buffer) -> bytes:
         return bytes(data)
-
-
-def _not_made(result: pq.abc.PGresult, slot: str) -> Exception:
-    if sqlstate_of(result) == _LOCK_NOT_AVAILABLE:
-        return Blocked(server_message(result))
-    return of_result(result, slot=slot, publication="")

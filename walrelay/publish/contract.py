@@ -1,7 +1,7 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Finding, Message, Receipt, Refusal, RelayPosition, System
@@ -80,24 +80,6 @@ class ExactlyOnceSink(Sink, Protocol):
         ...
 
 
-class SinkPlugin(Protocol):
-    """What an entry point in the group `walrelay.sinks` names. Importing it must not import the client library."""
-
-    settings: type[Any]
-    """A pydantic model with the fields of the settings file's `sink:` section, `kind` left out."""
-
-    def open(self, settings: Any) -> Sink:
-        """A new sink for one run. Does not wait for the broker: one that is away is back-pressure."""
-        ...
-
-    def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
-        """The doctor's questions about the broker; it changes nothing there, and a broker that is away is a finding.
-        `topics` are the names known beforehand, with `*` for a part that only a row can say.
-        """
-        ...
-
-
-@runtime_checkable
 class PositionKeeper(Protocol):
     """`source.contract.Positions`, at a broker."""
 
@@ -114,27 +96,6 @@ class PositionKeeper(Protocol):
     def keep(self, position: RelayPosition) -> LSN: ...
 
 
-@runtime_checkable
-class ExactlyOncePlugin(SinkPlugin, Protocol):
-    """A kind of sink that can publish exactly once, and keep positions for a relay that does not."""
-
-    def open_positions(self, settings: Any, system: System, slot: str) -> PositionKeeper:
-        """Where a relay that publishes at least once can keep its position."""
-        ...
-
-    def examine_positions(self, settings: Any) -> Iterable[Finding]:
-        """The doctor's question about the place of positions; it changes nothing there."""
-        ...
-
-    def open_exactly_once(
-        self, settings: Any, system: System, slot: str, counting: Counting | None = None
-    ) -> ExactlyOnceSink:
-        """As `open`; `system` and `slot` say whose messages these are. `counting` goes with every position that is in
-        the middle of a transaction.
-        """
-        ...
-
-
 class Recalled(NamedTuple):
     """What was found at the ends of topics: (id, position) of messages that were to be seen when the reading began.
 
@@ -144,17 +105,6 @@ class Recalled(NamedTuple):
 
     messages: Sequence[tuple[str, str]]
     complete_since_ms: int | None
-
-
-@runtime_checkable
-class Recall(Protocol):
-    """What a SinkPlugin may be able to do besides: look up which events the broker has."""
-
-    def newest(self, settings: Any, topics: Sequence[str], count: int) -> Recalled:
-        """The newest `count` messages of each partition, or whatever the topics have instead; a topic that does not
-        exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
-        """
-        ...
 
 
 class Found(NamedTuple):
@@ -187,26 +137,51 @@ class Span(NamedTuple):
     oldest_ms: int | None
 
 
-@runtime_checkable
-class ReadBack(Protocol):
-    """What a SinkPlugin may be able to do besides: read again what was published since a time."""
+class ExactlyOnce(NamedTuple):
+    """What a kind of sink has that can publish exactly once, and keep positions for a relay that does not."""
 
-    def read_back(self, settings: Any, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
-        """Every message of walrelay's with a timestamp from `since_ms` on, and what lies between them, up to where
-        the topics ended when this was called; each partition in its order, and when it is at its end its Span. A topic
-        that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker.
-        """
-        ...
+    open: Callable[[Any, Any, System, str, Counting | None], ExactlyOnceSink]
+    """(settings, memory, system, slot, counting): as that of `SinkPlugin`; `system` and `slot` say whose messages these
+    are. `counting` goes with every position that is in the middle of a transaction."""
+
+    open_positions: Callable[[Any, System, str], PositionKeeper]
+    """(settings, system, slot): where a relay that publishes at least once can keep its position."""
+
+    examine_positions: Callable[[Any], Iterable[Finding]]
+    """(settings): the doctor's question about the place of positions; it changes nothing there."""
 
 
-@runtime_checkable
-class MakesTopics(Protocol):
-    """What a SinkPlugin may be able to do besides: make topics."""
+class SinkPlugin(NamedTuple):
+    """What an entry point in the group `walrelay.sinks` names: what a kind of sink can do. Importing it must not import
+    the client library. It has no state: `settings` are an instance of the model, `memory` is what `memory` made.
+    """
 
-    def make_topics(
-        self, settings: Any, topics: Sequence[str], partitions: int, replication_factor: int | None
-    ) -> Iterator[tuple[str, bool]]:
-        """Each topic, and whether it was made now; one that is there stays as it is. `replication_factor` None: the
-        broker's default. Fatal, with a hint, for the first that cannot be made.
-        """
-        ...
+    settings: type[Any]
+    """A pydantic model with the fields of the settings file's `sink:` section, `kind` left out."""
+
+    open: Callable[[Any, Any], Sink]
+    """(settings, memory): a new sink for one run. Does not wait for the broker: one that is away is back-pressure."""
+
+    examine: Callable[[Any, Sequence[str]], Iterable[Finding]]
+    """(settings, topics): the doctor's questions about the broker; it changes nothing there, and a broker that is away
+    is a finding. `topics` are the names known beforehand, with `*` for a part that only a row can say."""
+
+    memory: Callable[[], Any] = lambda: None
+    """What the sinks of one relay learn and hand on from run to run; made once in a process for each relay."""
+
+    exactly_once: ExactlyOnce | None = None
+
+    newest: Callable[[Any, Sequence[str], int], Recalled] | None = None
+    """(settings, topics, count): the newest `count` messages of each partition, or whatever the topics have instead; a
+    topic that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker."""
+
+    read_back: Callable[[Any, Sequence[str], int], Iterator[Found | Span]] | None = None
+    """(settings, topics, since_ms): every message of walrelay's with a timestamp from `since_ms` on, and what lies
+    between them, up to where the topics ended when this was called; each partition in its order, and when it is at its
+    end its Span. A topic that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing
+    at the broker."""
+
+    make_topics: Callable[[Any, Sequence[str], int, int | None], Iterator[tuple[str, bool]]] | None = None
+    """(settings, topics, partitions, replication_factor): each topic, and whether it was made now; one that is there
+    stays as it is. `replication_factor` None: the broker's default. Fatal, with a hint, for the first that cannot be
+    made."""

@@ -1,11 +1,27 @@
 """The plug-in door: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from importlib.metadata import entry_points
+from typing import Any
 
 from walrelay.errors import Fatal
-from walrelay.publish.contract import ExactlyOncePlugin, MakesTopics, ReadBack, SinkPlugin
+from walrelay.model import Counting, Finding, System
+from walrelay.publish.contract import (
+    ExactlyOnce,
+    ExactlyOnceSink,
+    Found,
+    PositionKeeper,
+    Recalled,
+    Sink,
+    SinkPlugin,
+    Span,
+)
 
 GROUP = "walrelay.sinks"
+
+ReadBack = Callable[[Sequence[str], int], Iterator[Found | Span]]
+"""(topics, since_ms), as `SinkPlugin.read_back` has it."""
 
 
 def installed() -> list[str]:
@@ -24,31 +40,73 @@ def load(kind: str) -> SinkPlugin:
     )
 
 
-def load_exactly_once(kind: str) -> ExactlyOncePlugin:
-    """The plug-in of that kind, which can publish exactly once; Fatal when it cannot."""
-    plugin = load(kind)
-    if not isinstance(plugin, ExactlyOncePlugin):
-        raise Fatal(
-            f"a sink of kind {kind!r} cannot publish exactly once",
-            hint="Set delivery to at_least_once, and let consumers detect duplicates by the header `id`.",
-        )
-    return plugin
+class SinkHandle:
+    """A kind of sink with its settings, and what the sinks of one relay learned in this process. What the kind cannot
+    do is Fatal as soon as it is asked for.
+    """
 
+    def __init__(self, kind: str, settings: Any, plugin: SinkPlugin) -> None:
+        self.kind = kind
+        self._settings, self._plugin = settings, plugin
 
-def load_read_back(kind: str, purpose: str) -> ReadBack:
-    """The plug-in of that kind, which can read its topics; Fatal when it cannot. `purpose`: what that is for."""
-    plugin = load(kind)
-    if not isinstance(plugin, ReadBack):
-        raise Fatal(
-            f"{purpose} reads the topics, and a sink of kind {kind!r} has no way to do that",
-            hint="So far the sink kafka has.",
-        )
-    return plugin
+    def open(self) -> Sink:
+        """See `SinkPlugin.open`."""
+        return self._plugin.open(self._settings, self._memory)
 
+    def open_exactly_once(self, system: System, slot: str, counting: Counting | None = None) -> ExactlyOnceSink:
+        """See `ExactlyOnce.open`."""
+        return self._exactly_once.open(self._settings, self._memory, system, slot, counting)
 
-def load_makes_topics(kind: str) -> MakesTopics:
-    """The plug-in of that kind, which can make topics; Fatal when it cannot."""
-    plugin = load(kind)
-    if not isinstance(plugin, MakesTopics):
-        raise Fatal(f"a sink of kind {kind!r} has no topics to make", hint="Leave --topics out.")
-    return plugin
+    def open_positions(self, system: System, slot: str) -> PositionKeeper:
+        """See `ExactlyOnce.open_positions`."""
+        return self._exactly_once.open_positions(self._settings, system, slot)
+
+    def examine(self, topics: Sequence[str]) -> Iterable[Finding]:
+        """See `SinkPlugin.examine`."""
+        return self._plugin.examine(self._settings, topics)
+
+    def examine_positions(self) -> Iterable[Finding]:
+        """See `ExactlyOnce.examine_positions`."""
+        return self._exactly_once.examine_positions(self._settings)
+
+    @property
+    def finds_newest(self) -> bool:
+        """Whether `newest` finds anything."""
+        return self._plugin.newest is not None
+
+    def newest(self, topics: Sequence[str], count: int) -> Recalled:
+        """See `SinkPlugin.newest`; nothing where the kind has no way to do that."""
+        newest = self._plugin.newest
+        return newest(self._settings, topics, count) if newest else Recalled([], None)
+
+    def reader(self, purpose: str) -> ReadBack:
+        """Reads topics again; see `SinkPlugin.read_back`. `purpose`: what that is for."""
+        read_back = self._plugin.read_back
+        if read_back is None:
+            raise Fatal(
+                f"{purpose} reads the topics, and a sink of kind {self.kind!r} has no way to do that",
+                hint="So far the sink kafka has.",
+            )
+        return partial(read_back, self._settings)
+
+    def make_topics(
+        self, topics: Sequence[str], partitions: int, replication_factor: int | None
+    ) -> Iterator[tuple[str, bool]]:
+        """See `SinkPlugin.make_topics`."""
+        if self._plugin.make_topics is None:
+            raise Fatal(f"a sink of kind {self.kind!r} has no topics to make", hint="Leave --topics out.")
+        return self._plugin.make_topics(self._settings, topics, partitions, replication_factor)
+
+    @cached_property
+    def _memory(self) -> Any:
+        """Made for the first sink: it may need the client library."""
+        return self._plugin.memory()
+
+    @property
+    def _exactly_once(self) -> ExactlyOnce:
+        if self._plugin.exactly_once is None:
+            raise Fatal(
+                f"a sink of kind {self.kind!r} cannot publish exactly once",
+                hint="Set delivery to at_least_once, and let consumers detect duplicates by the header `id`.",
+            )
+        return self._plugin.exactly_once

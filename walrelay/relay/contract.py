@@ -10,11 +10,11 @@ from walrelay.errors import NotConnected
 from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
-from walrelay.relay.loop import Limits
 from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream
+from walrelay.wiring import Limits
 
 
 class Parameters(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from time import monotonic
-from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
@@ -14,17 +13,11 @@ from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
 from walrelay.route import ResumedRouting, Routing
 from walrelay.source.contract import Source
+from walrelay.wiring import Limits
 
 _IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
 _BUSY_WAIT = 0.01  # how soon receipts are fetched while no frame comes
 _ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
-
-
-class Limits(NamedTuple):
-    """Seconds: how long reading may pause for want of room, and how long leaving may take."""
-
-    pause: float = 30.0
-    shutdown: float = 25.0
 
 
 class Relay:

@@ -16,8 +16,7 @@ from walrelay.model import RelayPosition
 from walrelay.observe import Noticed, Observer, Streaming, notices
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import forget_published
-from walrelay.publish import ExactlyOnceSink, Sink
-from walrelay.publish.contract import PositionKeeper
+from walrelay.publish import Sink
 from walrelay.relay.contract import Factories, Parameters
 from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
@@ -230,15 +229,17 @@ class Runs:
             return sink, sink
         self._sink = self._factories.sink()
         kept = self._factories.positions(catalog, source)
-        if isinstance(kept, PositionKeeper):
+        if kept is not None:
             self._fence(kept, stop)
         return self._sink, kept
 
-    def _fence(self, sink: ExactlyOnceSink | PositionKeeper, stop: Callable[[], bool]) -> None:
+    def _fence(self, positions: Positions, stop: Callable[[], bool]) -> None:
         begun = self._clock()
-        while not sink.fence():
+        while not positions.fence():
             if stop() or self._clock() > begun + _FENCING:
-                raise Retryable(f"the broker has not begun a transactional session: {sink.trouble() or 'no answer'}")
+                raise Retryable(
+                    f"the broker has not begun a transactional session: {positions.trouble() or 'no answer'}"
+                )
 
     def _keeper(self, kept: Positions | None, catalog: Catalog) -> OwnPositionKeeper | None:
         interval = self._parameters.confirm_interval

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
+from walrelay.publish import SinkPlugin
 
 
 class MemorySettings(BaseModel):
@@ -46,14 +47,8 @@ class MemorySink:
         return ""
 
 
-class _Plugin:
-    settings = MemorySettings
-
-    def open(self, settings: MemorySettings) -> MemorySink:
-        return MemorySink(settings.keep)
-
-    def examine(self, settings: MemorySettings, topics: Sequence[str]) -> Iterable[Finding]:
-        return [Finding("sink", "warning", "the memory sink forgets everything when the process ends")]
+def _examine(settings: MemorySettings, topics: Sequence[str]) -> Iterable[Finding]:
+    return [Finding("sink", "warning", "the memory sink forgets everything when the process ends")]
 
 
-plugin = _Plugin()
+plugin = SinkPlugin(MemorySettings, open=lambda settings, memory: MemorySink(settings.keep), examine=_examine)

@@ -10,14 +10,15 @@ import os
 import select
 import sys
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from time import monotonic
 
 from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Finding, Message, Receipt
+from walrelay.model import Message, Receipt
+from walrelay.publish import SinkPlugin
 
 _ROOM = 1 << 20  # bytes that may wait for a slow reader
 _PIPE_BUF = 4096  # what a pipe that select calls writable takes without blocking (POSIX)
@@ -29,17 +30,21 @@ class StdoutSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class LastLine:
+    """`rest` is what a sink left of a line that it wrote half of: the reader needs it before the next one's lines."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+
 class StdoutSink:
-    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have.
+    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have."""
 
-    `unfinished` is what the sink before left of a line that it wrote half of; the reader needs the rest of it.
-    """
-
-    def __init__(self, descriptor: int, unfinished: bytes = b"") -> None:
-        self._descriptor = descriptor
-        self._waiting = bytearray(unfinished)
+    def __init__(self, descriptor: int, last_line: LastLine) -> None:
+        self._descriptor, self._last_line = descriptor, last_line
+        self._waiting = bytearray(last_line.rest)
         self._written = 0  # bytes, since the beginning
-        self._within_line = bool(unfinished)
+        self._within_line = bool(last_line.rest)
         self._lines: list[tuple[int, int]] = []  # (offset where the line ends, ticket), oldest first
 
     def publish(self, message: Message, ticket: int) -> bool:
@@ -68,11 +73,7 @@ class StdoutSink:
     def close(self) -> None:
         end_of_line = self._waiting.find(b"\n") + 1
         del self._waiting[end_of_line if self._within_line else 0 :]
-
-    @property
-    def unfinished(self) -> bytes:
-        """After `close`: the rest of a line that is half written."""
-        return bytes(self._waiting)
+        self._last_line.rest = bytes(self._waiting)
 
     def trouble(self) -> str:
         return "whoever reads standard output is not reading" if self._waiting else ""
@@ -111,18 +112,9 @@ def _text(value: bytes | None) -> str | dict[str, str] | None:
         return {"base64": b64encode(value).decode()}
 
 
-class _Plugin:
-    settings = StdoutSettings
-
-    def __init__(self) -> None:
-        self._last: StdoutSink | None = None
-
-    def open(self, settings: StdoutSettings) -> StdoutSink:
-        self._last = StdoutSink(sys.stdout.fileno(), self._last.unfinished if self._last else b"")
-        return self._last
-
-    def examine(self, settings: StdoutSettings, topics: Sequence[str]) -> Iterable[Finding]:
-        return []
-
-
-plugin = _Plugin()
+plugin = SinkPlugin(
+    StdoutSettings,
+    open=lambda settings, last_line: StdoutSink(sys.stdout.fileno(), last_line),
+    examine=lambda settings, topics: [],
+    memory=LastLine,
+)

@@ -43,6 +43,16 @@ class Source(Protocol):
 class Positions(Protocol):
     """Where a relay keeps a position of its own, which survives the process and a crash of PostgreSQL."""
 
+    def fence(self) -> bool:
+        """Makes sure that nobody who wrote there before can do so any more; to be called, before anything else, until
+        it is true. Waits for a second at most.
+        """
+        ...
+
+    def trouble(self) -> str:
+        """Why that takes so long; empty where nobody knows."""
+        ...
+
     def last(self) -> RelayPosition | None:
         """The position that was kept last; None if there never was one. Retryable where that cannot be found out."""
         ...

@@ -126,6 +126,12 @@ class FilePositions:
     def __init__(self, path: Path, slot: str) -> None:
         self._path, self._slot = path, slot
 
+    def fence(self) -> bool:
+        return True  # it is for one instance
+
+    def trouble(self) -> str:
+        return ""
+
     def last(self) -> RelayPosition | None:
         try:
             position = RelayPosition.of_json(self._path.read_bytes())
@@ -174,6 +180,12 @@ class TablePositions:
         catalog.commits_survive()  # or a crash could take the row back, and not the slot, which is saved by itself
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
             raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
+
+    def fence(self) -> bool:
+        return True  # whoever is not the reader cannot write
+
+    def trouble(self) -> str:
+        return ""
 
     def last(self) -> RelayPosition | None:
         rows = self._catalog.rows(

@@ -16,6 +16,7 @@ from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import publisher
 from walrelay.wire.commands import literal
+from walrelay.wiring import Wiring
 
 UNPUBLISHED = "walrelay.emit_message is there, but outbox.messages.prefix is null: what it writes is not published"
 
@@ -63,13 +64,10 @@ class _Found(NamedTuple):
         return _FIRST_VERSION.search(self.body) is not None
 
 
-def function_scripts(
-    table: str, columns: Mapping[str, str], prefix: str | None, max_message_bytes: int
-) -> dict[str, str]:
-    """The SQL of each function by its name. `table` is quoted where it must be; `columns` maps arguments to columns of
-    the outbox; without a `prefix` no logical message is an event.
-    """
-    found = {"check_event_size": script("event_size", limit=str(max_message_bytes))}
+def function_scripts(wiring: Wiring) -> dict[str, str]:
+    """The SQL of each function by its name."""
+    table, columns, prefix = wiring.table, wiring.emit_columns, wiring.outbox.prefix
+    found = {"check_event_size": script("event_size", limit=str(wiring.writers.max_message_bytes))}
     arguments = script("emit_arguments")
     listed = ", ".join(identifier(column) for column in columns.values())
     for name in ("emit", "emit_and_delete"):

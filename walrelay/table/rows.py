@@ -6,8 +6,9 @@ most one batch.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
+from threading import Event
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
@@ -15,6 +16,7 @@ from walrelay.observe import Observer, StallWatch
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Sink, refused
 from walrelay.route import Routing
+from walrelay.supervise import Backoff, supervise
 from walrelay.table.selection import COMMIT, Selection, TableDescription, after_reached, quoted, selection_condition
 
 BATCH_ROWS = 2000
@@ -185,3 +187,26 @@ class BatchPublisher:
             self._deadline = min(self._deadline, monotonic() + self._grace)
             if monotonic() > self._deadline:
                 raise Retryable(f"{self._unsettled} messages have no receipt yet ({self._sink.trouble() or 'waiting'})")
+
+
+class Attempts(Protocol):
+    """Attempts at publishing rows; each makes everything anew, and the database knows what is durable."""
+
+    published: int
+    finished: bool
+
+    def run(self) -> None:
+        """One attempt, to its end, to a stop, or to the error that ends it."""
+
+
+def until_finished(attempts: Attempts, stop: Event, backoff: Backoff, observer: Observer) -> bool:
+    """One after the other. True when one got to its end, False after a stop; Fatal when an operator must act."""
+    supervise(
+        run=attempts.run,
+        progress=lambda: attempts.published,
+        stop=stop.is_set,
+        wait=stop.wait,
+        observer=observer,
+        backoff=backoff,
+    )
+    return attempts.finished

@@ -16,6 +16,7 @@ from uuid import UUID
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import READABLE, Catalog
+from walrelay.wiring import Wiring
 
 _TIMESTAMP, _TIMESTAMPTZ = 1114, 1184
 
@@ -45,10 +46,9 @@ class TableDescription(NamedTuple):
     commits: bool  # whether the server keeps commit timestamps
 
 
-def describe_table(
-    catalog: Catalog, table: str, publication: str | None, id_: str, created_at: str | None
-) -> TableDescription:
-    """The outbox as it is now; `created_at` is passed over if there is no such column."""
+def describe_table(catalog: Catalog, wiring: Wiring) -> TableDescription:
+    """The outbox as it is now; a column for `created_at` need not be there."""
+    table, id_, created_at = wiring.table, wiring.outbox.columns.id or "", wiring.outbox.columns.created_at
     found = {
         name: Term(name, f"o.{quoted(name)}", verbatim(kind), oid)
         for name, kind, oid in catalog.rows(
@@ -72,7 +72,7 @@ def describe_table(
         id=id_,
         order=tuple(order),
         time=f"coalesce({', '.join(times)})" if times else "",
-        condition=_row_filter(catalog, publication, table),
+        condition=_row_filter(catalog, wiring.publication, table),
         commits=commits,
     )
 

@@ -103,7 +103,7 @@ class Commands:
 
         def run() -> None:
             try:
-                compose.relay_until(stop, settings, seen)
+                compose.relay_until(stop, compose.wiring(settings), seen)
             except WalrelayError as error:
                 errors.append(error)
 

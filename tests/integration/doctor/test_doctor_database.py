@@ -513,7 +513,7 @@ def _reader(database: Database) -> int | None:
 def _relay(patient: Patient, database: Database) -> Iterator[None]:
     """A relay that runs meanwhile, in a thread."""
     stop, settings = Event(), load(patient.path)
-    relay = Thread(target=lambda: compose.relay_until(stop, settings, Observers()))
+    relay = Thread(target=lambda: compose.relay_until(stop, compose.wiring(settings), Observers()))
     relay.start()
     try:
         wait_until(lambda: _reader(database), 10, "the relay to read its slot")

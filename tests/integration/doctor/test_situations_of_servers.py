@@ -172,7 +172,7 @@ def test_a_password_that_is_changed_under_a_relay_is_waited_for(
 
     def run() -> None:
         try:
-            compose.relay_until(stop, settings, seen)
+            compose.relay_until(stop, compose.wiring(settings), seen)
         except BaseException as error:
             errors.append(error)
 

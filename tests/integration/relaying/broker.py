@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from threading import Event
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Finding, Message, Receipt
-from walrelay.publish import Recalled
+from walrelay.model import Message, Receipt
+from walrelay.publish import Recalled, SinkPlugin
 
 KIND = "recording"
 
@@ -110,24 +109,15 @@ class RecordingSettings(BaseModel):
     broker: Broker
 
 
-class _Plugin:
-    settings = RecordingSettings
-
-    def open(self, settings: Any) -> _Sink:
-        return _Sink(settings.broker)
-
-    def examine(self, settings: Any, topics: Sequence[str]) -> Iterable[Finding]:
-        return []
-
-    def newest(self, settings: Any, topics: Sequence[str], count: int) -> Recalled:
-        """As if each topic had one partition."""
-        found, complete = list[tuple[str, str]](), 0
-        for topic in topics:
-            there = [message for message in settings.broker.durable if message.topic == topic]
-            if len(there) > count:
-                complete = max(complete, there[-count].timestamp_ms)
-            found += [_recalled(message) for message in there[-count:]]
-        return Recalled(found, complete)
+def _newest(settings: RecordingSettings, topics: Sequence[str], count: int) -> Recalled:
+    """As if each topic had one partition."""
+    found, complete = list[tuple[str, str]](), 0
+    for topic in topics:
+        there = [message for message in settings.broker.durable if message.topic == topic]
+        if len(there) > count:
+            complete = max(complete, there[-count].timestamp_ms)
+        found += [_recalled(message) for message in there[-count:]]
+    return Recalled(found, complete)
 
 
 def _recalled(message: Message) -> tuple[str, str]:
@@ -135,4 +125,9 @@ def _recalled(message: Message) -> tuple[str, str]:
     return (headers["id"] or b"").decode(), (headers["position"] or b"").decode()
 
 
-plugin = _Plugin()
+plugin = SinkPlugin(
+    RecordingSettings,
+    open=lambda settings, memory: _Sink(settings.broker),
+    examine=lambda settings, topics: [],
+    newest=_newest,
+)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.relaying.harness import Outbox
-from walrelay import compose
-from walrelay.operations.cleanup import CleanupWish, Step, Tally
+from walrelay.operations.cleanup import CleanupReport, CleanupRequest, Step, cleaning
 
 AT_ONCE: dict[str, Any] = {"source": {"publication_check_interval": 0.02}}
 """Settings with which a relay tells at once how far an idle server got."""
@@ -27,10 +26,10 @@ def publish(outbox: Outbox, *numbers: object) -> None:
 
 def clean(
     outbox: Outbox, older_than: float | None = 0.0, *, at: Callable[[Step], object] = lambda step: None, **wish: Any
-) -> Tally:
+) -> CleanupReport:
     """A whole pass, as fast as it can; `at` is called at each step."""
-    wanted = CleanupWish(older_than, **{"pace": 1.0, "patience": 5.0, **wish})
-    with compose.cleaning(outbox.settings, wanted, sleep) as (steps, tally):
+    wanted = CleanupRequest(older_than, **{"pace": 1.0, "patience": 5.0, **wish})
+    with cleaning(outbox.wiring, wanted, sleep) as (steps, tally):
         for step in steps:
             at(step)
     return tally
@@ -38,5 +37,5 @@ def clean(
 
 def left(outbox: Outbox) -> list[Any]:
     """The payloads of the rows in the table, in their order."""
-    rows = outbox.database.execute(f"SELECT payload::text FROM {compose.table(outbox.settings)}")
+    rows = outbox.database.execute(f"SELECT payload::text FROM {outbox.wiring.table}")
     return sorted(json.loads(payload) for (payload,) in rows)

@@ -12,6 +12,7 @@ from tests.servers import choose
 from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
+from walrelay import compose
 from walrelay.publish import load
 
 
@@ -24,10 +25,7 @@ class OutboxMaker(Protocol):
 @pytest.fixture(autouse=True)
 def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the test's broker beside the sinks that are installed."""
-    for module in ("runs", "backfill", "recovery"):
-        monkeypatch.setattr(
-            f"walrelay.compose.{module}.load", lambda kind: broker.plugin if kind == broker.KIND else load(kind)
-        )
+    monkeypatch.setattr(compose, "load", lambda kind: broker.plugin if kind == broker.KIND else load(kind))
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
-from walrelay.operations import setup
-from walrelay.operations.recovery.floors import KeptPosition
+from walrelay.operations import recovery, setup
+from walrelay.operations.backfill import backfill_until
+from walrelay.operations.recovery import KeptPosition
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 
@@ -38,6 +39,7 @@ class Outbox:
         self.broker = broker or Broker()
         self.watcher = Seen()
         self.settings = self._settings()
+        self.wiring = compose.wiring(self.settings)
 
     def under(self, **sections: Any) -> "Outbox":
         """The same outbox, slot and broker under other settings; sections are merged with those it had."""
@@ -46,29 +48,28 @@ class Outbox:
 
     def init(self, patience: float = 10.0) -> dict[str, str]:
         """`walrelay init`: what came of each step."""
-        wanted = compose.wanted(self.settings)
-        with Catalog(compose.dsn(self.settings)) as catalog:
-            steps = setup.plan(catalog, wanted)
-            return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=patience)}
+        with Catalog(self.wiring.dsn) as catalog:
+            steps = setup.plan(catalog, self.wiring)
+            return {
+                step.what: str(outcome) for step, outcome in setup.apply(catalog, self.wiring, steps, patience=patience)
+            }
 
     def backfill(self, patience: float = 10.0, stop: Event | None = None) -> bool:
         """`walrelay init --backfill`: whether it got to its end."""
-        wanted = compose.wanted(self.settings)
-        with Catalog(compose.dsn(self.settings)) as catalog:
-            steps = setup.plan_backfill(catalog, wanted)
-            list(setup.apply(catalog, wanted, steps[:-1], patience=patience))
+        with Catalog(self.wiring.dsn) as catalog:
+            steps = setup.plan_backfill(catalog, self.wiring)
+            list(setup.apply(catalog, self.wiring, steps[:-1], patience=patience))
         scope = Scope()
-        return compose.backfill_until(stop or Event(), self.settings, scope, self.watcher, patience=patience)
+        return backfill_until(stop or Event(), self.wiring, scope, self.watcher, patience=patience)
 
-    def recover(self, kept: Sequence[KeptPosition] | None = None, **wish: Any) -> compose.Recovery:
+    def recover(self, kept: Sequence[KeptPosition] | None = None, **wish: Any) -> recovery.Recovery:
         """`walrelay recover --yes`: what it said before it began."""
-        plan = compose.recovery_plan(self.settings, compose.Wish(**wish), kept)
-        wanted = compose.wanted(self.settings)
-        with Catalog(compose.dsn(self.settings)) as catalog:
-            list(setup.apply(catalog, wanted, setup.surroundings(catalog, wanted), patience=10))
-        assert compose.backfill_until(
-            Event(), self.settings, plan.scope, self.watcher, patience=10, known=plan.known
-        ), "the recovery did not get to its end"
+        plan = recovery.plan_recovery(self.wiring, recovery.RecoveryRequest(**wish), kept)
+        with Catalog(self.wiring.dsn) as catalog:
+            list(setup.apply(catalog, self.wiring, setup.surroundings(catalog, self.wiring), patience=10))
+        assert backfill_until(Event(), self.wiring, plan.scope, self.watcher, patience=10, known=plan.known), (
+            "the recovery did not get to its end"
+        )
         return plan
 
     def relay(self) -> "Relaying":
@@ -85,7 +86,7 @@ class Outbox:
         with _either(connection, self.database) as session:
             for number in numbers:
                 session.execute(
-                    f"INSERT INTO {compose.table(self.settings)} (aggregate_type, aggregate_id, type, payload)"
+                    f"INSERT INTO {self.wiring.table} (aggregate_type, aggregate_id, type, payload)"
                     " VALUES ('order', %s, 'placed', %s)".encode(),
                     [str(number), json.dumps(number)],
                 )
@@ -202,7 +203,7 @@ class Relaying:
 
     def _run(self) -> None:
         try:
-            compose.relay_until(self._stop, self._outbox.settings, self._outbox.watcher)
+            compose.relay_until(self._stop, self._outbox.wiring, self._outbox.watcher)
         except BaseException as error:
             self._error = error
 

@@ -11,7 +11,6 @@ import psycopg
 from tests.integration.relaying.cleaning import AT_ONCE, clean
 from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
-from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.operations import setup
 from walrelay.postgres.catalog import Catalog
@@ -58,9 +57,9 @@ class Life:
 
     def init(self) -> None:
         """`walrelay init`, by an operator who does not look at what it says."""
-        with suppress(Fatal), Catalog(compose.dsn(self.outbox.settings)) as catalog:
-            wanted = compose.wanted(self.outbox.settings, partitioned=self.partitioned)
-            list(setup.apply(catalog, wanted, setup.plan(catalog, wanted), patience=20))
+        with suppress(Fatal), Catalog(self.outbox.wiring.dsn) as catalog:
+            wiring = self.outbox.wiring
+            list(setup.apply(catalog, wiring, setup.plan(catalog, wiring, partitioned=self.partitioned), patience=20))
 
     def write(self, connection: psycopg.Connection[Any] | None = None, table: str = "outbox") -> None:
         """A few rows, some by a subtransaction."""

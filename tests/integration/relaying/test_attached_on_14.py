@@ -9,7 +9,6 @@ from tests.conftest import PostgresMaker
 from tests.integration.doctor.patient import Patient
 from tests.integration.relaying.cleaning import AT_ONCE, clean, left
 from tests.integration.relaying.harness import Outbox
-from walrelay import compose
 
 PARTITIONED = """
 CREATE TABLE outbox (
@@ -54,7 +53,7 @@ def test_events_that_the_server_may_pass_over_are_told_of_and_not_deleted(
         assert any("filled was attached" in note for note in clean(outbox).notes)
     assert "public.filled was attached as a partition: PostgreSQL 14 may pass over" in outbox.watcher.notices[0]
     assert left(outbox) == ["attached", "elsewhere"]
-    patient = Patient(tmp_path, compose.dsn(outbox.settings), source={"slot": outbox.settings.source.slot})
+    patient = Patient(tmp_path, outbox.wiring.dsn, source={"slot": outbox.settings.source.slot})
     complaint = patient.complaint("partitions")
     assert complaint.verdict == "warning"
     assert complaint.fix.startswith("walrelay audit")

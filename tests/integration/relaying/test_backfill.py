@@ -15,7 +15,6 @@ from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
-from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
@@ -32,9 +31,9 @@ def outbox(database: Database, way: str) -> Outbox:
     """The table that `walrelay init` makes, without a slot or publication."""
     fresh = Outbox(database, way)
     with Catalog(database.dsn) as catalog:
-        wanted = compose.wanted(fresh.settings)
-        steps = [step for step in setup.plan_backfill(catalog, wanted) if step.what.startswith(("schema", "table"))]
-        list(setup.apply(catalog, wanted, steps, patience=5))
+        wiring = fresh.wiring
+        steps = [step for step in setup.plan_backfill(catalog, wiring) if step.what.startswith(("schema", "table"))]
+        list(setup.apply(catalog, wiring, steps, patience=5))
     return fresh
 
 
@@ -443,9 +442,9 @@ def test_a_server_that_crashes_in_the_middle_is_met_with_a_new_attempt(own_serve
     fresh = own_server.create_database()
     outbox = Outbox(fresh, way)
     with Catalog(fresh.dsn) as catalog:
-        wanted = compose.wanted(outbox.settings)
-        steps = [step for step in setup.plan_backfill(catalog, wanted) if step.what.startswith(("schema", "table"))]
-        list(setup.apply(catalog, wanted, steps, patience=5))
+        wiring = outbox.wiring
+        steps = [step for step in setup.plan_backfill(catalog, wiring) if step.what.startswith(("schema", "table"))]
+        list(setup.apply(catalog, wiring, steps, patience=5))
     outbox.write(*range(30))
     outbox.broker.withhold()
     thread = Thread(target=outbox.backfill)

@@ -11,9 +11,9 @@ from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox, small, without_sentinels
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
-from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.operations.cleanup import Cleanup, Session, Step, heap
+from walrelay.operations.cleanup import Session, Step, batches
+from walrelay.operations.cleanup.cleanup import Cleanup
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_plugin_sends_no_deletion_to_begin_with(outbox: Outbox) -> None:
         database.execute("SELECT pg_create_logical_replication_slot(%s, %s)", [watching, plugin])
         outbox.write(1, 2)
         assert clean(outbox).rows == 2
-    options = [text for option in compose.plugin_options(outbox.settings, binary=False) for text in option]
+    options = [text for option in outbox.wiring.options(binary=False) for text in option]
     ((inserted, deleted),) = database.execute(
         "SELECT count(*) FILTER (WHERE data ~ ANY (%s)), count(*) FILTER (WHERE data ~ ANY (%s))"
         " FROM (SELECT encode(data, 'escape') AS data FROM"
@@ -167,7 +167,7 @@ def test_rows_that_are_committed_after_the_pass_began_stay(outbox: Outbox) -> No
     """Their numbers are above that of the pass, from which 32 bits alone would not tell them."""
     publish(outbox, *(f"{number} {'x' * 500}" for number in range(200)))
     with outbox.relay():
-        with Session(compose.dsn(outbox.settings)) as session:
+        with Session(outbox.wiring.dsn) as session:
             pages = session.value("SELECT pg_relation_size('public.outbox') / 8192")
         assert pages > 1
         written: list[str] = []
@@ -180,9 +180,9 @@ def test_rows_that_are_committed_after_the_pass_began_stay(outbox: Outbox) -> No
                 outbox.database.execute("UPDATE outbox SET created_at = '2020-01-01' WHERE payload = '\"late\"'")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("walrelay.operations.cleanup.rhythm._FIRST", 1)
-            patch.setattr("walrelay.operations.cleanup.rhythm._MOST", 1)
-            patch.setattr(heap.Heap, "_pages", lambda self: pages + 50)
+            patch.setattr("walrelay.operations.cleanup.batches._FIRST", 1)
+            patch.setattr("walrelay.operations.cleanup.batches._MOST", 1)
+            patch.setattr(batches.Heap, "_pages", lambda self: pages + 50)
             clean(outbox, at=write_at_the_first_batch)
         assert left(outbox) == ["late"]
         outbox.broker.release()

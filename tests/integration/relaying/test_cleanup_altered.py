@@ -11,10 +11,9 @@ from tests.integration.relaying.cleaning import AT_ONCE, clean, left, publish
 from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox, header
 from tests.servers.database import Database
-from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.operations import setup
-from walrelay.operations.cleanup import Cleanup
+from walrelay.operations.cleanup.cleanup import Cleanup
 from walrelay.postgres.catalog import Catalog
 from walrelay.table import days
 
@@ -55,10 +54,10 @@ def partitioned(database: Database, way: str) -> Outbox:
 
 
 def init_partitioned(outbox: Outbox) -> dict[str, str]:
-    wanted = compose.wanted(outbox.settings, partitioned=True)
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        steps = setup.plan(catalog, wanted)
-        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
+    wiring = outbox.wiring
+    with Catalog(outbox.wiring.dsn) as catalog:
+        steps = setup.plan(catalog, wiring, partitioned=True)
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wiring, steps, patience=10)}
 
 
 def fill(database: Database, table: str, payload: str, day: str = "now()") -> None:

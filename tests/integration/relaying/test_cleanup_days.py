@@ -13,11 +13,11 @@ from tests.integration.relaying.harness import Outbox
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
-from walrelay import compose
 from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.operations import setup
-from walrelay.operations.cleanup import Cleanup, Session, Tally
+from walrelay.operations.cleanup import CleanupReport, Session
+from walrelay.operations.cleanup.cleanup import Cleanup
 from walrelay.postgres.catalog import Catalog
 from walrelay.table import days
 
@@ -36,19 +36,19 @@ def outbox(database: Database, way: str) -> Outbox:
 
 @pytest.fixture
 def few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.operations.cleanup.partition_days._ATTEMPTS", 3)
+    monkeypatch.setattr("walrelay.operations.cleanup.cleanup._ATTEMPTS", 3)
 
 
 def init(outbox: Outbox) -> dict[str, str]:
-    wanted = compose.wanted(outbox.settings, partitioned=True)
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        steps = setup.plan(catalog, wanted)
-        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=10)}
+    wiring = outbox.wiring
+    with Catalog(outbox.wiring.dsn) as catalog:
+        steps = setup.plan(catalog, wiring, partitioned=True)
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wiring, steps, patience=10)}
 
 
 def found(outbox: Outbox) -> days.Partitions:
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        return days.partitions(catalog, compose.table(outbox.settings))
+    with Catalog(outbox.wiring.dsn) as catalog:
+        return days.partitions(catalog, outbox.wiring.table)
 
 
 def ago(number: int) -> date:
@@ -96,8 +96,8 @@ def test_init_makes_today_and_a_week_and_writers_need_not_know(outbox: Outbox) -
 
 def test_the_sql_of_a_dry_run_makes_all_of_it(database: Database, way: str) -> None:
     outbox = Outbox(database, way)
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        steps = setup.plan(catalog, compose.wanted(outbox.settings, partitioned=True))
+    with Catalog(outbox.wiring.dsn) as catalog:
+        steps = setup.plan(catalog, outbox.wiring, partitioned=True)
         for step in steps:
             database.execute(step.sql)
     assert found(outbox).ahead == 7
@@ -237,7 +237,7 @@ def test_whoever_reads_the_outbox_for_long_puts_the_drop_off_and_holds_up_no_wri
     with outbox.relay() as relay, outbox.database.connect(autocommit=False) as reader:
         outbox.values(relay)
         reader.execute("SELECT count(*) FROM outbox")
-        tallies: list[Tally] = []
+        tallies: list[CleanupReport] = []
         cleaning = Thread(target=lambda: tallies.append(clean(outbox, DAY)), daemon=True)
         cleaning.start()
         slowest = 0.0

@@ -9,9 +9,8 @@ import pytest
 from tests.integration.relaying.cleaning import AT_ONCE, clean, left, one_way, publish
 from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox
-from walrelay import compose
 from walrelay.errors import Fatal
-from walrelay.operations.cleanup import CleanupWish, Session
+from walrelay.operations.cleanup import CleanupRequest, Session, cleaning
 
 
 @pytest.fixture
@@ -47,8 +46,8 @@ def test_a_batch_holds_no_lock_that_a_writer_or_reader_waits_for(outbox: Outbox)
 def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
     outbox: Outbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrelay.operations.cleanup.session.ROW_PATIENCE", 0.02)
-    monkeypatch.setattr("walrelay.operations.cleanup.heap._PAUSE", 0.001)
+    monkeypatch.setattr("walrelay.operations.cleanup.batches.ROW_PATIENCE", 0.02)
+    monkeypatch.setattr("walrelay.operations.cleanup.batches._PAUSE", 0.001)
     publish(outbox, *(f"{number} {'x' * 1000}" for number in range(30)))
     with outbox.relay(), outbox.database.connect(autocommit=False) as other:
         other.execute("SELECT FROM outbox WHERE payload::text LIKE '\"0 %' FOR UPDATE")
@@ -65,19 +64,19 @@ def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
 
 @one_way
 def test_a_pass_that_is_stopped_goes_on_at_its_page(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.operations.cleanup.rhythm._FIRST", 1)
-    monkeypatch.setattr("walrelay.operations.cleanup.rhythm._MOST", 1)
+    monkeypatch.setattr("walrelay.operations.cleanup.batches._FIRST", 1)
+    monkeypatch.setattr("walrelay.operations.cleanup.batches._MOST", 1)
     publish(outbox, *(f"{number} {'x' * 1000}" for number in range(60)))
     reached: dict[str, int] = {}
     with outbox.relay():
-        wish = CleanupWish(0.0, pace=1)
-        with compose.cleaning(outbox.settings, wish, lambda _: None, reached) as (steps, tally):
+        wish = CleanupRequest(0.0, pace=1)
+        with cleaning(outbox.wiring, wish, lambda _: None, reached) as (steps, tally):
             for step in steps:
                 if step.done == 3 and step.what.startswith("cleaning"):
                     break
         assert not tally.complete
         assert list(reached.values()) == [3]
-        with compose.cleaning(outbox.settings, wish, lambda _: None, reached) as (steps, second):
+        with cleaning(outbox.wiring, wish, lambda _: None, reached) as (steps, second):
             pages = [step.done for step in steps if step.what.startswith("cleaning")]
         assert pages[0] == 4
         assert tally.rows + second.rows == 60
@@ -87,8 +86,8 @@ def test_a_pass_that_is_stopped_goes_on_at_its_page(outbox: Outbox, monkeypatch:
 @one_way
 def test_two_at_once_are_refused(outbox: Outbox) -> None:
     publish(outbox, 1)
-    with outbox.relay(), Session(compose.dsn(outbox.settings)) as session:
-        session.alone(compose.table(outbox.settings))
+    with outbox.relay(), Session(outbox.wiring.dsn) as session:
+        session.alone(outbox.wiring.table)
         with pytest.raises(Fatal, match="another clean-up"):
             clean(outbox)
 

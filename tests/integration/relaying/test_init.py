@@ -6,15 +6,14 @@ from tests.conftest import PostgresMaker
 from tests.integration.relaying.harness import Outbox
 from tests.integration.relaying.ways import WAL2JSON
 from tests.servers.database import Database
-from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.operations import setup
 from walrelay.postgres.catalog import Catalog
 
 
 def plan(outbox: Outbox) -> list[setup.Step]:
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        return setup.plan(catalog, compose.wanted(outbox.settings))
+    with Catalog(outbox.wiring.dsn) as catalog:
+        return setup.plan(catalog, outbox.wiring)
 
 
 def test_init_run_again_changes_nothing(outbox: Outbox) -> None:

@@ -31,14 +31,14 @@ def changed(outbox: Outbox, *, slot: str = "", **options: Any) -> Settings:
 
 
 def made(settings: Settings) -> Mapping[str, str]:
-    with Catalog(compose.dsn(settings)) as catalog:
-        wanted = compose.wanted(settings)
-        steps = setup.plan(catalog, wanted)
-        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wanted, steps, patience=30)}
+    with Catalog(compose.wiring(settings).dsn) as catalog:
+        wiring = compose.wiring(settings)
+        steps = setup.plan(catalog, wiring)
+        return {step.what: str(outcome) for step, outcome in setup.apply(catalog, wiring, steps, patience=30)}
 
 
 def told(settings: Settings) -> list[tuple[str, str, str]]:
-    return [tuple(each[1:]) for each in examine(compose.expected(settings)) if each.subject == "made by init"]  # type: ignore[misc]
+    return [tuple(each[1:]) for each in examine(compose.wiring(settings)) if each.subject == "made by init"]  # type: ignore[misc]
 
 
 def aggregates(database: Database, table: str) -> list[str]:
@@ -79,10 +79,10 @@ def test_the_functions_of_another_outbox_in_use_are_left_to_it(outbox: Outbox) -
     assert told(outbox.settings)[0][0] == "ok"
     assert {outcome for what, outcome in made(outbox.settings).items() if "function" in what} == {"present"}
 
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
+    with Catalog(outbox.wiring.dsn) as catalog:
         list(drop_all(catalog, slot, None))
     assert made(second)["function walrelay.emit"] == "updated"
-    with Catalog(compose.dsn(second)) as catalog:
+    with Catalog(compose.wiring(second).dsn) as catalog:
         list(drop_all(catalog, "second", "second"))
 
 

@@ -17,15 +17,16 @@ from tests.servers.database import Database, Postgres
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Standby
 from tests.servers.waiting import wait_until
-from walrelay import compose
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition, System
+from walrelay.operations import recovery
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.postgres.locks import lock_key
-from walrelay.postgres.snapshot import View, new_slot
+from walrelay.postgres.slots import new_slot
+from walrelay.postgres.snapshot import View
 from walrelay.source.peek import Peek, temporary_stream
 from walrelay.source.positions import TablePositions
 from walrelay.source.stream import Timing
@@ -157,7 +158,7 @@ def test_two_standbys_that_give_their_timelines_one_number_are_not_taken_for_one
     database.execute("CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
     assert LSN.parse(second.execute(_END)[0][0]) > published
     on_second = pair.led_to(second.port)
-    plan = compose.recovery_plan(on_second.settings, compose.Wish(recall=0, replace=True))
+    plan = recovery.plan_recovery(on_second.wiring, recovery.RecoveryRequest(recall=0, replace=True))
     assert any("of timeline 2 (from" in told and "not in the history of this server" in told for told in plan.published)
     with on_second.relay() as relay:
         relay.wait_until(lambda: b'"new 2"' in pair.published(), "what is new on the second")

@@ -10,11 +10,11 @@ from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header, small, without_sentinels
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
-from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition, System
-from walrelay.operations.recovery.floors import KeptPosition
+from walrelay.operations import recovery
+from walrelay.operations.recovery import KeptPosition
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
@@ -174,7 +174,7 @@ def test_where_nothing_says_how_far_the_relay_got_the_operator_must(published: O
         published.recover()
     assert "--since" in caught.value.hint
     ((yesterday,),) = published.database.execute("SELECT (now() - interval '1 hour')::text")
-    assert compose.recovery_plan(published.settings, compose.Wish(everything=True, recall=0)).rows == 30
+    assert recovery.plan_recovery(published.wiring, recovery.RecoveryRequest(everything=True, recall=0)).rows == 30
     with pytest.raises(Fatal, match="timestamp"):
         published.recover(since="the other day")
     plan = published.recover(since=yesterday, recall=0)
@@ -203,7 +203,7 @@ def test_a_recovery_killed_in_the_middle_goes_on_with_what_it_had_set_out_to_do(
 
 def test_a_plan_changes_nothing(published: Outbox) -> None:
     before = published.database.execute("SELECT to_jsonb(s) FROM walrelay.slots s")
-    compose.recovery_plan(published.settings, compose.Wish())
+    recovery.plan_recovery(published.wiring, recovery.RecoveryRequest())
     assert published.database.execute("SELECT to_jsonb(s) FROM walrelay.slots s") == before
     assert published.settings.source.slot not in published.database.server.slots()
 
@@ -231,7 +231,7 @@ def test_numbers_without_a_row_are_reported(database: Database, way: str) -> Non
         outbox.messages(relay)
     lose(outbox)
     database.execute("INSERT INTO t (aggregate_id, payload) SELECT 1, n FROM generate_series(21, 50) n")
-    nothing = compose.recovery_plan(outbox.settings, compose.Wish())
+    nothing = recovery.plan_recovery(outbox.wiring, recovery.RecoveryRequest())
     assert nothing.removed.sure
     database.execute("DELETE FROM t WHERE id < 25 OR id = 30 OR id BETWEEN 40 AND 42")
     plan = outbox.recover()
@@ -241,14 +241,14 @@ def test_numbers_without_a_row_are_reported(database: Database, way: str) -> Non
 
 
 def test_it_is_said_that_nothing_can_be_said_where_ids_are_no_numbers(published: Outbox) -> None:
-    whole = compose.recovery_plan(published.settings, compose.Wish())
+    whole = recovery.plan_recovery(published.wiring, recovery.RecoveryRequest())
     assert "the oldest row left" in whole.removed.lines[0]
     published.database.execute("DELETE FROM outbox WHERE payload::int < 25")
-    plan = compose.recovery_plan(published.settings, compose.Wish())
+    plan = recovery.plan_recovery(published.wiring, recovery.RecoveryRequest())
     assert (plan.removed.rows, plan.removed.sure) == (0, False)
     assert plan.removed.lines[0].endswith(" Compare with the topics: walrelay audit")
     published.database.execute("DELETE FROM outbox")
-    (line,) = compose.recovery_plan(published.settings, compose.Wish()).removed.lines
+    (line,) = recovery.plan_recovery(published.wiring, recovery.RecoveryRequest()).removed.lines
     assert "; the table is empty, so nothing shows whether all were published" in line
 
 

@@ -62,7 +62,7 @@ def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypa
         run(runs, stop)
 
     monkeypatch.setattr(compose.Runs, "run", counted)
-    options = compose.plugin_options(outbox.settings, binary=False)
+    options = outbox.wiring.options(binary=False)
     stranger = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), lambda text: None)
     with closing(stranger):
         stranger.begin(ZERO, options)
@@ -93,7 +93,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_refused_where_a_shared_po
 ) -> None:
     """Between two connections of one process."""
     keeping = outbox.under(position={"keep": "table"})
-    runs = compose.Runs(keeping.settings, keeping.watcher)
+    runs = compose.Runs(keeping.wiring, keeping.watcher)
     keeping.write(1)
     runs.run(lambda: bool(keeping.broker.durable))
     before = keeping.confirmed
@@ -112,7 +112,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_noticed_where_only_the_pr
     outbox: Outbox, statements: list[str]
 ) -> None:
     """It looks as if another instance had led meanwhile, and a stop would be an outage."""
-    runs = compose.Runs(outbox.settings, outbox.watcher)
+    runs = compose.Runs(outbox.wiring, outbox.watcher)
     outbox.write(1)
     runs.run(lambda: len(outbox.broker.durable) == 1)
     before = outbox.confirmed
@@ -128,7 +128,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_noticed_where_only_the_pr
 
 def test_an_instance_whose_connection_broke_goes_on_after_another_one_led(outbox: Outbox) -> None:
     """What it remembers is older than the slot then, and proves nothing: it was the other one that published."""
-    first, second = (compose.Runs(outbox.settings, outbox.watcher) for _ in range(2))
+    first, second = (compose.Runs(outbox.wiring, outbox.watcher) for _ in range(2))
     outbox.write(1)
 
     def broken() -> bool:
@@ -191,7 +191,7 @@ def test_a_publication_made_after_the_slot_stops_the_relay_before_anything_is_co
 def test_a_slot_that_is_missing_is_told_from_a_publication_whatever_it_is_called(outbox: Outbox) -> None:
     stream = Stream(outbox.database.dsn, "no_publication", "walrelay", Timing(), lambda text: None)
     with closing(stream), pytest.raises(Fatal, match="'no_publication' does not exist") as caught:
-        stream.begin(ZERO, compose.plugin_options(outbox.settings, binary=False))
+        stream.begin(ZERO, outbox.wiring.options(binary=False))
     assert "walrelay recover" in caught.value.hint
 
 

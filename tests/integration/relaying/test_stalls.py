@@ -11,7 +11,6 @@ from psycopg.conninfo import make_conninfo
 from tests.integration.relaying.harness import PATIENCE, Outbox, Relaying, header, relaying
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
-from walrelay.compose.reading import reading
 from walrelay.lsn import LSN
 from walrelay.postgres.locks import lock_key
 from walrelay.source.leadership import lead_at_once
@@ -148,7 +147,7 @@ def test_a_relay_that_is_frozen_while_it_has_no_room_loses_the_lead(outbox: Outb
     dsn = make_conninfo(outbox.database.dsn, options="-c wal_sender_timeout=1000ms")
     with closing(Stream(dsn, slot, f"{slot}_none", Timing(), print)) as stream:
         assert lead_at_once(stream.connection, slot)
-        stream.begin(LSN(0), reading(outbox.settings, binary=False).options)
+        stream.begin(LSN(0), outbox.wiring.options(binary=False))
         stream.pause(lambda: False)
         assert outbox.slot("active_pid") is None
         since = monotonic()

@@ -4,14 +4,13 @@ from tests.integration.relaying.harness import Outbox
 from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
-from walrelay import compose
 from walrelay.operations.status import Status, status
 from walrelay.postgres.catalog import Catalog, age
 
 
 def told(outbox: Outbox) -> Status:
-    with Catalog(compose.dsn(outbox.settings)) as catalog:
-        return status(catalog, outbox.settings.source.slot, compose.publication(outbox.settings), messages=False)
+    with Catalog(outbox.wiring.dsn) as catalog:
+        return status(catalog, outbox.settings.source.slot, outbox.wiring.publication, messages=False)
 
 
 def test_wal_that_a_forgotten_transaction_holds_back_is_not_blamed_on_the_relay(

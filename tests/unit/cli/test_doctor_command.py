@@ -21,7 +21,7 @@ FINDINGS = [
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The database has these findings, and the sink has none."""
-    monkeypatch.setattr("walrelay.operations.doctor.examine", lambda expected: iter(FINDINGS))
+    monkeypatch.setattr("walrelay.operations.doctor.examine", lambda wiring, config: iter(FINDINGS))
     path = tmp_path / "relay.yaml"
     path.write_text("source: {dsn: host=db}\nsink: {kind: stdout}\n")
     return path
@@ -57,7 +57,7 @@ def test_machines_get_one_json_object_on_stdout(settings: Path) -> None:
 
 
 def test_warnings_do_not_block(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("walrelay.operations.doctor.examine", lambda expected: iter(FINDINGS[:2]))
+    monkeypatch.setattr("walrelay.operations.doctor.examine", lambda wiring, config: iter(FINDINGS[:2]))
     result = run(settings)
     assert (result.exit_code, result.output.splitlines()[-1]) == (0, "1 warning: ready")
     assert json.loads(run(settings, "--json").stdout)["ready"] is True

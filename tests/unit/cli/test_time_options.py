@@ -8,8 +8,8 @@ import click
 import pytest
 
 from walrelay.cli.time_options import MomentType, PositionsType, ZonedMomentType
-from walrelay.compose import position_range
 from walrelay.lsn import LSN
+from walrelay.operations.replay import position_range
 
 
 def test_a_duration_is_so_long_ago_and_is_remembered_as_it_was_typed() -> None:

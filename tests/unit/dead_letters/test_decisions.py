@@ -7,12 +7,12 @@ import pytest
 from tests.seen import Seen
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
-from walrelay.dead_letters.policy import Policy
 from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSink
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, Receipt, Refusal, Undecoded
 from walrelay.observe import DeadLettered
+from walrelay.wiring import Policy
 
 KEEPS = Policy("dead_letter")
 

@@ -1,8 +1,8 @@
 """What is done about a refusal: the policy of its topic, and the error that stops the relay."""
 
-from walrelay.dead_letters.policy import Policy
 from walrelay.model import Message, Refusal
 from walrelay.publish import refused
+from walrelay.wiring import Policy
 
 
 def test_a_refusal_names_the_record_the_topic_and_the_cure() -> None:

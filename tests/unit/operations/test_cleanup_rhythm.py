@@ -2,7 +2,7 @@
 
 import pytest
 
-from walrelay.operations.cleanup.rhythm import TARGET, Rhythm
+from walrelay.operations.cleanup.batches import TARGET, Rhythm
 
 
 def test_batches_come_to_take_about_as_long_as_planned() -> None:

@@ -5,9 +5,8 @@ from typing import cast
 import pytest
 
 from walrelay.operations.doctor.expected import Expected, size
-from walrelay.operations.doctor.output_plugin import allowing
-from walrelay.operations.doctor.server import upstream_fixes
-from walrelay.operations.doctor.synchronous import Standbys, parse
+from walrelay.operations.doctor.replication import allowing
+from walrelay.operations.doctor.server import Standbys, parse, upstream_fixes
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import application_name, cure, refusal, without_password
 

@@ -1,9 +1,8 @@
 """Which of the ids in the topics count as published: a promoted standby may give a number out once more."""
 
-from walrelay.compose.recovery import of_this_history
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.operations.recovery.floors import Loss
+from walrelay.operations.recovery.plan import Loss, of_this_history
 from walrelay.postgres.history import History
 from walrelay.publish import Recalled
 from walrelay.table.selection import TableDescription

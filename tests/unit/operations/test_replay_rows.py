@@ -2,7 +2,7 @@
 
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
-from walrelay.operations.replay.rows import Again, Pace
+from walrelay.operations.replay.run import Again, Pace
 from walrelay.route import Router
 
 RECORD = OutboxRecord(ZERO, 7, 0, "e1", None, "o", "Placed", b"{}", b'{"a": "b"}', None, None, None)

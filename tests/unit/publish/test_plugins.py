@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.publish import installed, load
+from walrelay.publish import SinkHandle, installed, load
 
 
 def test_the_sinks_that_ship_with_walrelay_are_installed() -> None:
@@ -17,7 +17,7 @@ def test_the_sinks_that_ship_with_walrelay_are_installed() -> None:
 
 def test_a_sink_is_loaded_by_its_kind() -> None:
     plugin = load("memory")
-    assert plugin.open(plugin.settings()).trouble() == ""
+    assert SinkHandle("memory", plugin.settings(), plugin).open().trouble() == ""
 
 
 def test_a_kind_that_is_not_installed_is_fatal_and_those_that_are_get_named() -> None:

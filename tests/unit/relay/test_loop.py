@@ -11,9 +11,10 @@ from walrelay.errors import ProtocolError, Refused, StartAnew, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.observe import Observers
-from walrelay.relay.loop import Limits, Relay
+from walrelay.relay.loop import Relay
 from walrelay.route import Router
 from walrelay.wire.frames import keepalive, xlogdata
+from walrelay.wiring import Limits
 
 ID_AND_PAYLOAD = Columns(**dict.fromkeys(Columns._fields))._replace(id="id", payload="payload", aggregate_type="kind")
 RELATION = server.relation(1, "public", "outbox", [("id", 25), ("payload", 25), ("kind", 25)])

@@ -17,7 +17,8 @@ def test_messages_are_kept_in_order_and_receipts_come_once() -> None:
 
 
 def test_only_the_latest_messages_are_kept_but_all_get_receipts() -> None:
-    sink = plugin.open(MemorySettings(keep=2))
+    sink = plugin.open(MemorySettings(keep=2), None)
+    assert isinstance(sink, MemorySink)
     for number in range(5):
         sink.publish(message(number), 7)
     assert [each.value for each in sink.messages] == [b"3", b"4"]

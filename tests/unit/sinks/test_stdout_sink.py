@@ -9,7 +9,7 @@ import pytest
 
 from walrelay.errors import Fatal
 from walrelay.model import Message, Receipt
-from walrelay.sinks.stdout import StdoutSink, line
+from walrelay.sinks.stdout import LastLine, StdoutSink, line
 
 HEADERS: list[tuple[str, bytes | None]] = [("id", b"7"), ("none", None)]
 MESSAGE = Message("orders", b"42", b'{"a":  1}', HEADERS, 1_789_000_123_456)
@@ -19,7 +19,7 @@ LARGE = MESSAGE._replace(value=b"x" * 300_000)
 class Pipe:
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
-        self.sink = StdoutSink(self.writer)
+        self.sink = StdoutSink(self.writer, LastLine())
 
     def read(self) -> bytes:
         return os.read(self.reader, 1 << 20)
@@ -119,7 +119,7 @@ def test_closing_lets_go_of_what_waits(pipe: Pipe) -> None:
 def test_a_reader_that_is_gone_is_fatal() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    sink = StdoutSink(writer)
+    sink = StdoutSink(writer, LastLine())
     sink.publish(MESSAGE, 0)
     with pytest.raises(Fatal, match="standard output cannot be written: Broken pipe"):
         sink.receipts(0)

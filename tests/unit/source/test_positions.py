@@ -22,6 +22,12 @@ class Place:
         self.snapshot = (700, LSN(150))
         self.full = False
 
+    def fence(self) -> bool:
+        return True
+
+    def trouble(self) -> str:
+        return ""
+
     def last(self) -> RelayPosition | None:
         return self.kept[-1] if self.kept else None
 

@@ -10,11 +10,9 @@ from walrelay.cli.dlq.filters import filters, wanted
 from walrelay.cli.options import config_option, operator
 from walrelay.cli.wording import count
 from walrelay.config import load
+from walrelay.dead_letters import DeadLetterTable
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
-
-_OPEN = ("waiting", "blocked")
-_AT_A_TIME = 1000
 
 
 @click.command()
@@ -31,11 +29,10 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
       walrelay dlq discard --id 17 --reason 'test data'
       walrelay dlq discard --topic 'outbox.event.audit*' --until 2026-11-01 --reason 'retention is over' --yes
     """
-    settings = load(config_path)
-    with Catalog(compose.dsn(settings)) as catalog:
-        table = compose.letterbox(settings, catalog)
-        found = wanted(**given, otherwise=_OPEN)
-        ids = table.find(found._replace(statuses=[each for each in found.statuses or () if each in _OPEN]))
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, wiring.slot)
+        ids = table.find_to_discard(wanted(**given))
         if not ids and given["id_"] is not None:
             raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` has those.")
         if dry_run or not ids:
@@ -45,8 +42,5 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
             click.confirm(
                 f"Discard {count(len(ids), 'dead letter')}? They will not be published.", abort=True, err=True
             )
-        done = sum(
-            table.discard(ids[start : start + _AT_A_TIME], operator(), reason)
-            for start in range(0, len(ids), _AT_A_TIME)
-        )
+        done = table.discard(ids, operator(), reason)
     click.echo(f"{done} discarded")

@@ -13,6 +13,7 @@ from walrelay.cli.options import config_option
 from walrelay.cli.progress import progress
 from walrelay.cli.wording import count
 from walrelay.config import load
+from walrelay.dead_letters import DeadLetterTable
 from walrelay.postgres.catalog import Catalog
 
 
@@ -29,9 +30,9 @@ def export(config_path: Path, output: Any, **given: Any) -> None:
     Example:
       walrelay dlq export --status waiting > waiting.jsonl
     """
-    settings = load(config_path)
-    with Catalog(compose.dsn(settings)) as catalog:
-        table = compose.letterbox(settings, catalog)
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, wiring.slot)
         ids = table.find(wanted(**given))
         for stored in progress(table.letters(ids), len(ids), "exporting"):
             output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")

@@ -53,9 +53,7 @@ def wanted(
     id_: str | None,
     key: str | None,
     limit: int | None,
-    *,
-    otherwise: tuple[str, ...] | None = None,
 ) -> DeadLetterFilter:
-    """The filters as they were given; `otherwise`: the statuses where none was."""
+    """The filters as they were given."""
     raw = None if key is None else key.encode("utf-8", "surrogateescape")
-    return DeadLetterFilter(statuses or otherwise, topic, error, since, until, id_, raw, limit)
+    return DeadLetterFilter(statuses or None, topic, error, since, until, id_, raw, limit)

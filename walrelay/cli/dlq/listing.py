@@ -12,13 +12,12 @@ from walrelay.cli.dlq.forms import summary
 from walrelay.cli.options import config_option
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.dead_letters import StoredDeadLetter
+from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.postgres.catalog import Catalog
 
 _HEAD = ("letter", "position", "status", "error", "last met")
 _LINE = "{:>7}  {:<20} {:<9}  {:<16}  {}"
 _MORE = "         {} for topic {}, key {}, refused {}: {}"
-_OPEN = ("waiting", "blocked")
 _LONGEST = 200  # characters of a reason
 
 
@@ -37,10 +36,10 @@ def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) ->
       walrelay dlq list --status waiting
       walrelay dlq list --error too_large --since 2026-11-21 --json | jq -r .id
     """
-    settings = load(config_path)
-    with Catalog(compose.dsn(settings)) as catalog:
-        table = compose.letterbox(settings, catalog)
-        ids = table.find(wanted(**given, otherwise=None if everything else _OPEN))
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, wiring.slot)
+        ids = table.find(wanted(**given) if everything else wanted(**given).open)
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))
         for stored in table.letters(ids):

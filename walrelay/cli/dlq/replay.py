@@ -12,13 +12,12 @@ from walrelay.cli.options import config_option, operator
 from walrelay.cli.progress import progress
 from walrelay.cli.wording import count
 from walrelay.config import load
-from walrelay.dead_letters import StoredDeadLetter
-from walrelay.dead_letters.replay import ReplayOutcome
+from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.replay import DeadLetterReplay, ReplayOutcome
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
 
-_OPEN = ("waiting", "blocked")
 _TOLD = 20  # letters that are named one by one
 
 
@@ -42,19 +41,17 @@ def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
     """
     settings = load(config_path)
     logs.configure(settings.log.format, settings.log.level)
-    with Catalog(compose.dsn(settings)) as catalog:
-        table = compose.letterbox(settings, catalog)
-        found = wanted(**given, otherwise=_OPEN)
-        ids = table.find(found)
-        ids += table.blocked_behind(ids)
+    wiring = compose.wiring(settings)
+    with Catalog(wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, wiring.slot)
+        ids, statuses = table.find_to_replay(wanted(**given))
         if dry_run:
             for stored in table.letters(ids):
                 click.echo(_line(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
-        statuses = {*(found.statuses or ()), "blocked"}
-        replaying = compose.redelivery(settings, table, operator()).replay(ids, sorted(statuses))
-        outcomes = list(progress(replaying, len(ids), "replaying"))
+        replaying = DeadLetterReplay(table, wiring.rules.router().route, wiring.sink.open, operator())
+        outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _tell(outcomes)
 
 

@@ -10,7 +10,7 @@ from walrelay.cli.dlq.forms import whole
 from walrelay.cli.options import config_option
 from walrelay.config import load
 from walrelay.dead_letter import UNDECODABLE
-from walrelay.dead_letters import DeadLetterFilter
+from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 
@@ -31,9 +31,9 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
       walrelay dlq show 17
       walrelay dlq show 17 --value | jq
     """
-    settings = load(config_path)
-    with Catalog(compose.dsn(settings)) as catalog:
-        table = compose.letterbox(settings, catalog)
+    wiring = compose.wiring(load(config_path))
+    with Catalog(wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, wiring.slot)
         ids = table.find(DeadLetterFilter(id=id_))
         if not ids:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` has those that there are.")

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import psutil
 
-from walrelay import compose
-from walrelay.config import Settings
 from walrelay.ddl import script
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
@@ -22,6 +20,7 @@ from walrelay.lab.servers import guest
 from walrelay.lab.servers.backstage import Child
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
+from walrelay.wiring import Wiring
 
 _PATIENCE = 60.0  # seconds; a slow disk takes some for a checkpoint
 
@@ -52,25 +51,25 @@ _NOTIFY = f"CREATE TRIGGER notify AFTER INSERT ON {TABLE} FOR EACH STATEMENT EXE
 
 
 @contextmanager
-def prepared(settings: Settings, *, embedded: bool) -> Iterator[Catalog]:
+def prepared(wiring: Wiring, *, embedded: bool) -> Iterator[Catalog]:
     """Schema, tables, publication and slot, and on a server of its own a role for the workers.
 
     Yields a connection for questions. Everything goes afterwards; an embedded server goes as a whole.
     """
-    with Catalog(compose.dsn(settings)) as catalog:
+    with Catalog(wiring.dsn) as catalog:
         connect.set_statement_timeout(catalog.connection, _PATIENCE)
         guest.refuse_wrong_wal_level(catalog, "the benchmark")
         _be_the_only_one(catalog)
-        guest.remove_leftovers(catalog, settings, "benchmark", SCHEMA, _MARK)
+        guest.remove_leftovers(catalog, wiring, "benchmark", SCHEMA, _MARK)
         bookkeeping = guest.has_bookkeeping(catalog)
         try:
-            guest.make(catalog, settings, "the benchmark", TABLES, with_emit=False, patience=_PATIENCE)
+            guest.make(catalog, wiring, "the benchmark", TABLES, with_emit=False, patience=_PATIENCE)
             if embedded:
                 catalog.connection.execute(_ROLE.encode())
             yield catalog
         finally:
             if not embedded:
-                guest.remove(settings, SCHEMA, with_bookkeeping=not bookkeeping)
+                guest.remove(wiring, SCHEMA, with_bookkeeping=not bookkeeping)
 
 
 def renew(catalog: Catalog, slot: str, *, embedded: bool) -> None:

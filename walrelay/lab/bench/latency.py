@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple
 from confluent_kafka import Consumer
 from psycopg.conninfo import make_conninfo
 
+from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lab.bench import account, database
 from walrelay.lab.bench.account import Account, Measured, difference, scaled
@@ -183,7 +184,8 @@ def _compared(
         environment = {**os.environ, "DATABASE_URL": dsn, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
         settings = backstage.home / "walrelay.yaml"
         write_settings(settings)
-        catalog = stack.enter_context(database.prepared(relay_settings(environment), embedded=postgres.embedded))
+        wiring = compose.wiring(relay_settings(environment))
+        catalog = stack.enter_context(database.prepared(wiring, embedded=postgres.embedded))
         server = postgres.server if isinstance(postgres, EmbeddedPostgres) else None
         meter = Meter(catalog, counter(catalog, server))
         topic_end = stack.enter_context(closing(TopicEnd(bootstrap_servers, TOPIC, kafka.consumer_options)))

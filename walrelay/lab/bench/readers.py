@@ -194,8 +194,8 @@ class Limit:
 
     def _command(self, backlog: Backlog, slot: str) -> tuple[list[str | Path], dict[str, str]]:
         """With the options that the relay gives the plugin, made by the relay's own code; and its environment."""
-        like = settings(slot, backlog.dsn, binary=self._binary)
-        options = compose.plugin_options(like, binary=compose.binary_suits(like, backlog.catalog))
+        like = compose.wiring(settings(slot, backlog.dsn, binary=self._binary))
+        options = like.options(binary=like.binary_suits(backlog.catalog))
         dsn, secret = without_password(backlog.dsn)
         command: list[str | Path] = [
             *(self._program, "--dbname", dsn, "--slot", slot, "--start", "--no-loop"),

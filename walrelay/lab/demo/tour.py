@@ -13,7 +13,6 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from walrelay import compose, config
-from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.lab.demo.ends import COUNTERS, TOPIC, ArrivalReader, Work, writing
 from walrelay.lab.demo.events import (
@@ -34,6 +33,7 @@ from walrelay.lab.servers.backstage import Backstage, Child, Interruption, opene
 from walrelay.lab.servers.kafka import MockKafka, RealKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
 from walrelay.postgres.catalog import Catalog
+from walrelay.wiring import Wiring
 
 _SLOT_PATIENCE = 30.0  # seconds to wait for open transactions when the slot is made
 
@@ -83,25 +83,25 @@ def make_roles(superuser: str) -> None:
 
 
 @contextmanager
-def prepared(settings: Settings, *, embedded: bool) -> Iterator[str]:
+def prepared(wiring: Wiring, *, embedded: bool) -> Iterator[str]:
     """Schema and tables of the shop, outbox, publication and slot; yields the statement that writes an event.
 
     Everything goes afterwards; an embedded server goes as a whole.
     """
-    with Catalog(compose.dsn(settings)) as catalog:
+    with Catalog(wiring.dsn) as catalog:
         guest.refuse_wrong_wal_level(catalog, "the demo")
-        _refuse_another(catalog, settings.source.slot)
-        guest.remove_leftovers(catalog, settings, "demo", _SCHEMA, _MARK)
+        _refuse_another(catalog, wiring.slot)
+        guest.remove_leftovers(catalog, wiring, "demo", _SCHEMA, _MARK)
         bookkeeping = guest.has_bookkeeping(catalog)
     try:
-        with Catalog(compose.dsn(settings)) as catalog:
-            guest.make(catalog, settings, "the demo", _SHOP, with_emit=embedded, patience=_SLOT_PATIENCE)
+        with Catalog(wiring.dsn) as catalog:
+            guest.make(catalog, wiring, "the demo", _SHOP, with_emit=embedded, patience=_SLOT_PATIENCE)
             if embedded:
                 catalog.connection.execute(_GRANTS.encode())
         yield _EMIT if embedded else _INSERT
     finally:
         if not embedded:
-            guest.remove(settings, _SCHEMA, with_bookkeeping=not bookkeeping)
+            guest.remove(wiring, _SCHEMA, with_bookkeeping=not bookkeeping)
 
 
 def greet(dsn: str, emit: str) -> str:
@@ -243,7 +243,7 @@ def _toured(request: TourRequest, screen: Screen, backstage: Backstage, stack: E
         owner, relays, writers = map(postgres.as_role, (OWNER, RELAY, WRITER))
         environment = {"DATABASE_URL": owner, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
         settings = config.parse(_SETTINGS.read_text(encoding="utf-8"), "walrelay.yaml", environment)
-        emit = stack.enter_context(prepared(settings, embedded=postgres.embedded))
+        emit = stack.enter_context(prepared(compose.wiring(settings), embedded=postgres.embedded))
     stream = screen.stream(request.events)
     with screen.step("the relay, as [bold]walrelay run[/], and a first event through it"):
         relay = _relay(backstage, stack, {**environment, "DATABASE_URL": relays})

@@ -7,13 +7,12 @@ import time
 
 import psycopg
 
-from walrelay import compose
-from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.operations import setup
 from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import first_line
+from walrelay.wiring import Wiring
 
 _BOOKKEEPING = ("walrelay.slots", "walrelay.positions", "walrelay.dead_letters", "walrelay.replays")
 
@@ -29,7 +28,7 @@ def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:
         )
 
 
-def make(catalog: Catalog, settings: Settings, what: str, schema: str, *, with_emit: bool, patience: float) -> None:
+def make(catalog: Catalog, wiring: Wiring, what: str, schema: str, *, with_emit: bool, patience: float) -> None:
     """Runs the SQL that makes the schema, then what `walrelay init` makes; `patience` in seconds, for the slot.
 
     `with_emit`: also walrelay.emit and its variants. A database of the user's may have them, for the user's outbox.
@@ -41,17 +40,16 @@ def make(catalog: Catalog, settings: Settings, what: str, schema: str, *, with_e
             f"{what} may not make a schema of its own: {first_line(cause)}",
             hint="GRANT CREATE ON DATABASE ... TO ..., or give --dsn a role that may.",
         ) from cause
-    wanted = compose.wanted(settings)
-    steps = [step for step in setup.plan(catalog, wanted) if with_emit or step.kind != "function"]
-    for _ in setup.apply(catalog, wanted, steps, patience=patience):
+    steps = [step for step in setup.plan(catalog, wiring) if with_emit or step.kind != "function"]
+    for _ in setup.apply(catalog, wiring, steps, patience=patience):
         pass
 
 
-def remove(settings: Settings, schema: str, *, with_bookkeeping: bool) -> None:
+def remove(wiring: Wiring, schema: str, *, with_bookkeeping: bool) -> None:
     """Everything that was made; the schema walrelay only if it was not there before and is not used by now."""
-    with Catalog(compose.dsn(settings)) as catalog:
-        until_let_go(catalog, settings.source.slot)
-        for _ in drop_all(catalog, settings.source.slot, compose.publication(settings)):
+    with Catalog(wiring.dsn) as catalog:
+        until_let_go(catalog, wiring.slot)
+        for _ in drop_all(catalog, wiring.slot, wiring.publication):
             pass
         if catalog.value("SELECT to_regnamespace(%s)::text", schema):
             catalog.connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
@@ -64,16 +62,16 @@ def has_bookkeeping(catalog: Catalog) -> bool:
     return bool(catalog.value("SELECT to_regnamespace('walrelay') IS NOT NULL"))
 
 
-def remove_leftovers(catalog: Catalog, settings: Settings, what: str, schema: str, mark: str) -> None:
+def remove_leftovers(catalog: Catalog, wiring: Wiring, what: str, schema: str, mark: str) -> None:
     """Those of one that was killed; Fatal for what none has made. `what`: demo, benchmark."""
-    slot = catalog.slot(settings.source.slot)
+    slot = catalog.slot(wiring.slot)
     if slot is not None and slot.database != catalog.value("SELECT current_database()"):
         raise Fatal(
             f"slot {slot.name!r} is there already, of database {slot.database}",
             hint=f"If a {what} was killed there, the next one on that database removes it.",
         )
     if catalog.value("SELECT obj_description(to_regnamespace(%s), 'pg_namespace')", schema) == mark:
-        remove(settings, schema, with_bookkeeping=False)
+        remove(wiring, schema, with_bookkeeping=False)
     elif slot is not None or _is_taken(catalog, schema):
         raise Fatal(
             f"the database has a slot, a schema or a publication {schema} that no {what} made",

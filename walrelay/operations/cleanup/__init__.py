@@ -1,7 +1,7 @@
 """Cleaning the outbox: rows that were published, confirmed and are old enough; whole days where it is partitioned."""
 
-from walrelay.operations.cleanup.cleanup import Cleanup
-from walrelay.operations.cleanup.session import Session
-from walrelay.operations.cleanup.tally import CleanupWish, Step, Tally
+from walrelay.operations.cleanup.batches import Session
+from walrelay.operations.cleanup.cleanup import CleanupReport, CleanupRequest, Step, cleaning
+from walrelay.operations.cleanup.retention import Retention
 
-__all__ = ["Cleanup", "CleanupWish", "Session", "Step", "Tally"]
+__all__ = ["CleanupReport", "CleanupRequest", "Retention", "Session", "Step", "cleaning"]

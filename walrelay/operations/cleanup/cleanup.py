@@ -1,29 +1,85 @@
 """One pass of a clean-up: what may go is found out, then rows go, or whole days; and the coming days are made."""
 
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
+from random import uniform
 from time import monotonic
+from typing import NamedTuple
 
-from walrelay.operations.cleanup.heap import Batch, Heap, Wait
-from walrelay.operations.cleanup.partition_days import PartitionDays
-from walrelay.operations.cleanup.rhythm import Rhythm
-from walrelay.operations.cleanup.session import Session
-from walrelay.operations.cleanup.tally import CleanupWish, Step, Tally
+from walrelay.errors import Fatal
+from walrelay.operations.cleanup.batches import Batch, Busy, Heap, Rhythm, Session, Wait
 from walrelay.postgres.parts import NothingKnown, managed_by_partman
-from walrelay.table.days import partitions
+from walrelay.table import days
+from walrelay.table.days import Day, Partitions, partitions
 from walrelay.table.published import (
     CleanupHorizon,
     CleanupParts,
+    PartConditions,
     cleanup_horizon,
     refuse_changed_records,
     slot_behind_error,
     slots_behind,
     written_time,
 )
-from walrelay.table.selection import TableDescription
+from walrelay.table.selection import TableDescription, describe_table
+from walrelay.wiring import Wiring
 
 _LOOK = 0.1  # seconds between two looks at what the slots have confirmed
 _NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL
+_ATTEMPTS = 20  # at a lock that others hold
+_PAUSE = 0.5  # seconds at most between two attempts
+
+
+class CleanupRequest(NamedTuple):
+    """What should go: rows that are `older_than` so many seconds; None: nothing, but the coming days are made.
+
+    `pace`: the share of the time that is worked; `patience`: seconds to wait until the slots have confirmed.
+    """
+
+    older_than: float | None
+    dry_run: bool = False
+    pace: float = 0.1
+    patience: float = 30.0
+
+
+class Step(NamedTuple):
+    """Where a pass is: `done` of `whole` pages of a table, or seconds of its patience."""
+
+    what: str
+    done: float
+    whole: float
+
+
+@dataclass
+class CleanupReport:
+    """What a pass did, or would do. `rows` are those of dropped partitions too."""
+
+    rows: int = 0
+    unknown: int = 0
+    """Old enough, but from before the slot: nobody is known to have published them."""
+    dropped: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    """Days."""
+    notes: list[str] = field(default_factory=list)
+    complete: bool = False
+
+
+@contextmanager
+def cleaning(
+    wiring: Wiring, request: CleanupRequest, wait: Wait, reached: dict[str, int] | None = None
+) -> Iterator[tuple[Iterator[Step], CleanupReport]]:
+    """The steps of a pass, to be iterated over for as long as it may go on, and what came of it so far.
+
+    `wait` passes the time between two batches; `reached`: the page that an earlier pass got to in each table.
+    """
+    with Session(wiring.dsn) as session:
+        session.refuse_standby()
+        pass_ = Cleanup(
+            session, describe_table(session, wiring), wiring.table, request, wait, {} if reached is None else reached
+        )
+        yield pass_.steps(wiring.slot, wiring.publication, wiring.outbox.columns.created_at), pass_.tally
 
 
 class Cleanup:
@@ -37,25 +93,25 @@ class Cleanup:
         session: Session,
         outbox: TableDescription,
         table: str,
-        wish: CleanupWish,
+        request: CleanupRequest,
         wait: Wait,
         reached: dict[str, int],
     ) -> None:
-        self._session, self._outbox, self._table, self._wish = session, outbox, table, wish
+        self._session, self._outbox, self._table, self._request = session, outbox, table, request
         self._wait, self._reached = wait, reached
-        self._rhythm = Rhythm(wish.pace)
-        self.tally = Tally()
-        self._days = PartitionDays(session, table, self.tally, self._rhythm, wait, dry_run=wish.dry_run)
+        self._rhythm = Rhythm(request.pace)
+        self.tally = CleanupReport()
+        self._days = PartitionDays(session, table, self.tally, self._rhythm, wait, dry_run=request.dry_run)
 
     def steps(self, slot: str, publication: str | None, created_at: str | None) -> Iterator[Step]:
         """To the end of the pass, or until nobody asks for the next step. Fatal where nothing may be deleted."""
-        if not self._wish.dry_run:
+        if not self._request.dry_run:
             self._session.alone(self._table)
         if self._outbox.partitioned:
             self._make_days()
-        if self._wish.older_than is not None:
+        if self._request.older_than is not None:
             written = written_time(self._outbox, created_at)
-            cutoff = self._session.value("SELECT now() - make_interval(secs => %s)", self._wish.older_than)
+            cutoff = self._session.value("SELECT now() - make_interval(secs => %s)", self._request.older_than)
             edge = cleanup_horizon(self._session, slot, self._table, publication)
             parts = CleanupParts(self._session, edge, self._outbox, self._table, written, str(cutoff))
             yield from self._until_confirmed(edge)
@@ -80,13 +136,13 @@ class Cleanup:
         begun = nudged = monotonic()
         while slots := slots_behind(self._session, edge):
             now = monotonic()
-            if now - begun > self._wish.patience:
-                raise slot_behind_error(slots[0], edge, self._wish.patience)
+            if now - begun > self._request.patience:
+                raise slot_behind_error(slots[0], edge, self._request.patience)
             if now - nudged > _NUDGE:
                 # The position asked for may be behind the header of a page that nothing was written to yet.
                 self._session.rows("SELECT pg_current_xact_id()")
                 nudged = now
-            yield Step(f"slot {slots[0].name} to confirm {edge.lsn}", now - begun, self._wish.patience)
+            yield Step(f"slot {slots[0].name} to confirm {edge.lsn}", now - begun, self._request.patience)
             self._wait(_LOOK)
 
     def _tell_what_holds_back(self, cutoff: datetime) -> None:
@@ -120,7 +176,7 @@ class Cleanup:
             self.tally.notes.append(f"{rows.why}; its rows stay: `walrelay init` takes note of it")
             return
         heap = Heap(self._session, table, self._rhythm, self._wait)
-        if self._wish.dry_run:
+        if self._request.dry_run:
             batches = heap.count(rows.going(), rows.unknown())
         else:
             batches = heap.delete(rows, self._reached.get(table, 0))
@@ -135,5 +191,89 @@ class Cleanup:
             return
         self.tally.rows += batch.counts[0]
         self.tally.unknown += batch.counts[1]
-        if not self._wish.dry_run:
+        if not self._request.dry_run:
             self._reached[table] = batch.end
+
+
+class PartitionDays:
+    """Those of one outbox, `table` quoted. With `dry_run` it only says what it would do."""
+
+    def __init__(
+        self, session: Session, table: str, tally: CleanupReport, rhythm: Rhythm, wait: Wait, *, dry_run: bool
+    ) -> None:
+        self._session, self._table, self._tally = session, table, tally
+        self._rhythm, self._wait, self._dry_run = rhythm, wait, dry_run
+
+    def make(self, found: Partitions) -> None:
+        """The days that come next. One of which the default partition has rows already stays there."""
+        ((schema, table),) = self._session.rows(
+            "SELECT nspname::text, relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+            " WHERE c.oid = to_regclass(%s)",
+            self._table,
+        )
+        for day in days.days_to_make(found.days):
+            if found.default is not None and self._session.value(days.has_rows_of_day(found.default, day)):
+                self._tally.notes.append(f"the events of {day} stay in {found.default}: some are there already")
+            elif self._dry_run or self._done(*days.NewDays(schema, table).statements(day)):
+                self._tally.made.append(str(day))
+
+    def drop(self, found: Partitions, parts: CleanupParts, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
+        """Days that ended before `cutoff` and of which everything is published; first those that are detached."""
+        for table in days.detached_days(self._session, self._table):
+            yield from self._finish(table, parts)
+        for day in found.days:
+            if datetime.combine(day.end, time(), UTC) <= cutoff:
+                yield from self._drop(day, parts)
+
+    def _drop(self, day: Day, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
+        count = yield from self._published(day.table, parts.rows(day.table))
+        if count is None:
+            return
+        if self._dry_run:
+            self._goes(day.table, count)
+        elif self._done(*days.detach_statements(self._table, day)):
+            yield from self._finish(day.table, parts)
+
+    def _finish(self, table: str, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
+        """Until it was detached somebody may have written to it."""
+        count = yield from self._published(table, parts.rows_of_detached(table))
+        if count is not None and (self._dry_run or self._done(f"DROP TABLE {table}")):
+            self._goes(table, count)
+
+    def _goes(self, table: str, rows: int) -> None:
+        self._tally.dropped.append(table)
+        self._tally.rows += rows
+
+    def _published(
+        self, table: str, rows: PartConditions | NothingKnown
+    ) -> Generator[tuple[str, Batch], None, int | None]:
+        """How many rows the table has, if all are published; otherwise None."""
+        if isinstance(rows, NothingKnown):
+            self._tally.notes.append(f"{rows.why}; it stays: `walrelay init` takes note of it")
+            return None
+        count = published = 0
+        for batch in Heap(self._session, table, self._rhythm, self._wait).count(("true", []), rows.published()):
+            yield table, batch
+            if batch.passed_over:
+                return None
+            count, published = count + batch.counts[0], published + batch.counts[1]
+        if count > published:
+            self._tally.notes.append(f"{table} stays: {count - published} of its rows are not known to be published")
+            return None
+        return count
+
+    def _done(self, *statements: str) -> bool:
+        """Whether they were, in a moment in which nobody held a lock that is in their way."""
+        for _ in range(_ATTEMPTS):
+            try:
+                self._session.at_once(*statements)
+                return True
+            except Busy as cause:
+                busy = cause
+                if self._wait(uniform(0.1, _PAUSE)):
+                    return False
+            except Fatal as error:
+                self._tally.notes.append(f"{error} ({statements[-1]})")
+                return False
+        self._tally.notes.append(f"put off, others use the table: {busy} ({statements[0]})")
+        return False

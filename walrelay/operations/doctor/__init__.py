@@ -1,6 +1,5 @@
-"""The one examination of PostgreSQL: all that must be true before a start, asked without changing anything."""
+"""The one examination: all that must be true before a start, asked without changing anything."""
 
-from walrelay.operations.doctor.examination import Command, examine, refuse, refuse_connection, told
-from walrelay.operations.doctor.expected import Expected
+from walrelay.operations.doctor.examination import BY_ANOTHER_ROLE, Command, examine, refuse, refuse_connection, told
 
-__all__ = ["Command", "Expected", "examine", "refuse", "refuse_connection", "told"]
+__all__ = ["BY_ANOTHER_ROLE", "Command", "examine", "refuse", "refuse_connection", "told"]

@@ -7,67 +7,60 @@ outbox is published is looked at again and again while a relay runs, see walrela
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from shlex import quote
 from typing import Literal, TypeAlias
 
 from walrelay.errors import Fatal, NotConnected, Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor import (
-    before_publication,
-    connection,
-    failover,
-    limits,
-    made_by_init,
-    output_plugin,
-    publication,
-    replication,
-    server,
-    slot,
-    synchronous,
-    table,
-    writers,
-)
-from walrelay.operations.doctor.expected import Expected, problem, warning
+from walrelay.operations.doctor import publication, replication, server, slot, table, writers
+from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
+from walrelay.wiring import Wiring
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
 
 # Each question of a chain presupposes the ones before it: after a problem the rest of the chain cannot be asked, and
 # says nothing rather than something wrong.
 _FIRST: tuple[Question, ...] = (server.version, server.primary)
-_CHAINS: tuple[tuple[Question, ...], ...] = (
-    (server.upstream_fixes,),
-    (server.wal_level,),
-    (output_plugin.allowed, output_plugin.installed, output_plugin.encoding, output_plugin.partitions),
-    (replication.role, limits.senders, replication.connection),
-    (limits.slots,),
-    (limits.sender_timeout,),
-    (limits.kept_wal,),
-    (limits.idle_slots,),
-    (synchronous.standby_names,),
-    (table.schema, table.rights),
-    (table.exists, table.kind, table.persistence, table.partitions, table.updates),
-    (table.columns, table.generated, table.headers, table.binary),
+_CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
+    ("server", (server.upstream_fixes,)),
+    ("server", (server.wal_level,)),
+    ("output plugin", (replication.allowed, replication.installed, replication.encoding, replication.partitions)),
+    ("replication", (replication.role, server.senders, replication.connection)),
+    ("limits", (server.slots,)),
+    ("limits", (server.sender_timeout,)),
+    ("limits", (server.kept_wal,)),
+    ("limits", (server.idle_slots,)),
+    ("synchronous", (server.standby_names,)),
+    ("table", (table.schema, table.rights)),
+    ("table", (table.exists, table.kind, table.persistence, table.partitions, table.updates)),
+    ("table", (table.columns, table.generated, table.headers, table.binary)),
     (
-        publication.exists,
-        publication.covers,
-        publication.operations,
-        publication.rows,
-        publication.columns,
-        publication.unchanged,
+        "publication",
+        (
+            publication.exists,
+            publication.covers,
+            publication.operations,
+            publication.rows,
+            publication.columns,
+            publication.unchanged,
+        ),
     ),
-    (slot.lead,),
-    (slot.exists, slot.readable, slot.reader, before_publication.changes),
-    (slot.retained,),
-    (failover.slot, failover.ahead),
-    (failover.standbys,),
-    (failover.synchronised,),
-    (writers.open_transactions,),
-    (made_by_init.current,),
-    (writers.messages,),
+    ("slot", (slot.lead,)),
+    ("slot", (slot.exists, slot.readable, slot.reader, publication.changes)),
+    ("slot", (slot.retained,)),
+    ("failover", (slot.failover_slot, slot.ahead)),
+    ("failover", (slot.standbys,)),
+    ("failover", (slot.synchronised,)),
+    ("writers", (writers.open_transactions,)),
+    ("made by init", (writers.current,)),
+    ("writers", (writers.messages,)),
 )
+"""With what a finding is about where a question of the chain cannot be asked."""
 
+_ANOTHER_SUBJECT: Mapping[Question, str] = {server.senders: "limits", publication.changes: "before publication"}
 
 Command: TypeAlias = Literal["init", "run", "tail", "follow", "status"]
 """`follow` is `walrelay tail --follow`, which makes a slot of its own."""
@@ -75,13 +68,13 @@ Command: TypeAlias = Literal["init", "run", "tail", "follow", "status"]
 _SERVER: tuple[Question, ...] = (
     server.version,
     server.wal_level,
-    output_plugin.allowed,
-    output_plugin.installed,
-    output_plugin.encoding,
+    replication.allowed,
+    replication.installed,
+    replication.encoding,
     replication.role,
     table.schema,
 )
-_TABLE: tuple[Question, ...] = (table.kind, table.persistence, output_plugin.partitions)
+_TABLE: tuple[Question, ...] = (table.kind, table.persistence, replication.partitions)
 
 # The catalog has the table of now, the WAL the rows of then: where the columns do not fit, a relay may still have to
 # publish what was written before, and ends at the first row that does not fit. So it is told at the start, no more.
@@ -93,19 +86,22 @@ _PUBLICATION: tuple[Question, ...] = (
     publication.unchanged,
 )
 
+BY_ANOTHER_ROLE = ("role", "privileges")
+"""Findings about the role: the SQL of `walrelay init --dry-run` may be run by another."""
+
 _REFUSED: Mapping[Command, Collection[Question]] = {
     "init": {
         *_SERVER,
         *_TABLE,
         *_COLUMNS,
         server.primary,
-        synchronous.standby_names,
-        limits.slots,
-        before_publication.changes,
+        server.standby_names,
+        server.slots,
+        publication.changes,
     },
-    "run": {*_SERVER, *_TABLE, table.rights, synchronous.standby_names},
+    "run": {*_SERVER, *_TABLE, table.rights, server.standby_names},
     "tail": {*_SERVER, server.primary},
-    "follow": {*_SERVER, server.primary, limits.senders, synchronous.standby_names},
+    "follow": {*_SERVER, server.primary, server.senders, server.standby_names},
     "status": {server.version},
 }
 _TOLD: Mapping[Command, Collection[Question]] = {
@@ -121,45 +117,45 @@ _TOLD: Mapping[Command, Collection[Question]] = {
         *_PUBLICATION,
         slot.readable,
         slot.exists,
-        before_publication.changes,
-        synchronous.standby_names,
+        publication.changes,
+        server.standby_names,
     },
 }
 
 
-def refuse(catalog: Catalog, expected: Expected, command: Command, *, but: Collection[str] = ()) -> None:
+def refuse(catalog: Catalog, wiring: Wiring, command: Command, *, but: Collection[str] = ()) -> None:
     """Fatal, with the doctor's words and its fix, for the first problem that stands in the command's way; `but`: the
     subjects that somebody else sees to.
     """
-    for finding in _of(_REFUSED[command], catalog, expected):
+    for finding in _of(_REFUSED[command], catalog, expected(wiring)):
         if finding.subject not in but:
             raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix)
 
 
-def refuse_connection(expected: Expected, cause: NotConnected) -> None:
+def refuse_connection(wiring: Wiring, cause: NotConnected) -> None:
     """Fatal where the first replication connection of a process was refused by what no retry cures: the server's own
     words, where they are known, or what the ordinary connection tells, which does not depend on a language.
     """
     if cause.final:
         raise Fatal(str(cause), hint=cause.hint) from cause
     try:
-        with Catalog(expected.dsn) as catalog:
+        with Catalog(wiring.dsn) as catalog:
             for question in (replication.role, replication.pooler):
-                for finding in question(catalog, expected):
+                for finding in question(catalog, expected(wiring)):
                     if finding.verdict == "problem":
                         raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix) from cause
     except Retryable:
         return  # not even an ordinary one
 
 
-def told(catalog: Catalog, expected: Expected, command: Command) -> Iterator[Finding]:
+def told(catalog: Catalog, wiring: Wiring, command: Command) -> Iterator[Finding]:
     """The problems that do not stop the command, but whose consequences it shows, or will run into."""
-    yield from _of(_TOLD[command], catalog, expected)
+    yield from _of(_TOLD[command], catalog, expected(wiring))
 
 
 def _of(questions: Collection[Question], catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """The problems; a connection that breaks while they are asked raises."""
-    for chain in (_FIRST, *_CHAINS):
+    for chain in (_FIRST, *(chain for _, chain in _CHAINS)):
         wanted = [place for place, question in enumerate(chain) if question in questions]
         for question in chain[: max(wanted, default=-1) + 1]:
             try:
@@ -172,26 +168,50 @@ def _of(questions: Collection[Question], catalog: Catalog, expected: Expected) -
                 break  # what comes after it presupposes it
 
 
-def examine(expected: Expected) -> Iterator[Finding]:
-    """Every finding about the database, in the order of the questions. Never raises for what it finds there."""
+def examine(wiring: Wiring, config: str = "") -> Iterator[Finding]:
+    """Every finding, in the order of the questions; of the broker too. Never raises for what it finds there. `config`:
+    the settings file to name in commands, empty for the default one.
+    """
+    yield from examine_database(expected(wiring, config))
+    try:
+        for finding in wiring.sink.examine(wiring.rules.topics):
+            yield _of_this_file(finding, config)
+        if wiring.position.place == "topic":
+            yield from wiring.sink.examine_positions()
+    except Fatal as error:
+        yield Finding("sink", "problem", str(error), error.hint)
+
+
+def _of_this_file(finding: Finding, config: str) -> Finding:
+    """A sink does not know the file that its settings are from; a command of walrelay's in its fix is for that one."""
+    command, newline, rest = finding.fix.partition("\n")
+    if not config or not command.startswith("walrelay "):
+        return finding
+    return finding._replace(fix=f"{command} -c {quote(config)}{newline}{rest}")
+
+
+def examine_database(expected: Expected) -> Iterator[Finding]:
+    """Those about the database."""
     try:
         catalog = Catalog(expected.dsn)
     except (Retryable, Fatal) as cause:
-        yield connection.failed(expected, cause)
+        yield replication.failed(expected, cause)
         return
     with catalog:
-        yield connection.made(catalog)
-        if (yield from _chain(_FIRST, catalog, expected)):
-            for chain in _CHAINS:
+        yield replication.made(catalog)
+        if (yield from _chain("server", _FIRST, catalog, expected)):
+            for subject, chain in _CHAINS:
                 if not catalog.connection.closed:  # lost meanwhile: said once is enough
-                    yield from _chain(chain, catalog, expected)
+                    yield from _chain(subject, chain, catalog, expected)
 
 
-def _chain(questions: tuple[Question, ...], catalog: Catalog, expected: Expected) -> Generator[Finding, None, bool]:
+def _chain(
+    subject: str, questions: tuple[Question, ...], catalog: Catalog, expected: Expected
+) -> Generator[Finding, None, bool]:
     """The findings of the questions up to the first problem; returns whether there was none."""
     for question in questions:
         good = True
-        for finding in _asked(question, catalog, expected):
+        for finding in _asked(_ANOTHER_SUBJECT.get(question, subject), question, catalog, expected):
             yield finding
             good &= finding.verdict != "problem"
         if not good:
@@ -199,18 +219,14 @@ def _chain(questions: tuple[Question, ...], catalog: Catalog, expected: Expected
     return True
 
 
-def _asked(question: Question, catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+def _asked(subject: str, question: Question, catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     try:
         yield from question(catalog, expected)
     except Denied as cause:
-        yield warning(_subject(question), f"cannot be asked: {first_line(cause)}", _monitor(catalog))
+        yield warning(subject, f"cannot be asked: {first_line(cause)}", _monitor(catalog))
     except (Retryable, Fatal) as cause:
-        yield problem(_subject(question), f"cannot be asked: {first_line(cause)}", expected.walrelay("doctor"))
+        yield problem(subject, f"cannot be asked: {first_line(cause)}", expected.walrelay("doctor"))
 
 
 def _monitor(catalog: Catalog) -> str:
     return f"GRANT pg_monitor TO {identifier(catalog.connection.info.user)};"
-
-
-def _subject(question: Question) -> str:
-    return question.__module__.rpartition(".")[2].replace("_", " ")

@@ -5,8 +5,11 @@ from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
+from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
+from walrelay.table.functions import function_scripts
+from walrelay.wiring import Wiring
 
 
 class Expected(NamedTuple):
@@ -47,6 +50,29 @@ class Expected(NamedTuple):
     def walrelay(self, command: str) -> str:
         """A command of walrelay's for this settings file, to paste."""
         return f"walrelay {command} -c {quote(self.config)}" if self.config else f"walrelay {command}"
+
+
+def expected(wiring: Wiring, config: str = "") -> Expected:
+    """What the relay asks the database for."""
+    outbox = wiring.needed
+    return Expected(
+        dsn=wiring.dsn,
+        slot=wiring.slot,
+        publication=wiring.publication,
+        plugin=wiring.plugin,
+        schema=outbox.schema,
+        table=outbox.table,
+        columns={role: column for role, column in outbox.columns._asdict().items() if column},
+        binary_types=frozenset(BINARY_PRINTERS) if wiring.wants_binary else None,
+        failover=wiring.streaming.failover,
+        prefix=outbox.prefix,
+        writers=wiring.writers.roles,
+        position_in_table=wiring.position.place == "table",
+        sets_aside=not wiring.policy.only_stops,
+        retention=wiring.retention is not None,
+        config=config,
+        functions=function_scripts(wiring),
+    )
 
 
 def ok(subject: str, detail: str) -> Finding:

@@ -1,18 +1,37 @@
-"""Whether the relay may open the replication connection it needs: the role's right, and the connection itself."""
+"""The connections: whether there are any, what role and pooler allow, and whether the output plugin is there."""
 
+import re
 from collections.abc import Iterator
 
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, NotConnected, Retryable
+from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor import limits
+from walrelay.operations.doctor import table
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
+from walrelay.operations.doctor.server import free_senders
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import cure, refusal
-from walrelay.postgres.failures import first_line, server_message
-from walrelay.postgres.pooler import direct_dsn, has_pooler
+from walrelay.postgres.failures import Denied, first_line, server_message
+from walrelay.postgres.pooler import SharedSession, direct_dsn, has_pooler
 from walrelay.postgres.rights import grant_statements
 from walrelay.postgres.role_checks import rights_to_replicate
+
+
+def made(catalog: Catalog) -> Finding:
+    info = catalog.connection.info
+    version = info.parameter_status("server_version") or str(info.server_version)
+    return ok("connection", f"PostgreSQL {version.split()[0]} at {info.host}:{info.port}/{info.dbname} as {info.user}")
+
+
+def failed(expected: Expected, cause: Exception) -> Finding:
+    if isinstance(cause, SharedSession):
+        return problem("connection", str(cause), cause.hint)
+    if isinstance(cause, Fatal):
+        return problem("connection", str(cause), "source.dsn: postgresql://user@host/db")
+    fix = cause.hint if isinstance(cause, NotConnected) else cure(first_line(cause), expected.dsn).fix
+    return problem("connection", refusal(first_line(cause)), fix)
+
 
 _SUBJECT = "replication connection"
 
@@ -27,7 +46,7 @@ def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Opens one and asks IDENTIFY_SYSTEM: only that tells what pg_hba.conf and poolers make of it."""
-    if limits.free_senders(catalog) == 0:
+    if free_senders(catalog) == 0:
         return  # the relay that runs now has the last one, which proves that it can be had
     pooled = has_pooler(catalog.connection)
     try:
@@ -68,3 +87,92 @@ def _identify(dsn: str) -> str:
         return f"system {identifier}, timeline {timeline}"
     finally:
         replicating.close()
+
+
+_OUTPUT_PLUGIN = "output plugin"
+
+
+def allowed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """The minors since August 2026 have a list of the plugins that may be used (PITFALLS A35)."""
+    libraries = catalog.value("SELECT setting FROM pg_settings WHERE name = 'output_plugin_libraries'")
+    if libraries is not None and (fix := allowing(libraries, expected.plugin)):
+        yield problem("output_plugin_libraries", f"does not have {expected.plugin}: {libraries}", fix)
+    elif libraries is not None:
+        yield ok("output_plugin_libraries", libraries)
+
+
+def allowing(libraries: str, plugin: str) -> str:
+    """The statement that adds `plugin` to the list; empty when it is there.
+
+    A list given as one quoted string is stored as a single name, which allows nothing: it is taken apart here.
+    """
+    names = [name.replace('""', '"') or bare for name, bare in re.findall(r'"((?:[^"]|"")*)"|([^\s,]+)', libraries)]
+    if plugin in names:
+        return ""
+    parts = [part.strip() for name in names for part in name.split(",")]
+    listed = ", ".join(_written(part) for part in dict.fromkeys([*parts, plugin]) if part)
+    return f"ALTER SYSTEM SET output_plugin_libraries = {listed}; SELECT pg_reload_conf();"
+
+
+def _written(name: str) -> str:
+    return name if re.fullmatch("[a-z_][a-z0-9_]*", name) else identifier(name)
+
+
+def installed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if expected.plugin == "pgoutput":
+        return  # part of PostgreSQL
+    there = _library_exists(catalog, expected.plugin)
+    major = catalog.server_version // 10000
+    if there:
+        yield ok(_OUTPUT_PLUGIN, f"{expected.plugin} is installed")
+    elif there is False:
+        yield problem(
+            _OUTPUT_PLUGIN,
+            f"{expected.plugin} is not installed on the server",
+            f"apt-get install postgresql-{major}-{expected.plugin}   # or source.plugin: pgoutput",
+        )
+    elif user := catalog.value("SELECT slot_name FROM pg_replication_slots WHERE plugin = %s LIMIT 1", expected.plugin):
+        yield ok(_OUTPUT_PLUGIN, f"{expected.plugin} made slot {user}")
+    else:
+        yield warning(
+            _OUTPUT_PLUGIN,
+            f"this role cannot see whether {expected.plugin} is installed; making the slot will tell",
+            expected.walrelay("init"),
+        )
+
+
+def encoding(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Rows that wal2json would spell wrong."""
+    if expected.plugin == "wal2json" and (name := catalog.server_encoding()) not in ("UTF8", "SQL_ASCII"):
+        detail = f"wal2json prints text in the database's encoding, which is {name}, not in UTF-8"
+        yield problem(_OUTPUT_PLUGIN, detail, _the_other(catalog, expected))
+
+
+def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Rows that wal2json would not send under the table's name."""
+    if expected.plugin != "wal2json":
+        return
+    outbox = table.look(catalog, expected)
+    if outbox is not None and outbox.kind == "p":
+        detail = f"{expected.name} is partitioned, and wal2json names the partition with each row: none would be found"
+        yield problem(_OUTPUT_PLUGIN, detail, _the_other(catalog, expected))
+
+
+def _the_other(catalog: Catalog, expected: Expected) -> str:
+    """A slot stays with the plugin that it was made for."""
+    fix, slot = "source.plugin: pgoutput   # in the settings", catalog.slot(expected.slot)
+    if slot is None or slot.plugin != expected.plugin:
+        return fix
+    return f"{fix}; then {expected.walrelay('drop --yes')} && {expected.walrelay('init --backfill')}"
+
+
+def _library_exists(catalog: Catalog, plugin: str) -> bool | None:
+    """Whether the library lies where the server loads from; None where the role may not look into files."""
+    try:
+        size = catalog.value(
+            "SELECT (pg_stat_file(setting || '/' || %s || '.so', true)).size FROM pg_config WHERE name = 'PKGLIBDIR'",
+            plugin,
+        )
+    except Denied:
+        return None
+    return size is not None

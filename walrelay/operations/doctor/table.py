@@ -7,7 +7,7 @@ from typing import NamedTuple
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
-from walrelay.operations.doctor.made_by_init import init_command
+from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import KINDS, READABLE, Catalog
 from walrelay.postgres.parts import incompletely_published, managed_by_partman
 from walrelay.postgres.rights import (

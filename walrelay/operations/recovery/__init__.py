@@ -1,1 +1,5 @@
-"""`walrelay recover`: how far the relay of a lost slot got, and which rows no table has any more."""
+"""`walrelay recover`: what a lost slot had not delivered, and which rows no table has any more."""
+
+from walrelay.operations.recovery.plan import KeptPosition, Recovery, RecoveryRequest, plan_recovery
+
+__all__ = ["KeptPosition", "Recovery", "RecoveryRequest", "plan_recovery"]

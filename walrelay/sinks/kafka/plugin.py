@@ -6,66 +6,76 @@ from typing import Any
 
 from walrelay.errors import Fatal
 from walrelay.model import Counting, Finding, System
-from walrelay.publish.contract import ExactlyOnceSink, Found, PositionKeeper, Recalled, Sink, Span
+from walrelay.publish.contract import (
+    ExactlyOnce,
+    ExactlyOnceSink,
+    Found,
+    PositionKeeper,
+    Recalled,
+    Sink,
+    SinkPlugin,
+    Span,
+)
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
-class KafkaPlugin:
-    """See `walrelay.publish.SinkPlugin`, and `Recall`, `ReadBack` and `MakesTopics` there."""
+def _memory() -> Any:
+    """Of each relay its own: what one broker refused in batches says nothing of another."""
+    with _client_library():
+        from walrelay.sinks.kafka.batching import BatchingHistory
+    return BatchingHistory()
 
-    settings = KafkaSettings
 
-    def __init__(self) -> None:
-        self._history: Any = None  # a BatchingHistory, once a sink was opened
+def _open(settings: KafkaSettings, history: Any) -> Sink:
+    with _client_library():
+        from walrelay.sinks.kafka.sink import KafkaSink, UnbatchedSink
+    return (UnbatchedSink if history.batch_refused else KafkaSink)(settings.client_options(), history)
 
-    def open(self, settings: KafkaSettings) -> Sink:
-        with _client_library():
-            from walrelay.sinks.kafka.batching import BatchingHistory
-            from walrelay.sinks.kafka.sink import KafkaSink, UnbatchedSink
-        self._history = self._history or BatchingHistory()
-        kind = UnbatchedSink if self._history.batch_refused else KafkaSink
-        return kind(settings.client_options(), self._history)
 
-    def open_exactly_once(
-        self, settings: KafkaSettings, system: System, slot: str, counting: Counting | None = None
-    ) -> ExactlyOnceSink:
-        with _client_library():
-            from walrelay.sinks.kafka.batching import BatchingHistory
-            from walrelay.sinks.kafka.transactions import KafkaTransactions
-        self._history = self._history or BatchingHistory()
-        return KafkaTransactions(settings, system, slot, self._history, counting)
+def _open_exactly_once(
+    settings: KafkaSettings, history: Any, system: System, slot: str, counting: Counting | None = None
+) -> ExactlyOnceSink:
+    with _client_library():
+        from walrelay.sinks.kafka.transactions import KafkaTransactions
+    return KafkaTransactions(settings, system, slot, history, counting)
 
-    def examine_positions(self, settings: KafkaSettings) -> Iterable[Finding]:
-        with _client_library():
-            from walrelay.sinks.kafka.examine import examine_positions
-        return examine_positions(settings)
 
-    def open_positions(self, settings: KafkaSettings, system: System, slot: str) -> PositionKeeper:
-        with _client_library():
-            from walrelay.sinks.kafka.position_keeper import KafkaPositionKeeper
-        return KafkaPositionKeeper(settings, system, slot)
+def _open_positions(settings: KafkaSettings, system: System, slot: str) -> PositionKeeper:
+    with _client_library():
+        from walrelay.sinks.kafka.position_keeper import KafkaPositionKeeper
+    return KafkaPositionKeeper(settings, system, slot)
 
-    def examine(self, settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
-        with _client_library():
-            from walrelay.sinks.kafka.examine import examine
-        return examine(settings, topics)
 
-    def newest(self, settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
-        with _client_library():
-            from walrelay.sinks.kafka.read_back import newest
-        return newest(settings, topics, count)
+def _examine_positions(settings: KafkaSettings) -> Iterable[Finding]:
+    with _client_library():
+        from walrelay.sinks.kafka.examine import examine_positions
+    return examine_positions(settings)
 
-    def read_back(self, settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
-        with _client_library():
-            from walrelay.sinks.kafka.read_back import read_back
-        return read_back(settings, topics, since_ms)
 
-    def make_topics(
-        self, settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
-    ) -> Iterator[tuple[str, bool]]:
-        with _client_library():
-            from walrelay.sinks.kafka.topics import make_topics
-        return make_topics(settings, topics, partitions, replication_factor)
+def _examine(settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
+    with _client_library():
+        from walrelay.sinks.kafka.examine import examine
+    return examine(settings, topics)
+
+
+def _newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
+    with _client_library():
+        from walrelay.sinks.kafka.read_back import newest
+    return newest(settings, topics, count)
+
+
+def _read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+    with _client_library():
+        from walrelay.sinks.kafka.read_back import read_back
+    return read_back(settings, topics, since_ms)
+
+
+def _make_topics(
+    settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
+) -> Iterator[tuple[str, bool]]:
+    with _client_library():
+        from walrelay.sinks.kafka.topics import make_topics
+    return make_topics(settings, topics, partitions, replication_factor)
 
 
 @contextmanager
@@ -80,4 +90,13 @@ def _client_library() -> Iterator[None]:
         ) from cause
 
 
-plugin = KafkaPlugin()
+plugin = SinkPlugin(
+    KafkaSettings,
+    open=_open,
+    examine=_examine,
+    memory=_memory,
+    exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
+    newest=_newest,
+    read_back=_read_back,
+    make_topics=_make_topics,
+)

@@ -1,32 +1,27 @@
-"""Settings to a backfill: the rows of the table published up to where a new slot begins to stream."""
+"""A backfill: the rows of the table published up to where a new slot begins to stream."""
 
 from collections.abc import Callable, Sequence
 from threading import Event
 
-from walrelay.compose.attempts import until_finished
-from walrelay.compose.commands import wanted
-from walrelay.compose.positions import begin_at
-from walrelay.compose.reading import dsn, needed, publication, router, table
-from walrelay.config import Settings
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Retryable
 from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
-from walrelay.operations.drop import drop_slot
-from walrelay.operations.setup import blocked
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
-from walrelay.postgres.snapshot import Blocked, View, new_slot
-from walrelay.publish import load
+from walrelay.postgres.slots import drop_slot, new_slot
+from walrelay.postgres.snapshot import View
 from walrelay.table.backfill_journal import BackfillJournal, Scope
-from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order
-from walrelay.table.selection import Selection, TableDescription, describe_table
+from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
+from walrelay.table.selection import Selection, describe_table
+from walrelay.wiring import Wiring
+from walrelay.wiring.positions import begin_at
 
 
 def backfill_until(
     stop: Event,
-    settings: Settings,
+    wiring: Wiring,
     scope: Scope,
     observer: Observer,
     *,
@@ -37,8 +32,8 @@ def backfill_until(
     was interrupted. True when it got to its end, and the slot may be read. `patience`: seconds to wait for open
     transactions when the slot is made.
     """
-    attempts = _Attempts(settings, scope, observer, patience, known, stop.is_set)
-    return until_finished(attempts, stop, settings, observer)
+    attempts = _Attempts(wiring, scope, observer, patience, known, stop.is_set)
+    return until_finished(attempts, stop, wiring.backoff, observer)
 
 
 class _Attempts:
@@ -46,47 +41,44 @@ class _Attempts:
 
     def __init__(
         self,
-        settings: Settings,
+        wiring: Wiring,
         scope: Scope,
         observer: Observer,
         patience: float,
         known: Sequence[str],
         stop: Callable[[], bool],
     ) -> None:
-        self._settings, self._scope, self._observer, self._patience = settings, scope, observer, patience
+        self._wiring, self._scope, self._observer, self._patience = wiring, scope, observer, patience
         self._known, self._stop = known, stop
         self.published = 0
         self.finished = False
 
     def run(self) -> None:
         """See Attempts."""
-        stop = self._stop
-        settings, asked = self._settings, wanted(self._settings)
-        with Catalog(dsn(settings)) as catalog:
+        wiring, stop = self._wiring, self._stop
+        with Catalog(wiring.dsn) as catalog:
             catalog.refuse_standby()
-            journal = BackfillJournal(catalog, asked.slot)
+            journal = BackfillJournal(catalog, wiring.slot)
             journal.lock()
             rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
-            refuse_missing_rights(catalog, rights, f"make slot {asked.slot} anew")
-            progress = journal.begin(self._scope, asked.plugin)
-            note = note_before_backfill(catalog, asked.slot, asked.table, asked.publication)
-            drop_slot(catalog, asked.slot)
-            try:
-                with new_slot(
-                    dsn(settings), catalog, asked.slot, asked.plugin, failover=asked.failover, patience=self._patience
-                ) as made:
-                    view = View(dsn(settings), catalog, made.snapshot)
-            except Blocked as cause:
-                raise blocked(catalog, f"slot {asked.slot}", self._patience) from cause
+            refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} anew")
+            progress = journal.begin(self._scope, wiring.plugin)
+            note = note_before_backfill(catalog, wiring.slot, wiring.table, wiring.publication)
+            drop_slot(catalog, wiring.slot)
+            failover, patience = wiring.streaming.failover, self._patience
+            with new_slot(
+                wiring.dsn, catalog, wiring.slot, wiring.plugin, failover=failover, patience=patience
+            ) as made:
+                view = View(wiring.dsn, catalog, made.snapshot)
             with view:
-                outbox = in_commit_order(view, outbox_table(settings, catalog), Selection(progress.scope.floor))
+                outbox = in_commit_order(view, describe_table(catalog, wiring), Selection(progress.scope.floor))
                 reached = journal.made(
                     made.consistent_point, view.xmin, note(view.xmax), [term.name for term in outbox.order]
                 )
                 scope = progress.scope
                 rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
                 self._observer.saw(Backfilling(rows.count(), progress.published))
-                decoder = RowDecoder(needed(settings), outbox.types, made.consistent_point)
+                decoder = RowDecoder(wiring.needed, outbox.types, made.consistent_point)
                 at_the_end = self._publish(rows, decoder, journal, stop)
             if at_the_end:
                 journal.finish()
@@ -96,7 +88,7 @@ class _Attempts:
     def _begin_at(self, catalog: Catalog, xmin: int) -> None:
         """The rows are published: that the position cannot be kept now is no reason to publish them again."""
         try:
-            begin_at(self._settings, catalog, xmin=xmin)
+            begin_at(self._wiring, catalog, xmin=xmin)
         except Retryable as error:
             hint = "if the relay had a slot before, start it with --from-slot"
             self._observer.saw(Noticed(f"{error}; {hint}"))
@@ -105,10 +97,10 @@ class _Attempts:
         self, rows: OutboxRows, decoder: RowDecoder, journal: BackfillJournal, stop: Callable[[], bool]
     ) -> bool:
         """Whether it got to the end. What comes before a batch is durable: noted, and only then is the batch begun."""
-        settings = self._settings
-        sink = load(settings.sink.kind).open(settings.sink.settings)
+        wiring = self._wiring
+        sink = self._wiring.sink.open()
         try:
-            backfill = BatchPublisher(router(settings), sink, self._observer, stop, settings.shutdown_timeout)
+            backfill = BatchPublisher(wiring.rules.router(), sink, self._observer, stop, wiring.limits.shutdown)
             before = 0
             for batch in rows.batches(decoder.columns):
                 if before:
@@ -122,9 +114,3 @@ class _Attempts:
             return True
         finally:
             sink.close()
-
-
-def outbox_table(settings: Settings, catalog: Catalog) -> TableDescription:
-    """The settings' outbox, as the catalog has it."""
-    columns = settings.outbox.columns
-    return describe_table(catalog, table(settings), publication(settings), columns.id, columns.created_at)

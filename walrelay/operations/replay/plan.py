@@ -1,25 +1,20 @@
-"""Settings to what a replay is going to publish, before anything is changed."""
+"""What a replay is going to publish, before anything is changed."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
-from walrelay.compose.backfill import outbox_table
-from walrelay.compose.commands import topics
-from walrelay.compose.reading import dsn
-from walrelay.compose.row_topics import Group, grouped, row_topics
-from walrelay.config import Settings
 from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
 from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RecordPosition
+from walrelay.operations.replay.journal import ReplayProgress, ReplayRequest, unfinished_replay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
-from walrelay.publish import Found, load_read_back
+from walrelay.publish import Found
 from walrelay.table.published import confirmed_rows
-from walrelay.table.replay_journal import ReplayProgress, ReplayRequest, unfinished_replay
 from walrelay.table.rows import OutboxRows, in_commit_order
 from walrelay.table.selection import (
     Condition,
@@ -28,24 +23,17 @@ from walrelay.table.selection import (
     Selection,
     TableDescription,
     all_of,
+    describe_table,
     filter_condition,
     id_text,
     xid8,
 )
+from walrelay.table.topics import Group, grouped, row_topics
 from walrelay.wire.commands import literal
+from walrelay.wiring import Wiring
 
 _MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
 _PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
-
-
-class Wanted(NamedTuple):
-    """What was typed, and the times that it meant when it was (ISO 8601). `restart`: not on with an earlier one."""
-
-    asked: ReplayRequest
-    since: str | None = None
-    until: str | None = None
-    name: str | None = None
-    restart: bool = False
 
 
 class ReplayPlan(NamedTuple):
@@ -63,32 +51,45 @@ class ReplayPlan(NamedTuple):
     not_found: list[str]  # ids, or positions and ids, without a row
 
 
-def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], object]) -> ReplayPlan:
-    """Changes nothing. Fatal where there is nothing to say which rows are meant."""
-    with Catalog(dsn(settings)) as catalog, View(dsn(settings), catalog) as view:
+def plan_replay(
+    wiring: Wiring,
+    request: ReplayRequest,
+    wait: Callable[[float], object],
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    name: str | None = None,
+    restart: bool = False,
+) -> ReplayPlan:
+    """Changes nothing. Fatal where there is nothing to say which rows are meant.
+
+    `since`, `until`: the times that the request means (ISO 8601). `name`: its own where none is given. `restart`: not
+    on with an earlier one.
+    """
+    with Catalog(wiring.dsn) as catalog, View(wiring.dsn, catalog) as view:
         catalog.refuse_standby()
-        table = outbox_table(settings, catalog)
-        name, begun = _begun(settings, catalog, wanted)
-        known = confirmed_rows(catalog, view, settings.source.slot, _PATIENCE, wait)
-        replaying = begun or ReplayProgress(wanted.asked, wanted.since, wanted.until, known.xmin)
+        table = describe_table(catalog, wiring)
+        name, begun = _begun(wiring, catalog, request, name, restart)
+        known = confirmed_rows(catalog, view, wiring.slot, _PATIENCE, wait)
+        replaying = begun or ReplayProgress(request, since, until, known.xmin)
         found = None
         if replaying.asked.positions is not None:
-            found = _at_positions(settings, view, table, replaying)
+            found = _at_positions(wiring, view, table, replaying)
         ids = None if found is None else list(found)
-        selected = selection(settings, catalog, table, replaying, ids)
-        filtered = Selection(also=_filters(settings, table, replaying, ids))
+        selected = selection(wiring, catalog, table, replaying, ids)
+        filtered = Selection(also=_filters(wiring, table, replaying, ids))
         ordered, rest = _rest(view, table, replaying, selected)
         left = f"count(*) FILTER (WHERE {xid8(view.xmax)} >= {replaying.ceiling})"
-        is_letter = _is_letter(settings, catalog, table)
+        is_letter = _is_letter(wiring, catalog, table)
         letters = f"count(*) FILTER (WHERE {xid8(view.xmax)} < {replaying.ceiling} AND {is_letter})"
         ((unconfirmed, set_aside),) = OutboxRows(view, table, filtered).ask(f"{left}, {letters}")
         return ReplayPlan(
             name=name,
             replaying=replaying,
             resumed=begun is not None,
-            restart=wanted.restart,
+            restart=restart,
             ids=ids,
-            groups=grouped(settings, view, ordered, rest, replaying.asked.topic),
+            groups=grouped(wiring, view, ordered, rest, replaying.asked.topic),
             unconfirmed=unconfirmed,
             why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
             letters=set_aside,
@@ -97,25 +98,27 @@ def replay_plan(settings: Settings, wanted: Wanted, wait: Callable[[float], obje
 
 
 def selection(
-    settings: Settings, catalog: Catalog, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
+    wiring: Wiring, catalog: Catalog, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
 ) -> Selection:
     """All rows of the replay, what it has reached included. Dead letters are left to `walrelay dlq`: to publish again
     is for what was published.
     """
-    letters = Condition(f"({_is_letter(settings, catalog, table)}) IS NOT TRUE")
-    return Selection(ceiling=replaying.ceiling, also=all_of(_filters(settings, table, replaying, ids), letters))
+    letters = Condition(f"({_is_letter(wiring, catalog, table)}) IS NOT TRUE")
+    return Selection(ceiling=replaying.ceiling, also=all_of(_filters(wiring, table, replaying, ids), letters))
 
 
-def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, ReplayProgress | None]:
+def _begun(
+    wiring: Wiring, catalog: Catalog, request: ReplayRequest, given: str | None, restart: bool
+) -> tuple[str, ReplayProgress | None]:
     """The name of the replay, and what there is of it already."""
-    name = wanted.name or wanted.asked.name
-    found = unfinished_replay(catalog, settings.source.slot, name, restart=wanted.restart)
-    if found is None and not wanted.asked.selects:
+    name = given or request.name
+    found = unfinished_replay(catalog, wiring.slot, name, restart=restart)
+    if found is None and not request.selects:
         raise Fatal(
-            "nothing says which rows to publish again" + (f", and there is no replay {name}" if wanted.name else ""),
+            "nothing says which rows to publish again" + (f", and there is no replay {name}" if given else ""),
             hint="Give a filter, as in `walrelay replay --from 2h --type OrderPlaced`, or --all for every row.",
         )
-    if found is not None and wanted.asked not in (found.asked, ReplayRequest()):
+    if found is not None and request not in (found.asked, ReplayRequest()):
         raise Fatal(
             f"there is a replay {name} of other rows that is not at its end",
             hint=f"`walrelay replay --name {name}` goes on with it, `--restart` forgets it; or choose another name.",
@@ -124,7 +127,7 @@ def _begun(settings: Settings, catalog: Catalog, wanted: Wanted) -> tuple[str, R
 
 
 def _filters(
-    settings: Settings, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
+    wiring: Wiring, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
 ) -> Condition:
     asked = replaying.asked
     filters = Filters(
@@ -136,18 +139,18 @@ def _filters(
         types=asked.types,
         ids=asked.ids or None,
     )
-    columns = settings.outbox.decoding.columns._asdict()
+    columns = wiring.outbox.columns._asdict()
     also = filter_condition(table, columns, filters)
     return also if ids is None else all_of(also, filter_condition(table, columns, Filters(ids=ids)))
 
 
-def _is_letter(settings: Settings, catalog: Catalog, table: TableDescription) -> str:
+def _is_letter(wiring: Wiring, catalog: Catalog, table: TableDescription) -> str:
     """Whether the row was set aside and not published since."""
     if not present(catalog):
         return "false"
     return (
         f"{id_text(table)} IN (SELECT record_id FROM {DEAD_LETTERS} WHERE"
-        f" slot_name = {literal(settings.source.slot)} AND status <> 'replayed')"
+        f" slot_name = {literal(wiring.slot)} AND status <> 'replayed')"
     )
 
 
@@ -163,14 +166,14 @@ def _rest(
     return ordered, selected._replace(reached=[Reached(replaying.ceiling, replaying.reached)])
 
 
-def _at_positions(settings: Settings, view: View, table: TableDescription, replaying: ReplayProgress) -> dict[str, str]:
+def _at_positions(wiring: Wiring, view: View, table: TableDescription, replaying: ReplayProgress) -> dict[str, str]:
     """id -> position of the messages in the range, as the topics have them."""
     first, last = position_range(replaying.asked.positions or "")
-    plugin = load_read_back(settings.sink.kind, "`walrelay replay --position`")
-    names = {name for name in topics(settings) if "*" not in name} | set(row_topics(settings, view, table, Selection()))
+    read_back = wiring.sink.reader("`walrelay replay --position`")
+    names = wiring.rules.whole_topics | set(row_topics(wiring, view, table, Selection()))
     found = dict[str, str]()
     since = datetime.fromisoformat(replaying.since) - _MARGIN if replaying.since else datetime.fromtimestamp(0, UTC)
-    for each in plugin.read_back(settings.sink.settings, sorted(names), int(since.timestamp() * 1000)):
+    for each in read_back(sorted(names), int(since.timestamp() * 1000)):
         if not isinstance(each, Found) or (place := RecordPosition.of_header(each.position)) is None:
             continue
         if place[0] > ZERO and first <= place <= last:  # that of a replayed row says nothing

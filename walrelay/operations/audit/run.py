@@ -1,4 +1,4 @@
-"""Settings to an audit: the rows of a period, the topics that they went to, and what is to be said of both."""
+"""An audit: the rows of a period, the topics that they went to, and what is to be said of both."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -6,21 +6,18 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from walrelay.compose.backfill import outbox_table
-from walrelay.compose.commands import topics
-from walrelay.compose.reading import dsn
-from walrelay.compose.row_topics import TopicOf, row_topics
-from walrelay.config import Settings
 from walrelay.dead_letters.store import dead_letters_of
 from walrelay.operations.audit.reconciliation import Missing, Report, SetAside, Tally, within_keys
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
-from walrelay.publish import Found, ReadBack, Span, load_read_back
+from walrelay.publish import Found, ReadBack, Span
 from walrelay.table.published import ConfirmedRows, confirmed_rows
 from walrelay.table.rows import OutboxRows
-from walrelay.table.selection import Filters, Selection, filter_condition, xid8
+from walrelay.table.selection import Filters, Selection, describe_table, filter_condition, xid8
+from walrelay.table.topics import TopicOf, row_topics
 from walrelay.wire.commands import literal
+from walrelay.wiring import Wiring
 
 _HOUR = timedelta(hours=1)
 _MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
@@ -40,26 +37,26 @@ class Period(NamedTuple):
     listed: int = 10
 
 
-def audit(settings: Settings, period: Period, wait: Callable[[float], object]) -> Report:
+def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> Report:
     """Reads the table once, the topics once, and those rows again that were not found. Changes nothing."""
-    plugin = load_read_back(settings.sink.kind, "`walrelay audit`")
-    with Catalog(dsn(settings)) as catalog:
+    read_back = wiring.sink.reader("`walrelay audit`")
+    with Catalog(wiring.dsn) as catalog:
         catalog.refuse_standby()
-        audit = _Audit(settings, catalog, period)
-        with View(dsn(settings), catalog) as view:
-            known = confirmed_rows(catalog, view, settings.source.slot, _PATIENCE, wait)
+        audit = _Audit(wiring, catalog, period)
+        with View(wiring.dsn, catalog) as view:
+            known = confirmed_rows(catalog, view, wiring.slot, _PATIENCE, wait)
             audit.read_rows(view, known)
-        audit.read_topics(plugin)
-        with View(dsn(settings), catalog) as view:
-            return audit.report(view, plugin)
+        audit.read_topics(read_back)
+        with View(wiring.dsn, catalog) as view:
+            return audit.report(view, read_back)
 
 
 class _Audit:
     """One after the other: rows, topics, report."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, period: Period) -> None:
-        self._settings, self._catalog, self._period = settings, catalog, period
-        self._table = outbox_table(settings, catalog)
+    def __init__(self, wiring: Wiring, catalog: Catalog, period: Period) -> None:
+        self._wiring, self._catalog, self._period = wiring, catalog, period
+        self._table = describe_table(catalog, wiring)
         self._spans: list[Span] = []
         self._unconfirmed, self._why = 0, ""
 
@@ -69,8 +66,8 @@ class _Audit:
         settled = min(self._until or now, now - _SETTLED)
         self._tally = Tally(_ms(self._since), _ms(settled), self._period.listed)
         self._known, self._why = known, known.why
-        names = {name for name in topics(self._settings) if "*" not in name} | {*self._period.topics}
-        self._names = sorted(names | set(row_topics(self._settings, view, self._table, self._selection())))
+        names = self._wiring.rules.whole_topics | {*self._period.topics}
+        self._names = sorted(names | set(row_topics(self._wiring, view, self._table, self._selection())))
         within = OutboxRows(view, self._table, self._selection(_MARGIN))
         confirmed = self._confirmed(view)
         for (id_,), _, judged in within.unordered([self._table.id], f"{self._in_period} AND {confirmed}"):
@@ -78,20 +75,20 @@ class _Audit:
                 (self._tally.expect if judged else self._tally.beside)(_text(id_))
         ((self._unconfirmed,),) = within.ask(f"count(*) FILTER (WHERE {self._in_period} AND NOT {confirmed})")
 
-    def read_topics(self, plugin: ReadBack) -> None:
-        for each in self._messages(plugin):
+    def read_topics(self, read_back: ReadBack) -> None:
+        for each in self._messages(read_back):
             if isinstance(each, Found):
                 self._tally.found(each)
             else:
                 self._spans.append(each)
 
-    def report(self, view: View, plugin: ReadBack) -> Report:
+    def report(self, view: View, read_back: ReadBack) -> Report:
         tally, listed, absent = self._tally, self._period.listed, self._absent(view)
-        misplaced = within_keys(tally.out_of_order, self._messages(plugin)) if tally.out_of_order else []
+        misplaced = within_keys(tally.out_of_order, self._messages(read_back)) if tally.out_of_order else []
         return Report(
             since=self._since.isoformat(timespec="seconds"),
             until=self._until.isoformat(timespec="seconds") if self._until else "",
-            delivery=self._settings.delivery,
+            delivery="exactly_once" if self._wiring.exactly_once else "at_least_once",
             rows=tally.rows,
             unconfirmed=self._unconfirmed,
             why=self._why or ("a transaction has been open since" if self._unconfirmed else ""),
@@ -117,7 +114,7 @@ class _Audit:
         """What is to be said of the rows that no message was found of."""
         absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
         while some := list(islice(found, _AT_ONCE)):
-            letters = dead_letters_of(self._catalog, self._settings.source.slot, [row.id for row, _ in some])
+            letters = dead_letters_of(self._catalog, self._wiring.slot, [row.id for row, _ in some])
             for row, is_before in some:
                 if (letter := letters.get(row.id)) is not None:
                     absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))
@@ -127,16 +124,15 @@ class _Audit:
                     absent.row(row, is_before)
         return absent
 
-    def _messages(self, plugin: ReadBack) -> Iterator[Found | Span]:
-        refusals = self._settings.refusals
-        letters = {refusals.dead_letter_topic} if refusals.dead_letters != "table" else set[str]()
-        names = sorted({*self._names, *(name for name in letters if name)})
-        return plugin.read_back(self._settings.sink.settings, names, _ms(self._since - _MARGIN))
+    def _messages(self, read_back: ReadBack) -> Iterator[Found | Span]:
+        letters = self._wiring.policy.topic
+        names = sorted({*self._names, letters} if letters else {*self._names})
+        return read_back(names, _ms(self._since - _MARGIN))
 
     def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
         """The rows that no message was found of, as far as they are still there, and whether the slot is younger."""
-        topic_of = TopicOf(self._settings, self._table, roles=("id",))
-        slot, system = self._settings.source.slot, self._catalog.system()
+        topic_of = TopicOf(self._wiring, self._table, roles=("id",))
+        slot, system = self._wiring.slot, self._catalog.system()
         before = f"{xid8(view.xmax)} < {first_xmin(self._catalog, slot, system.identifier)}"
         for values, at, is_before in OutboxRows(view, self._table, self._selection()).unordered(
             topic_of.columns, before

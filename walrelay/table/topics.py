@@ -1,12 +1,9 @@
-"""The topics that rows of the table go to by the rules of today, and how many to each."""
+"""The topics that rows of the table go to by the rules of today, and how many rows to each."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from walrelay.compose.reading import needed
-from walrelay.config import Settings
-from walrelay.decode.contract import OutboxLayout
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
@@ -15,6 +12,8 @@ from walrelay.postgres.snapshot import View
 from walrelay.route import TopicTemplate
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription
+from walrelay.wiring import Wiring
+from walrelay.wiring.wiring import only
 
 _UNROUTABLE = ""
 
@@ -31,19 +30,19 @@ class Group(NamedTuple):
     last: int | None
 
 
-def row_topics(settings: Settings, view: View, table: TableDescription, selection: Selection) -> Iterator[str]:
-    """Each topic once or more often; rows that no rule routes are passed over."""
-    topic_of = TopicOf(settings, table)
+def row_topics(wiring: Wiring, view: View, table: TableDescription, selection: Selection) -> Iterator[str]:
+    """Each topic once or more often; rows that no rule routes are left out."""
+    topic_of = TopicOf(wiring, table)
     for values in OutboxRows(view, table, selection).distinct(topic_of.columns):
         if topic := topic_of(values):
             yield topic
 
 
 def grouped(
-    settings: Settings, view: View, table: TableDescription, selection: Selection, topic: str | None
+    wiring: Wiring, view: View, table: TableDescription, selection: Selection, topic: str | None
 ) -> list[Group]:
     """The rows by topic (or all to the one that is given) and type, sorted."""
-    topic_of = TopicOf(settings, table, roles=("type",))
+    topic_of = TopicOf(wiring, table, roles=("type",))
     counts: Counter[tuple[str, str]] = Counter()
     first, last = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
     for *values, rows, earliest, latest in OutboxRows(view, table, selection).groups(topic_of.columns):
@@ -59,10 +58,10 @@ def grouped(
 class TopicOf:
     """What names a row's topic, as a decoder of the columns that do."""
 
-    def __init__(self, settings: Settings, table: TableDescription, roles: tuple[str, ...] = ()) -> None:
+    def __init__(self, wiring: Wiring, table: TableDescription, roles: tuple[str, ...] = ()) -> None:
         """`roles`: to be among the columns besides."""
-        self._template = TopicTemplate(settings.route.topic)
-        outbox = _only(needed(settings), {*self._template.fields, "topic", *roles})
+        self._template = TopicTemplate(wiring.rules.topic)
+        outbox = only(wiring.needed, {*self._template.fields, "topic", *roles})
         self._decoder = RowDecoder(outbox, table.types, ZERO)
         self.columns = self._decoder.columns
 
@@ -80,8 +79,3 @@ class TopicOf:
             return record.topic or self._template.render(record)
         except Unroutable:
             return _UNROUTABLE
-
-
-def _only(outbox: OutboxLayout, roles: set[str]) -> OutboxLayout:
-    columns = {role: column if role in roles else None for role, column in outbox.columns._asdict().items()}
-    return outbox._replace(columns=outbox.columns._replace(**columns))

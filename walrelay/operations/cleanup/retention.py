@@ -5,13 +5,11 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from time import monotonic
 
-from walrelay.compose.cleanup import cleaning
-from walrelay.compose.reading import table
-from walrelay.config import Settings
 from walrelay.errors import WalrelayError
 from walrelay.observe import CleanedUp, NotCleanedUp, Observer
-from walrelay.operations.cleanup import CleanupWish, Tally
+from walrelay.operations.cleanup.cleanup import CleanupReport, CleanupRequest, cleaning
 from walrelay.postgres.catalog import Catalog
+from walrelay.wiring import Wiring
 
 _FIRST = 10.0  # seconds after the relay began to stream
 _SHORTEST, _LONGEST = 1.0, 6 * 3600.0  # seconds between two passes
@@ -23,18 +21,18 @@ _FAREWELL = 0.5  # seconds that a batch may take to its end when the relay leave
 class Retention:
     """Made once in a process; knows from one run to the next how far a pass got."""
 
-    def __init__(self, settings: Settings, observer: Observer) -> None:
-        self._settings, self._observer = settings, observer
-        age = settings.retention
+    def __init__(self, wiring: Wiring, observer: Observer) -> None:
+        self._wiring, self._observer = wiring, observer
+        age = wiring.retention
         self._pause = _LONGEST if age is None else min(_LONGEST, max(_SHORTEST, age / 10))
-        self._wish = CleanupWish(age, patience=_PATIENCE)
+        self._request = CleanupRequest(age, patience=_PATIENCE)
         self._reached: dict[str, int] = {}
         self._told: set[str] = set()
 
     @contextmanager
     def while_leading(self, catalog: Catalog) -> Iterator[None]:
         """Whatever happens in the thread, it is told, and the relay knows nothing of it."""
-        if self._wish.older_than is None and not catalog.published("", table(self._settings)).partitioned:
+        if self._request.older_than is None and not catalog.published("", self._wiring.table).partitioned:
             yield
             return
         stop = Event()
@@ -64,13 +62,13 @@ class Retention:
 
     def _pass(self, wait: Callable[[float], bool]) -> None:
         begun = monotonic()
-        with cleaning(self._settings, self._wish, wait, self._reached) as (steps, tally):
+        with cleaning(self._wiring, self._request, wait, self._reached) as (steps, tally):
             for _ in steps:
                 if wait(0):
                     break
         self._tell(tally, monotonic() - begun)
 
-    def _tell(self, tally: Tally, seconds: float) -> None:
+    def _tell(self, tally: CleanupReport, seconds: float) -> None:
         if tally.rows or tally.dropped or tally.made:
             self._observer.saw(CleanedUp(tally.rows, tally.dropped, tally.made, seconds))
         for note in sorted({*tally.notes} - self._told):

@@ -1,0 +1,156 @@
+"""Settings to a relay: its wiring, and what its runs open. The one module that names concrete classes."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from threading import Event
+
+from walrelay.config import Settings
+from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
+from walrelay.dead_letters.wrapping import DeadLettering
+from walrelay.decode.contract import Decoder
+from walrelay.errors import NotConnected
+from walrelay.model import RelayPosition, System
+from walrelay.observe import Noticed, Observer, StandingBy, notices
+from walrelay.operations import doctor
+from walrelay.operations.cleanup import Retention
+from walrelay.postgres.catalog import Catalog
+from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
+from walrelay.relay import run
+from walrelay.relay.contract import Parameters
+from walrelay.route import Routing
+from walrelay.source.contract import Positions
+from walrelay.source.leadership import lead, lead_at_once
+from walrelay.source.slot_source import SlotSource
+from walrelay.source.stream import Stream, Timing
+from walrelay.supervise import Backoff
+from walrelay.table.functions import UNPUBLISHED, function_exists
+from walrelay.wiring import Limits, Policy, PositionPlace, Rules, Streaming, Wiring, Writers
+from walrelay.wiring.positions import positions
+
+
+def wiring(settings: Settings) -> Wiring:
+    """The relay of the settings; made once in a process, because its sinks hand on what they learn."""
+    source, refusals, exactly_once = settings.source, settings.refusals, settings.delivery == "exactly_once"
+    return Wiring(
+        dsn=source.dsn.get_secret_value(),
+        slot=source.slot,
+        plugin=source.plugin,
+        publication=source.publication if source.plugin == "pgoutput" else None,
+        outbox=settings.outbox.decoding,
+        rules=Rules(settings.route.topic, settings.reserved_topics),
+        sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
+        exactly_once=exactly_once,
+        streaming=Streaming(
+            binary=source.binary,
+            wal2json_format=source.wal2json_format,
+            failover=source.failover,
+            timing=Timing(source.confirm_interval, source.receive_timeout),
+            check_interval=source.publication_check_interval,
+        ),
+        writers=Writers(settings.outbox.messages.writers, settings.outbox.max_message_bytes),
+        position=PositionPlace("topic" if exactly_once else settings.position.keep, Path(settings.position.path)),
+        policy=Policy(
+            default=refusals.policy,
+            topics=tuple(refusals.topics.items()),
+            attempts=refusals.attempts,
+            block_key=refusals.block_key,
+            table=refusals.dead_letters != "topic",
+            topic=refusals.dead_letter_topic if refusals.dead_letters != "table" else None,
+        ),
+        limits=Limits(source.pause_limit, settings.shutdown_timeout),
+        backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
+        retention=settings.retention,
+    )
+
+
+def relay_until(stop: Event, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
+    """Runs the relay until `stop` is set; Fatal when an operator must act.
+
+    `from_slot`: begin where the slot stands, whatever the relay's own position says.
+    """
+    Runs(wiring, observer, from_slot=from_slot).until(stop.is_set, stop.wait, wiring.backoff)
+
+
+class Runs(run.Runs):
+    """The runs of one process."""
+
+    def __init__(self, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
+        super().__init__(parameters(wiring), Factories(wiring, observer), observer, from_slot=from_slot)
+
+
+def parameters(wiring: Wiring) -> Parameters:
+    """What a run goes by."""
+    return Parameters(
+        slot=wiring.slot,
+        plugin=wiring.plugin,
+        exactly_once=wiring.exactly_once,
+        place=wiring.position.place,
+        confirm_interval=wiring.streaming.timing.confirm_interval,
+        counting=wiring.counting,
+        limits=wiring.limits,
+    )
+
+
+class Factories:
+    """Implements `walrelay.relay.contract.Factories`."""
+
+    def __init__(self, wiring: Wiring, observer: Observer) -> None:
+        self._wiring, self._observer = wiring, observer
+        self._retention = Retention(wiring, observer)
+
+    def stream(self) -> Stream:
+        dsn, slot, timing = self._wiring.dsn, self._wiring.slot, self._wiring.streaming.timing
+        return Stream(dsn, slot, self._wiring.publication or "", timing, notices(self._observer))
+
+    def refuse_connection(self, cause: NotConnected) -> None:
+        doctor.refuse_connection(self._wiring, cause)
+
+    def leads_at_once(self, stream: Stream) -> bool:
+        return lead_at_once(stream.connection, self._wiring.slot)
+
+    def lead(self, stream: Stream, stop: Callable[[], bool]) -> bool:
+        slot, observer = self._wiring.slot, self._observer
+        return lead(stream.connection, slot, stop, lambda: observer.saw(StandingBy(slot)), notices(observer))
+
+    def catalog(self) -> Catalog:
+        return Catalog(self._wiring.dsn, patience=min(10.0, self._wiring.streaming.timing.receive_timeout))
+
+    def examine(self, catalog: Catalog) -> None:
+        """What ends the relay at a row, perhaps a later one, is only told."""
+        doctor.refuse(catalog, self._wiring, "run")
+        for finding in doctor.told(catalog, self._wiring, "run"):
+            consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
+            self._observer.saw(Noticed(consequence))
+        if self._wiring.outbox.prefix is None and function_exists(catalog, "emit_message"):
+            self._observer.saw(Noticed(UNPUBLISHED))
+
+    def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:
+        wiring = self._wiring
+        binary = wiring.binary_suits(catalog)
+        source = SlotSource(wiring.reading(binary=binary), stream, catalog, notices(self._observer), last)
+        await_letters(catalog, source.slot)
+        named = skips(catalog, wiring.slot)
+        encoding = catalog.server_encoding()
+        return source, wiring.decoder(wiring.needed, encoding=encoding, binary=binary, skips=named)
+
+    def sink(self) -> Sink:
+        return self._wiring.sink.open()
+
+    def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
+        return self._wiring.sink.open_exactly_once(system, self._wiring.slot, self._wiring.counting)
+
+    def positions(self, catalog: Catalog, source: SlotSource) -> Positions | None:
+        return positions(self._wiring, catalog, source.system, source.pid)
+
+    def routing(self) -> Routing:
+        return self._wiring.rules.router()
+
+    def refusals(self) -> DeadLettering:
+        return DeadLettering(self._wiring.policy, self._dead_letters, self._observer)
+
+    def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter:
+        return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.kind)
+
+    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
+        return self._retention.while_leading(catalog)

@@ -1,0 +1,199 @@
+"""A table gone through in batches of pages, beside its writers.
+
+The connection gives way where it would have to wait, and makes nobody wait; how many pages at a time, and with which
+pauses, follows from how long the last ones took.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from time import monotonic
+from typing import Any, NamedTuple
+
+from walrelay.errors import WalrelayError
+from walrelay.postgres import rights
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.connect import Cursor
+from walrelay.postgres.failures import ErrorWords, InTheWay, explained, first_line
+from walrelay.postgres.locks import cleanup_lock, hold
+from walrelay.table.published import PartConditions
+from walrelay.table.selection import verbatim
+
+ROW_PATIENCE = 0.5  # seconds to wait for a row that somebody has locked: nobody waits behind that
+TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue up
+
+# A deletion that a crash undoes is done again, so its commit waits for no disk and no standby. One statement is one
+# transaction, with one snapshot: a row that is changed meanwhile is an error then, and not looked at in its new form.
+# Only a range of pages is ever read, which the planner might do in another way if the table's statistics are odd; what
+# it must not do then seems to cost so much that questions to the catalog would be compiled.
+_SETTINGS = (
+    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET row_security = off; SET synchronous_commit = off;"
+    " SET default_transaction_isolation = 'repeatable read'; SET idle_in_transaction_session_timeout = '60s';"
+    " SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;"
+    " SET enable_indexonlyscan = off; SET jit = off"
+)
+
+_BY_ANOTHER_ROLE = (
+    "It must not be subject to the table's row-level security (BYPASSRLS), and to make and drop partitions it must own"
+    " the table."
+)
+
+
+class Busy(Exception):
+    """Somebody else has what the statement needs, or it took too long; nothing was changed."""
+
+
+class Session(Catalog):
+    """Questions, as a catalog answers them, and short transactions."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        try:
+            with self._explained(_SETTINGS):
+                self.connection.execute(_SETTINGS)
+                self._give_way(ROW_PATIENCE)
+        except WalrelayError:
+            self.close()
+            raise
+
+    def changed(self, statement: str, *parameters: Any) -> int:
+        """How many rows it deletes, in a transaction of its own; or Busy. `%%` stands for a per cent sign."""
+        return self._attempt(statement, list(parameters)).rowcount
+
+    def counts(self, query: str, *parameters: Any) -> tuple[int, ...]:
+        """Its only row; or Busy. `%%` stands for a per cent sign."""
+        (row,) = self._attempt(query, list(parameters)).fetchall()
+        return tuple(row)
+
+    def at_once(self, *statements: str) -> None:
+        """All of them, verbatim, in one transaction, or none: Busy unless every lock is to be had at once."""
+        self._give_way(TABLE_PATIENCE)
+        try:
+            with self._explained(""), self.connection.transaction():
+                self.connection.execute("SET LOCAL statement_timeout = '1s'")  # what has its lock makes others wait
+                for statement in statements:
+                    self._attempt(statement, None)
+        finally:
+            if not self.connection.closed:
+                self._give_way(ROW_PATIENCE)
+
+    def alone(self, table: str) -> None:
+        """Fatal if another clean-up of the table is under way; from now on, as long as this connection lives, no other
+        can be.
+        """
+        hold(self, cleanup_lock(self, table), patience=0)
+
+    def _give_way(self, patience: float) -> None:
+        self.connection.execute(f"SET lock_timeout = {int(patience * 1000)}".encode())
+
+    def _attempt(self, statement: str, parameters: list[Any] | None) -> Cursor:
+        """Without parameters (None, not an empty list) a per cent sign stands for itself and is not doubled."""
+        with self._explained(statement):
+            try:
+                return self.connection.execute(statement.encode(), parameters)
+            except InTheWay as cause:
+                raise Busy(first_line(cause)) from cause
+
+    def _explained(self, statement: str) -> AbstractContextManager[None]:
+        return explained(
+            ErrorWords(
+                "the connection that cleans up broke",
+                f"the role {self.connection.info.user!r} may not clean up",
+                "the clean-up cannot go on",
+            ),
+            lambda: rights.grants_for_statement(self.connection, statement) or _BY_ANOTHER_ROLE,
+        )
+
+
+# Seconds that a batch should take. A commit of somebody else's waits until the WAL of the batch is on disk too: that is
+# why it is short, and not its locks, for which nobody waits.
+TARGET = 0.01
+_FIRST, _MOST = 32, 8192  # pages
+_LONGEST_PAUSE = 5.0
+
+
+class Rhythm:
+    """Pages for the next batch, and the pause before it; both follow from how long the last one took."""
+
+    def __init__(self, share: float, target: float | None = None) -> None:
+        """`share`: of the time that is worked, above 0 and up to 1."""
+        self._share, self._target = share, TARGET if target is None else target
+        self.pages = _FIRST
+
+    def took(self, seconds: float) -> float:
+        """The pause after a batch that took so long."""
+        factor = min(2.0, max(0.25, self._target / max(seconds, 1e-6)))
+        self.pages = min(_MOST, max(1, int(self.pages * factor)))
+        return min(_LONGEST_PAUSE, seconds * (1 / self._share - 1))
+
+    def gave_way(self) -> None:
+        """The batch could not be done."""
+        self.pages = max(1, self.pages // 4)
+
+
+_ATTEMPTS = 5
+_PAUSE = 0.2  # seconds after which a batch that gave way is tried again
+
+Condition = tuple[str, list[Any]]
+Wait = Callable[[float], object]
+
+
+class Batch(NamedTuple):
+    """The pages before `end` of `pages` were gone through; `counts`: of each condition, in this batch.
+
+    `passed_over`: somebody held on to rows in it.
+    """
+
+    end: int
+    pages: int
+    counts: tuple[int, ...]
+    passed_over: bool = False
+
+
+class Heap:
+    """One table, without those that inherit from it. `wait`: passes so many seconds, or fewer when it is time to go."""
+
+    def __init__(self, session: Session, name: str, rhythm: Rhythm, wait: Wait) -> None:
+        self._session, self._name, self._rhythm, self._wait = session, name, rhythm, wait
+        self._quoted = verbatim(name)
+
+    def delete(self, rows: PartConditions, first: int = 0) -> Iterator[Batch]:
+        """Deletes what may go; counts that, and what is not known to be published."""
+        yield from self._batches(first, lambda tids: self._deleted(tids, rows))
+
+    def count(self, *conditions: Condition) -> Iterator[Batch]:
+        """Counts the rows of each condition."""
+        yield from self._batches(0, lambda tids: self._counts(tids, conditions))
+
+    def _deleted(self, tids: str, rows: PartConditions) -> tuple[int, ...]:
+        unknown = (0,) if rows.all_known else self._counts(tids, [rows.unknown()])
+        condition, parameters = rows.going()
+        statement = f"DELETE FROM ONLY {self._quoted} AS o WHERE {tids} AND {condition}"
+        return self._session.changed(statement, *parameters), *unknown
+
+    def _counts(self, tids: str, conditions: Sequence[Condition]) -> tuple[int, ...]:
+        listed = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition, _ in conditions)
+        parameters = [each for _, parameters in conditions for each in parameters]
+        return self._session.counts(f"SELECT {listed} FROM ONLY {self._quoted} AS o WHERE {tids}", *parameters)
+
+    def _batches(self, first: int, work: Callable[[str], tuple[int, ...]]) -> Iterator[Batch]:
+        pages, begin, failures = self._pages(), first, 0
+        while begin < pages:
+            end, begun = min(pages, begin + self._rhythm.pages), monotonic()
+            try:
+                batch = Batch(end, pages, work(f"o.ctid >= '({begin},0)' AND o.ctid < '({end},0)'"))
+                pause = self._rhythm.took(monotonic() - begun)
+            except Busy:
+                failures, pause = failures + 1, _PAUSE
+                if failures < _ATTEMPTS or end - begin > 1:
+                    self._rhythm.gave_way()
+                    self._wait(pause)
+                    continue
+                batch = Batch(end, pages, (), passed_over=True)
+            yield batch
+            begin, failures = end, 0
+            if begin < pages:
+                self._wait(pause)
+
+    def _pages(self) -> int:
+        query = "SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int8"
+        return int(self._session.value(query, self._name))

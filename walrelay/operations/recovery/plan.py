@@ -1,0 +1,282 @@
+"""What a recovery is going to publish, before anything is changed.
+
+What is known of how far the lost slot's relay got is a floor: transactions that had ended before its last durable
+position. Rows of later ones may not have been published, but for those that the topics have.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import RelayPosition
+from walrelay.operations.recovery.missing_rows import Published, Removed, removed
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.history import History, server_history
+from walrelay.postgres.slot_records import first_xmin, recorded_value
+from walrelay.postgres.snapshot import View
+from walrelay.publish import Recalled
+from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
+from walrelay.table.published import ended_before
+from walrelay.table.rows import OutboxRows
+from walrelay.table.selection import Selection, TableDescription, describe_table
+from walrelay.table.topics import row_topics
+from walrelay.wiring import Wiring
+from walrelay.wiring.positions import positions
+
+_UUID = 2950
+_NOTHING = Recalled([], None)
+
+
+class RecoveryRequest(NamedTuple):
+    """What the operator says: a time from which on, or everything; how many messages of each partition to read back."""
+
+    since: str | None = None
+    everything: bool = False
+    recall: int = 50_000
+    replace: bool = False
+
+
+class Recovery(NamedTuple):
+    """What is going to be done. `scope` and `known` are for `backfill_until`; the rest is for people."""
+
+    scope: Scope
+    known: list[str]
+    lost: str
+    published: list[str]  # what is known to be published, and how
+    rows: int
+    repeats: int  # how many of the rows may have been published at most
+    oldest: str
+    newest: str
+    removed: Removed
+    beyond: str  # what no table has; empty: nothing
+
+
+class KeptPosition(NamedTuple):
+    """Where a relay keeps its own position ("the file ..."), and what reads it; None where none is kept yet."""
+
+    where: str
+    read: Callable[[], RelayPosition | None]
+
+
+class Floor(NamedTuple):
+    """Every transaction with an xid8 below `xmin` needs no recovery; `why`: how that is known."""
+
+    xmin: int
+    why: str
+
+
+class Loss(NamedTuple):
+    """What became of the slot. `kept`: its row of pg_replication_slots if it is still there."""
+
+    what: str
+    kept: Slot | None
+    created_lsn: LSN | None
+
+
+def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptPosition] | None = None) -> Recovery:
+    """Fatal where there is nothing to recover, or where nobody says from where on. Changes nothing.
+
+    `kept`: places of positions, where others are meant than that of the wiring.
+    """
+    with Catalog(wiring.dsn) as catalog, View(wiring.dsn, catalog) as view:
+        catalog.refuse_standby()
+        server, slot = server_history(wiring.dsn, catalog), wiring.slot
+        table = describe_table(catalog, wiring)
+        if (begun := unfinished_progress(catalog, slot)) is not None:
+            if begun.scope.command != "recover":
+                raise unfinished_backfill_error(catalog, slot, begun)
+            lost = Loss(f"{slot} was being made again when an earlier recovery was interrupted", None, None)
+            scope, told = (
+                begun.scope,
+                [f"{begun.published} row{'s' * (begun.published != 1)} by the earlier recovery, which goes on"],
+            )
+        else:
+            lost = loss(catalog, slot, replace=request.replace)
+            scope, told = _scope(catalog, wiring, request, lost, server, kept)
+        _refuse_time(view, table, scope)
+        recalled = _recalled(wiring, view, table, scope, request.recall + (begun.published if begun else 0))
+        known = of_this_history(recalled, table, server, lost)
+        if len(known) < len(recalled.messages):  # some are not taken into account
+            recalled = recalled._replace(complete_since_ms=None)
+        told += _found_in_topics(recalled, known)
+        reached = begun.reached if begun and begun.order == tuple(term.name for term in table.order) else ()
+        rows = OutboxRows(view, table, Selection(scope.floor, scope.since, known, reached))
+        ((count, repeats, oldest, newest),) = rows.ask(_summary(table, recalled))
+        gone = removed(view, table, Published(scope.floor, known))
+        times = (oldest or "", newest or "")
+        return Recovery(scope, known, lost.what, told, count, repeats, *times, gone, _beyond(wiring))
+
+
+def _beyond(wiring: Wiring) -> str:
+    prefix = wiring.outbox.prefix
+    return (
+        f"events written by walrelay.emit_message (prefix {prefix!r}) since then: no table has them" if prefix else ""
+    )
+
+
+def _scope(
+    catalog: Catalog,
+    wiring: Wiring,
+    request: RecoveryRequest,
+    lost: Loss,
+    server: History,
+    kept: Sequence[KeptPosition] | None,
+) -> tuple[Scope, list[str]]:
+    places = _kept(wiring) if kept is None else kept
+    floors, told = known_floors(catalog, wiring.slot, lost, places, server)
+    if request.everything:
+        return Scope("recover"), [*told, "only what the topics have counts as published (--all)"]
+    if floors:
+        told.insert(0, floors[0].why)
+    if request.since is not None:
+        told.insert(0, f"everything committed or written before {request.since} (--since)")
+    elif not floors:
+        raise Fatal(
+            f"{lost.what}, and nothing says how far it had got",
+            hint="Say from when on events may be missing, best the time of the last message in the topics, less the"
+            " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58Z'`. Or"
+            " `--all` for every row in the table. Messages that the topics have are left out of either.",
+        )
+    return Scope("recover", floors[0].xmin if floors else 0, request.since), told
+
+
+def _refuse_time(view: View, table: TableDescription, scope: Scope) -> None:
+    if scope.since is not None:
+        view.rows("SELECT %s::timestamptz", [scope.since])
+        if not table.time:
+            raise Fatal(
+                "--since needs times to compare with, and the table has none",
+                hint="Map outbox.columns.created_at to a column of type timestamptz, or use `--all`.",
+            )
+
+
+def _recalled(wiring: Wiring, view: View, table: TableDescription, scope: Scope, count: int) -> Recalled:
+    """The ends of the topics that the rows go to."""
+    if not wiring.sink.finds_newest or not count:
+        return _NOTHING
+    names = set(row_topics(wiring, view, table, Selection(scope.floor, scope.since)))
+    names = names or set(row_topics(wiring, view, table, Selection()))
+    names |= wiring.rules.whole_topics
+    return wiring.sink.newest(sorted(names), count)
+
+
+def of_this_history(recalled: Recalled, table: TableDescription, server: History, lost: Loss) -> list[str]:
+    """The ids of the messages, less those whose number another event may have been given since.
+
+    A promoted standby that lacked the last numbers gives them out once more; where it does not know any more when that
+    was, no number counts. Nobody makes the same uuid twice.
+    """
+    branch, unique = server.branch, table.types.get(table.id) == _UUID
+    if server.forgotten and not unique:
+        return []
+    if branch is None or unique or (lost.created_lsn or ZERO) > branch:
+        return [identity for identity, _ in recalled.messages if _is_text(identity)]
+    return [
+        identity
+        for identity, position in recalled.messages
+        if _is_text(identity) and (lsn := _lsn(position)) is not None and ZERO < lsn < branch
+    ]
+
+
+def _is_text(identity: str) -> bool:
+    return identity.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in identity)
+
+
+def _lsn(position: str) -> LSN | None:
+    try:
+        return LSN.parse(position.partition(":")[0])
+    except ValueError:
+        return None
+
+
+def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
+    if recalled.messages:
+        newest = max(_lsn(position) or ZERO for _, position in recalled.messages)
+        events = "1 event" if len(known) == 1 else f"{len(known)} events"
+        yield f"{events} whose messages were read back from the ends of the topics, up to {newest}"
+
+
+def _summary(table: TableDescription, recalled: Recalled) -> str:
+    """Rows, how many of them the broker may have, and the times of the first and the last."""
+    if not table.time:
+        return f"count(*), {'0' if recalled.complete_since_ms == 0 else 'count(*)'}, NULL, NULL"
+    repeats, complete = "count(*)", recalled.complete_since_ms
+    if complete is not None:
+        since = datetime.fromtimestamp((complete + 1) / 1000, UTC).isoformat()  # a millisecond is cut off there
+        repeats = f"count(*) FILTER (WHERE coalesce({table.time} < '{since}', true))"
+    times = ", ".join(f"to_char({which}({table.time}), 'YYYY-MM-DD HH24:MI:SS.US')" for which in ("min", "max"))
+    return f"count(*), {'0' if complete == 0 else repeats}, {times}"
+
+
+def _kept(wiring: Wiring) -> list[KeptPosition]:
+    """The place where the relay keeps its own position, if it does."""
+    place = wiring.position.place
+    return [] if place == "slot" else [KeptPosition(f"the relay's own position (the {place})", lambda: _last(wiring))]
+
+
+def _last(wiring: Wiring) -> RelayPosition | None:
+    """A relay that died in the middle of a commit would hide it, and is fenced off; one that works has the slot."""
+    with Catalog(wiring.dsn) as catalog:
+        kept = positions(wiring, catalog, catalog.system())
+        return kept.last() if kept else None
+
+
+def loss(catalog: Catalog, slot: str, *, replace: bool) -> Loss:
+    """Fatal where there is nothing to recover from, or somebody reads the slot. `replace`: also if it is in order."""
+    found = catalog.slot(slot)
+    if found is not None and found.active_pid is not None:
+        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then recover.")
+    made = _made(catalog, slot)
+    if found is None:
+        what = f"{slot} is gone" + (f" (it was made at {made[0]})" if made else "; walrelay never made it here")
+        return Loss(what, None, made[1] if made else None)
+    if found.wal_status == "lost" or found.invalidation_reason:
+        return Loss(f"{slot} is lost ({found.invalidation_reason or 'wal_status lost'})", found, made and made[1])
+    if not replace:
+        raise Fatal(
+            f"slot {slot!r} can be read: `walrelay run` goes on from {found.confirmed_flush_lsn}",
+            hint="If events are missing all the same, because somebody else read the slot or made it anew:"
+            " `walrelay recover --replace` makes it anew and publishes what may not have been published.",
+        )
+    return Loss(f"{slot} can be read, and is replaced", None, made and made[1])
+
+
+def known_floors(
+    catalog: Catalog, slot: str, lost: Loss, kept: Iterable[KeptPosition], history: History
+) -> tuple[list[Floor], list[str]]:
+    """What is known, the best first, and why some of what was found does not count."""
+    found, remarks = list[Floor](), list[str]()
+    for where, read in kept:
+        position = read()
+        if position is None:
+            continue
+        name = f"position {position.lsn} in {where}"
+        if fault := history.fault(position) or ("it does not say which transactions" if not position.xmin else ""):
+            remarks.append(f"{name} is of no use: {fault}")
+        else:
+            why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
+            found.append(Floor(position.xmin, why))
+    found += _of_the_slot(catalog, lost, history)
+    found += _of_its_beginning(catalog, slot, history)
+    return sorted(found, key=lambda floor: -floor.xmin), remarks
+
+
+def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Floor]:
+    """An invalidated slot still says which transactions it did not need."""
+    if lost.kept is not None and (xmin := ended_before(catalog, lost.kept, history.end)) is not None:
+        where = f"the lost slot's position {lost.kept.confirmed_flush_lsn}"
+        yield Floor(xmin, f"everything up to {where} (transactions before {xmin} had ended by then)")
+
+
+def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
+    """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
+    if xmin := first_xmin(catalog, slot, history.system.identifier):
+        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never its business")
+
+
+def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:
+    at = recorded_value(catalog, slot, "created_at")
+    lsn = recorded_value(catalog, slot, "created_lsn")
+    return (f"{at[:16].replace('T', ' ')}", LSN.parse(lsn)) if at and lsn else None

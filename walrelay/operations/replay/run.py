@@ -1,0 +1,155 @@
+"""The run of a replay: rows of the table published again, from where it stopped before.
+
+A reading is one snapshot, sorted once. It is let go of after a minute, because for as long as it is open vacuum can
+remove nothing; the next one begins behind what was reached.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+from time import monotonic
+
+from walrelay.decode.records import RowDecoder
+from walrelay.lsn import ZERO
+from walrelay.model import REPLAYED, AnyRecord, Message, OutboxRecord
+from walrelay.observe import Backfilled, Backfilling, Observer
+from walrelay.operations.replay.journal import ReplayJournal
+from walrelay.operations.replay.plan import ReplayPlan, selection
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
+from walrelay.route import Routing
+from walrelay.table.rows import BATCH_ROWS, BatchPublisher, OutboxRow, OutboxRows, in_commit_order, until_finished
+from walrelay.table.selection import describe_table
+from walrelay.wiring import Wiring
+
+READING = 60.0  # seconds
+SORTING = 10  # times as long as it took to get at the first row, if that is more
+_BEHIND = 0.05  # seconds that may be caught up on after a wait for the broker: more would be a burst
+_FINE = 0.001  # seconds that it is not worth to sleep
+
+
+def run_replay(stop: Event, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
+    """Publishes the rows of the plan, `rate` of them a second; True when it got to its end."""
+    attempts = _Attempts(wiring, plan, rate, observer, stop)
+    return until_finished(attempts, stop, wiring.backoff, observer)
+
+
+class _Attempts:
+    """What is durable, walrelay.replays knows."""
+
+    def __init__(self, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer, stop: Event) -> None:
+        self._wiring, self._plan, self._observer, self._stop = wiring, plan, observer, stop
+        self._pace = Pace(rate, stop.is_set, stop.wait)
+        self._most = max(1, min(BATCH_ROWS, int(rate))) if rate else BATCH_ROWS  # a second's, so that it is told
+        self._begun = False
+        self.published = 0
+        self.finished = False
+
+    def run(self) -> None:
+        """One attempt, to its end, to a stop, or to the error that ends it."""
+        wiring, name = self._wiring, self._plan.name
+        with Catalog(wiring.dsn) as catalog:
+            catalog.refuse_standby()
+            journal = ReplayJournal(catalog, wiring.slot, name)
+            if self._begun:
+                journal.resumes()
+            else:
+                journal.begin(self._plan.replaying, resumed=self._plan.resumed, restart=self._plan.restart)
+            self._begun = True
+            sink = self._wiring.sink.open()
+            try:
+                routing = Again(wiring.rules.router(), self._plan.replaying.asked.topic)
+                publisher = BatchPublisher(routing, sink, self._observer, self._stop.is_set, wiring.limits.shutdown)
+                readings = _Readings(wiring, catalog, journal, self._plan)
+                self._publish(readings, publisher)
+            finally:
+                sink.close()
+            if not self._stop.is_set():
+                journal.finish()
+                self.finished = True
+
+    def _publish(self, readings: "_Readings", publisher: BatchPublisher) -> None:
+        at_the_end, first = False, True
+        while not at_the_end and not self._stop.is_set():
+            with View(self._wiring.dsn, readings.catalog) as view:
+                rows, decoder = readings.begin(view)
+                if first:
+                    self._observer.saw(Backfilling(rows.count(), readings.journal.published))
+                first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher)
+
+    def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: BatchPublisher) -> bool:
+        """Whether it got to the last row. What comes before a batch is durable, and noted before it is begun."""
+        begun, until, before = monotonic(), 0.0, 0
+        for batch in rows.batches(decoder.columns, self._most):
+            until = until or monotonic() + max(READING, SORTING * (monotonic() - begun))
+            if before:
+                journal.reached(batch[0].key, before)
+                if monotonic() > until:
+                    return False
+            taken = list[OutboxRow]()
+            publisher.publish(self._paced(batch, decoder, taken))
+            before = len(taken)
+            self.published += before
+            self._observer.saw(Backfilled(before))
+            if before < len(batch):
+                journal.reached(batch[before].key, before)
+                return False
+        return True
+
+    def _paced(self, batch: Sequence[OutboxRow], decoder: RowDecoder, taken: list[OutboxRow]) -> Iterator[OutboxRecord]:
+        for row in batch:
+            if not self._pace.turn():
+                return
+            taken.append(row)
+            yield decoder.decode(row.values, row.committed_at)
+
+
+class _Readings:
+    """The rows that are left, as each snapshot has them."""
+
+    def __init__(self, wiring: Wiring, catalog: Catalog, journal: ReplayJournal, plan: ReplayPlan) -> None:
+        self._wiring, self.catalog, self.journal, self._plan = wiring, catalog, journal, plan
+
+    def begin(self, view: View) -> tuple[OutboxRows, RowDecoder]:
+        wiring, plan = self._wiring, self._plan
+        table = describe_table(self.catalog, wiring)
+        selected = selection(wiring, self.catalog, table, plan.replaying, plan.ids)
+        table = in_commit_order(view, table, selected)
+        reached = self.journal.in_order([term.name for term in table.order])
+        decoder = RowDecoder(wiring.needed, table.types, ZERO, self.journal.published)
+        return OutboxRows(view, table, selected._replace(reached=reached)), decoder
+
+
+class Again:
+    """Routes as `routing` does, or everything to one topic, and adds the header that tells consumers."""
+
+    def __init__(self, routing: Routing, topic: str | None = None) -> None:
+        self._route, self._topic = routing.route, topic
+
+    def route(self, record: AnyRecord) -> Sequence[Message]:
+        if self._topic is not None and isinstance(record, OutboxRecord):
+            record = record._replace(topic=self._topic)
+        return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
+
+
+class Pace:
+    """So many events a second, evenly; `rate` None: as many as the broker takes."""
+
+    def __init__(
+        self,
+        rate: float | None,
+        stop: Callable[[], bool],
+        wait: Callable[[float], object],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`wait`: returns after so many seconds, or as soon as `stop` is true."""
+        self._interval = 1 / rate if rate else 0.0
+        self._stop, self._wait, self._clock = stop, wait, clock
+        self._due = clock() - self._interval
+
+    def turn(self) -> bool:
+        """Waits for the next event's turn; False if a stop was asked for meanwhile."""
+        if self._interval:
+            self._due = max(self._due + self._interval, self._clock() - _BEHIND)
+            while (left := self._due - self._clock()) > _FINE and not self._stop():
+                self._wait(left)
+        return not self._stop()

@@ -1,0 +1,200 @@
+"""What `walrelay tail` shows: the records that wait in the slot, or that are committed from now on, as lines."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from math import inf
+from threading import Event
+from time import monotonic
+from typing import Literal, Protocol
+
+from walrelay.decode.lines import LineReader, PluginLineReader, RecordLineReader, RenderedLineReader, TailLine
+from walrelay.errors import Fatal
+from walrelay.lsn import ZERO
+from walrelay.model import Finding, Skipped
+from walrelay.postgres.catalog import Catalog
+from walrelay.source.peek import Peek, temporary_stream
+from walrelay.source.slot_source import usable_slot
+from walrelay.wire import wal2json
+from walrelay.wire.commands import Options
+from walrelay.wiring import Wiring
+from walrelay.wiring.wiring import encoded
+
+_ENOUGH = 1 << 16  # bytes that are worth a write
+_PATIENCE = 0.25  # seconds in which a stop, a keepalive or a reader that left is noticed
+
+Form = Literal["walrelay", "wal2json"]
+
+
+class Output(Protocol):
+    """Lines that wait for a reader, and their bytes."""
+
+    def add(self, line: bytes) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def drain(self, patience: float | None) -> bool:
+        """Writes what waits, as long as the reader takes something within so many seconds; whether nothing is left."""
+        ...
+
+
+class Tail:
+    """The lines of one outbox, in that form, up to `limit` records (0: all); `note` is told what is not among them."""
+
+    def __init__(
+        self, wiring: Wiring, catalog: Catalog, form: Form, output: Output, limit: int, note: Callable[[str], None]
+    ) -> None:
+        self._wiring, self._catalog, self._form, self._output, self._note = wiring, catalog, form, output, note
+        self._options, self._lines = _lines(wiring, catalog, form)
+        self._limit, self._left = limit, limit or inf
+        self._position = ZERO  # the end of the last transaction that was taken
+        self.done = False  # the limit was reached
+
+    def remarks(self, told: Iterable[Finding]) -> Iterator[str]:
+        """Why lines may be missing, or be others than expected; `told`: what the doctor finds."""
+        for finding in told:
+            if self._form == "wal2json" and finding.subject == "columns":
+                continue  # its lines have whatever columns there are
+            yield f"rows may be missing: {finding.detail}; {finding.fix}"
+        name, table = self._wiring.publication, self._wiring.table
+        if self._form == "wal2json" and name is not None and not self._catalog.published(name, table).fault(name, ""):
+            yield from wal2json_differences(self._catalog, name, table)
+
+    def waiting(self) -> None:
+        """What waits in the slot, which stays where it is."""
+        wiring, catalog = self._wiring, self._catalog
+        usable_slot(catalog.slot(wiring.slot), wiring.slot, wiring.plugin, catalog.database)
+        peek = Peek(wiring.dsn, catalog, wiring.slot, wiring.publication, self._options, self._note)
+        with closing(peek.frames(self._limit or None)) as frames:
+            try:
+                for frame in frames:
+                    self._take(frame)
+                    if self.done:
+                        return
+                    if len(self._output) > _ENOUGH:
+                        self._output.drain(None)
+            finally:
+                self._output.drain(None)  # what was decoded before an error is printed before it
+
+    def follow(self, stop: Event) -> None:
+        """What is committed from now on, until the stop or the limit. A reader that pauses pauses the stream, which is
+        kept alive; nothing piles up but on the server, so after the limit of a pause it is Fatal.
+        """
+        wiring, output, timing = self._wiring, self._output, self._wiring.streaming.timing
+        stream = temporary_stream(
+            wiring.dsn, wiring.plugin, wiring.publication, self._options, timing, self._catalog, self._note
+        )
+        with closing(stream):
+            printed, waiting, moved = stream.start, 0, monotonic()
+            try:
+                while not (stop.is_set() or self.done):
+                    if output.drain(_PATIENCE):
+                        printed = max(printed, self._position)
+                    if not output or len(output) < waiting:
+                        moved = monotonic()
+                    waiting = len(output)
+                    if monotonic() - moved > wiring.limits.pause:
+                        raise _paused(wiring.limits.pause)
+                    stream.confirm(printed)
+                    for frame in () if output else stream.read(_PATIENCE):
+                        self._take(frame)
+                        if self.done:
+                            break
+            finally:
+                output.drain(_PATIENCE)
+
+    def _take(self, frame: bytes) -> None:
+        """Stops before the first record too many, or where its transaction would end: C comes after the last I."""
+        for item in self._lines.read(frame):
+            if isinstance(item, TailLine):
+                if item.record and not self._left:
+                    self.done = True
+                    return
+                self._output.add(item.text)
+                self._left -= item.record
+            elif isinstance(item, Skipped):
+                self._note(f"passed over at {item.lsn}, as the settings say: {item.why}")
+            else:
+                self._position = max(self._position, item[0])
+                self.done = not self._left
+
+
+def _paused(seconds: float) -> Fatal:
+    return Fatal(
+        f"whoever reads standard output has read nothing for {seconds:g} s: the temporary slot is let go, because it"
+        " holds back WAL, and may hold up checkpoints",
+        hint="Run it again for what is committed from then on; `walrelay tail --follow > events` leaves the reading for"
+        " later, and source.pause_limit is how long a pause may be.",
+    )
+
+
+def _lines(wiring: Wiring, catalog: Catalog, form: Form) -> tuple[Options, LineReader]:
+    """What the plugin is told, and what makes lines of its answer."""
+    encoding = catalog.server_encoding()
+    if form == "walrelay":
+        decoder = wiring.decoder(wiring.shown, encoding=encoding, binary=False)
+        return wiring.options(binary=False), RecordLineReader(decoder)
+    outbox = encoded(wiring.outbox, encoding)
+    if wiring.plugin == "wal2json":
+        return wal2json.plain_options(outbox.schema, outbox.table), PluginLineReader(outbox.prefix)
+    rendered = RenderedLineReader(outbox, lambda columns: type_names(catalog, columns))
+    return wiring.options(binary=False), rendered
+
+
+def type_names(catalog: Catalog, types: Sequence[tuple[int, int, tuple[str, str] | None]]) -> list[str]:
+    """For each (type OID, type modifier, schema and name then) the name as PostgreSQL writes it, such as `character
+    varying(60)`; of a type that was called otherwise then, or is gone, as it would have been written then.
+    """
+    rows = catalog.rows(
+        r"""
+        SELECT CASE
+            WHEN then_name IS NULL OR t.typtype = 'd' OR (t.typname, s.nspname) = (then_name, then_schema)
+            THEN format_type(given.oid, modifier)
+            ELSE CASE WHEN then_schema = ANY (current_schemas(true)) THEN '' ELSE quote_ident(then_schema) || '.' END
+                || CASE WHEN coalesce(t.typcategory = 'A', then_name LIKE '\_%%')
+                        THEN quote_ident(substr(then_name, 2)) || '[]' ELSE quote_ident(then_name) END
+            END
+        FROM unnest(%s::oid[], %s::int4[], %s::text[], %s::text[])
+            WITH ORDINALITY AS given (oid, modifier, then_schema, then_name, n)
+        LEFT JOIN pg_type t ON t.oid = given.oid LEFT JOIN pg_namespace s ON s.oid = t.typnamespace
+        ORDER BY n
+        """,
+        [oid for oid, _, _ in types],
+        [modifier for _, modifier, _ in types],
+        [then and then[0] for _, _, then in types],
+        [then and then[1] for _, _, then in types],
+    )
+    return [name for (name,) in rows]
+
+
+def wal2json_differences(catalog: Catalog, publication: str, table: str) -> Iterator[str]:
+    """Why lines rendered from pgoutput cannot be those of the plugin for this table, as sentences."""
+    if catalog.published(publication, table).partitioned:
+        yield (
+            f"{table} is partitioned: rows are printed under its name, where wal2json prints that of the partition"
+            " (and its order of columns)"
+        )
+    left_out = catalog.value(
+        """
+        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum)
+        FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid JOIN pg_namespace n ON n.oid = relnamespace
+        LEFT JOIN pg_publication_tables p ON p.pubname = %s AND p.schemaname = nspname AND p.tablename = relname
+        WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+          AND (NOT coalesce(to_jsonb(p)->'attnames', to_jsonb(attname)) ? attname
+               OR (attgenerated <> '' AND current_setting('server_version_num')::int < 180000))
+        """,
+        publication,
+        table,
+    )
+    if left_out:
+        yield f"pgoutput does not send {left_out} of {table}, which wal2json prints"
+    filtered = catalog.value(
+        """
+        SELECT to_jsonb(p)->>'rowfilter' FROM pg_publication_tables p
+        JOIN pg_namespace n ON nspname = schemaname JOIN pg_class c ON relname = tablename AND relnamespace = n.oid
+        WHERE pubname = %s AND c.oid = to_regclass(%s)
+        """,
+        publication,
+        table,
+    )
+    if filtered:
+        yield f"pgoutput sends rows of {table} only where {filtered}; wal2json prints all of them"

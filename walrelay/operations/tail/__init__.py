@@ -1,1 +1,0 @@
-"""`walrelay tail`: what is committed, shown."""

@@ -1,0 +1,223 @@
+"""One relay as a value, and what follows from it alone."""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from walrelay.decode.contract import Columns, Decoder, OutboxLayout, Skips
+from walrelay.decode.messages import AS_THEY_ARE
+from walrelay.decode.pgoutput import PgoutputDecoder
+from walrelay.decode.records import BINARY_PRINTERS
+from walrelay.decode.wal2json import Wal2jsonDecoder
+from walrelay.errors import Fatal
+from walrelay.identifiers import identifier
+from walrelay.model import Counting
+from walrelay.postgres.catalog import Catalog
+from walrelay.publish import SinkHandle
+from walrelay.route import FIELDS, Router, TopicTemplate
+from walrelay.source.slot_source import SlotReading
+from walrelay.source.stream import Timing
+from walrelay.supervise import Backoff
+from walrelay.wire import wal2json
+from walrelay.wire.commands import Options, pgoutput_options
+
+_ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
+
+
+class Rules(NamedTuple):
+    """Where records go: a template for those that name no topic, and topics that none may go to."""
+
+    topic: str
+    reserved: frozenset[str] = frozenset()
+
+    def router(self) -> Router:
+        """Records to messages by these rules."""
+        return Router(self.topic, self.reserved)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The roles that the template names."""
+        return TopicTemplate(self.topic).fields
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are known beforehand, with `*` for what only a row can say."""
+        return [self.topic.format(**dict.fromkeys(FIELDS, "*"))]
+
+    def named(self, names: Sequence[str], *, exact: bool) -> list[str]:
+        """The topics that are meant by these names, each once: one that the template can give stands for itself, as all
+        of them do where that names no field or several, or with `exact`; any other is what fills its one field.
+        """
+        fields = self.fields
+        (pattern,) = self.topics
+        given = re.compile(".+".join(map(re.escape, pattern.split("*"))))
+        return list(
+            dict.fromkeys(
+                name if exact or len(fields) != 1 or given.fullmatch(name) else self.topic.format(**{fields[0]: name})
+                for name in names
+            )
+        )
+
+    @property
+    def whole_topics(self) -> set[str]:
+        """Those of them that need no row to be named."""
+        return {name for name in self.topics if "*" not in name}
+
+
+class Streaming(NamedTuple):
+    """How the slot is made and read. `binary`: wanted, as far as the columns allow it. `check_interval` in seconds."""
+
+    binary: bool = True
+    wal2json_format: Literal[1, 2] = 2
+    failover: bool = False
+    timing: Timing = Timing()
+    check_interval: float = 2.0
+
+
+class Writers(NamedTuple):
+    """What writers get of `walrelay init`. `roles`: who may write logical messages that are events."""
+
+    roles: tuple[str, ...] = ()
+    max_message_bytes: int = 1_000_000
+
+
+class PositionPlace(NamedTuple):
+    """Where the relay keeps a position of its own; `slot`: nowhere. `path`: the file."""
+
+    place: Literal["slot", "file", "table", "topic"] = "slot"
+    path: Path = Path("walrelay.position")
+
+
+Choice = Literal["stop", "dead_letter", "skip"]
+
+
+class Policy(NamedTuple):
+    """What becomes of a message that the broker refuses, and of a record that no rule routes. `table` and `topic` say
+    where dead letters go; `topic` None: not to one.
+    """
+
+    default: Choice = "stop"
+    topics: tuple[tuple[str, Choice], ...] = ()
+    attempts: int = 1
+    block_key: bool = False
+    table: bool = True
+    topic: str | None = None
+
+    def of(self, topic: str) -> Choice:
+        """What is done about a refusal for `topic`; the first pattern that matches counts.
+
+        What even the topic of the dead letters refuses has no other place to go.
+        """
+        if topic == self.topic:
+            return "stop"
+        return next((choice for pattern, choice in self.topics if fnmatchcase(topic, pattern)), self.default)
+
+    @property
+    def only_stops(self) -> bool:
+        """Whether there is nothing else it may do."""
+        return {self.default, *(choice for _, choice in self.topics)} == {"stop"}
+
+
+class Limits(NamedTuple):
+    """Seconds: how long reading may pause for want of room, and how long leaving may take."""
+
+    pause: float = 30.0
+    shutdown: float = 25.0
+
+
+class Wiring(NamedTuple):
+    """A relay: one slot, one outbox, one sink. `dsn` is in the clear. `retention` in seconds; None: nothing goes."""
+
+    dsn: str
+    slot: str
+    plugin: Literal["pgoutput", "wal2json"]
+    publication: str | None  # None for wal2json, which knows none
+    outbox: OutboxLayout
+    rules: Rules
+    sink: SinkHandle
+    exactly_once: bool = False
+    streaming: Streaming = Streaming()
+    writers: Writers = Writers()
+    position: PositionPlace = PositionPlace()
+    policy: Policy = Policy()
+    limits: Limits = Limits()
+    backoff: Backoff = Backoff()
+    retention: float | None = None
+
+    @property
+    def table(self) -> str:
+        """The outbox table as quoted identifiers."""
+        return f"{identifier(self.outbox.schema)}.{identifier(self.outbox.table)}"
+
+    @property
+    def needed(self) -> OutboxLayout:
+        """The outbox with the roles that routing asks for: a column that nobody needs is not read, nor missed."""
+        return only(self.outbox, _ROUTED | set(self.rules.fields))
+
+    @property
+    def shown(self) -> OutboxLayout:
+        """The outbox with all its roles, of which those that routing does not ask for may be missing in a row."""
+        required = {role for role, column in self.needed.columns._asdict().items() if column}
+        return self.outbox._replace(optional=frozenset(Columns._fields) - required)
+
+    @property
+    def emit_columns(self) -> dict[str, str]:
+        """The arguments of walrelay.emit and the columns of the outbox that they go to."""
+        columns = self.outbox.columns._asdict()
+        return {role: column for role, column in columns.items() if column and role != "created_at"}
+
+    @property
+    def counting(self) -> Counting:
+        """What counts as a record."""
+        wal2json_plugin = f"wal2json, format {self.streaming.wal2json_format}"
+        plugin = wal2json_plugin if self.plugin == "wal2json" else self.plugin
+        return Counting(plugin, self.publication, self.table, self.outbox.prefix)
+
+    @property
+    def wants_binary(self) -> bool:
+        """Only pgoutput has a binary mode."""
+        return self.streaming.binary and self.plugin == "pgoutput"
+
+    def binary_suits(self, catalog: Catalog) -> bool:
+        """Whether binary mode is wanted and every needed column has a type that is read in it."""
+        if not self.wants_binary:
+            return False
+        types = catalog.column_types(self.table)
+        return all(types.get(column) in BINARY_PRINTERS for column in self.needed.columns if column)
+
+    def options(self, *, binary: bool) -> Options:
+        """What START_REPLICATION tells the plugin."""
+        if self.publication is None:
+            return wal2json.options(self.streaming.wal2json_format, self.outbox.schema, self.outbox.table)
+        return pgoutput_options(self.publication, binary=binary)
+
+    def reading(self, *, binary: bool) -> SlotReading:
+        """What is read from the slot, and how."""
+        options, interval = self.options(binary=binary), self.streaming.check_interval
+        return SlotReading(self.slot, self.publication, self.plugin, options, self.table, interval)
+
+    def decoder(self, outbox: OutboxLayout, *, encoding: str, binary: bool, skips: Skips = frozenset()) -> Decoder:
+        """The plugin's. `encoding`: the database's."""
+        outbox = encoded(outbox, encoding)
+        if self.plugin == "wal2json":
+            return Wal2jsonDecoder(outbox, self.streaming.wal2json_format, skips=skips)
+        return PgoutputDecoder(outbox, binary=binary, skips=skips)
+
+
+def only(outbox: OutboxLayout, roles: set[str]) -> OutboxLayout:
+    """The outbox without its other columns."""
+    columns = {role: column if role in roles else None for role, column in outbox.columns._asdict().items()}
+    return outbox._replace(columns=Columns(**columns))
+
+
+def encoded(outbox: OutboxLayout, encoding: str) -> OutboxLayout:
+    """The outbox in a database of that encoding."""
+    if outbox.prefix is not None and not outbox.prefix.isascii() and encoding not in AS_THEY_ARE:
+        raise Fatal(
+            f"logical messages of the prefix {outbox.prefix!r} cannot be told from others: the server sends it in the"
+            f" database's encoding, which is {encoding}",
+            hint="Set outbox.messages.prefix to one of ASCII letters, or to null if no events are emitted that way.",
+        )
+    return outbox._replace(encoding=encoding)
