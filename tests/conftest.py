@@ -23,6 +23,8 @@ from tests.servers.topics import Kafka
 
 T = TypeVar("T")
 
+pytest.register_assert_rewrite("walrelay.testing")
+
 TESTS = Path(__file__).parent
 
 

@@ -4,53 +4,22 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
-from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
 from walrelay.sinks.stdout import LastLine, StdoutSink
+from walrelay.testing import Arrived
 
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 """The one of the cases that needs more than Python."""
-
-
-class Arrived(NamedTuple):
-    """A message as a consumer sees it."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-
-
-class Case(Protocol):
-    """A sink and its broker. `topic` has several partitions where there are such."""
-
-    topic: str
-
-    def open(self, *, room: int = 10_000) -> Sink:
-        """A new sink with room for about so many messages; the test closes it."""
-        ...
-
-    def hold(self) -> None:
-        """From now on the broker takes nothing, and says nothing."""
-        ...
-
-    def release(self) -> None:
-        """The broker goes on."""
-        ...
-
-    def arrived(self) -> list[Arrived]:
-        """What consumers have got so far, each key's messages in their order."""
-        ...
 
 
 class MemoryCase:
@@ -152,28 +121,6 @@ class MockCase(_BrokerCase):
     def __init__(self, mock: MockKafka) -> None:
         super().__init__(mock, "named")
         mock.wait_for_leaders(self.topic, 4)  # which makes it
-
-
-@contextmanager
-def held(case: Case) -> Iterator[None]:
-    """The broker takes nothing inside the block."""
-    case.hold()
-    try:
-        yield
-    finally:
-        case.release()
-
-
-def message(case: Case, number: int, *, key: str = "a", size: int = 0) -> Message:
-    """The number is the message's value, padded to `size`."""
-    value = str(number).rjust(size, "x").encode()
-    headers: list[tuple[str, bytes | None]] = [("id", str(number).encode()), ("position", b"0/1:0")]
-    return Message(case.topic, key.encode(), value, headers, 1_700_000_000_000)
-
-
-def numbers(arrived: list[Arrived], key: str = "a") -> list[int]:
-    """The numbers of the messages of that key, in the order they arrived in."""
-    return [int((got.value or b"").lstrip(b"x")) for got in arrived if got.key == key.encode()]
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.cases import KAFKA, Case, KafkaCase, MemoryCase, MockCase, StdoutCase
+from tests.contract.cases import KafkaCase, MemoryCase, MockCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
+from walrelay.testing import Case
 
 
 @pytest.fixture
@@ -14,9 +15,9 @@ def kafka_case(broker: KafkaServer) -> KafkaCase:
     return KafkaCase(broker)
 
 
-@pytest.fixture(params=["memory", "stdout", "mock", KAFKA])
+@pytest.fixture
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    """The sinks that are tested; some tests name those whose broker can be away."""
+    """The sink that the test names."""
     match request.param:
         case "memory":
             yield MemoryCase()

@@ -5,8 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.contract.cases import KafkaCase, message, numbers
-from tests.contract.test_every_sink import publish, receipts, seconds, settle
+from tests.contract.cases import KafkaCase
 from tests.servers.waiting import wait_until
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
@@ -15,6 +14,7 @@ from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import UnbatchedSink
+from walrelay.testing import message, numbers, publish, receipts, seconds, settle
 
 SOON = {"topic.metadata.propagation.max.ms": 500}
 LIMIT = 20_000

@@ -2,10 +2,10 @@
 
 from contextlib import closing
 
-from tests.contract.test_every_sink import settle
 from tests.servers.topics import Kafka
 from walrelay.model import Message
 from walrelay.publish import SinkHandle, load
+from walrelay.testing import settle
 
 HASHES = {  # the hashes of keys that the tests of Kafka's own Java client expect
     b"21": -973932308,

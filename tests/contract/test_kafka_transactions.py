@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from tests.conftest import KafkaMaker
-from tests.contract.cases import KafkaCase, message, numbers
+from tests.contract.cases import KafkaCase
 from tests.contract.test_kafka import LIMIT, SmallTopic, failure, refusal
 from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
@@ -22,6 +22,7 @@ from walrelay.sinks.kafka import position_topic
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
+from walrelay.testing import message, numbers
 
 SYSTEM = System("7301", 1)
 

@@ -11,7 +11,7 @@ class Sink(Protocol):
     """Owned and called by the relay's one thread. Made for one run; never reused after an error.
 
     Every implementation documents what "durable" means for its broker, and passes the conformance suite in
-    `tests/contract` against the real server. Where the connection is lost for good a method raises Retryable;
+    `walrelay.testing` against the real server. Where the connection is lost for good a method raises Retryable;
     what no retry can cure is a Refusal (one message) or Fatal (the sink as a whole).
     """
 

@@ -19,7 +19,7 @@ MISLEADING = {
     "PGDATESTYLE": "SQL, DMY",
     "PGTZ": "America/New_York",
     "PGOPTIONS": "-c client_min_messages=error -c statement_timeout=100 -c lock_timeout=100 -c search_path=nowhere"
-    " -c default_transaction_read_only=on -c bytea_output=escape -c idle_session_timeout=100",
+    " -c default_transaction_read_only=on -c bytea_output=escape -c idle_session_timeout=1000",
 }
 
 IN_THE_WAY = {
@@ -55,7 +55,7 @@ def test_a_variable_that_keeps_the_relay_from_the_server_is_named(
     monkeypatch.setenv(name, IN_THE_WAY[name])
     retries = outbox.watcher.retries
     with outbox.relay() as relay:
-        wait_until(lambda: retries or relay.ended, 10, "the relay to be refused, or to end where no retry can cure it")
+        wait_until(lambda: retries or relay.ended, 60, "the relay to be refused, or to end where no retry can cure it")
         monkeypatch.delenv(name)
         said = retries[0] if retries else str(relay.failure())
     assert f"(the environment sets {name})" in said
