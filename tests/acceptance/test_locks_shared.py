@@ -72,7 +72,7 @@ def test_beside_a_replay_everything_works_but_the_same_replay(published: Deploym
     with frozen(replay):
         assert "PID" in refused(published, "replay --all --rate 100")
         published.command("init")
-        assert "by a replay or a backfill" in published.command("audit", "--from", "1h")
+        assert "from a replay or a backfill" in published.command("audit", "--from", "1h")
         assert "published 6 rows again" in published.command("replay", "--aggregate", "thing:1")
         assert "0 replayed" in published.command("dlq", "replay")
         stop_relays(published)

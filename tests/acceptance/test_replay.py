@@ -78,7 +78,7 @@ def test_positions_that_no_message_has_are_an_error_with_a_way_on(published: Dep
 def test_without_a_filter_nothing_is_published(published: Deployment) -> None:
     process = BackfillProcess(published, "replay", "--rate", "5")
     assert process.wait() == 2
-    assert "Nothing says which rows" in process.output()
+    assert "Which rows? Give a filter" in process.output()
     assert replayed(published) == []
 
 

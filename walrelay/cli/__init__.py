@@ -19,30 +19,30 @@ SUMMARIES = {
     "config": "The settings file: check it, start one, teach it to an editor.",
     "demo": "Watch it work: commit events, relay them, count what came.",
     "dlq": "List, show, replay or discard the dead letters.",
-    "docs": "Print a page of the manual; without a name, which there are.",
+    "docs": "Print a page of the manual, or the list of pages.",
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drop": "Remove the slot and the publication.",
     "init": "Make outbox table, walrelay.emit, publication and slot.",
     "recover": "Replace a lost slot and publish what it had not delivered.",
     "replay": "Publish rows of the outbox table again.",
     "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
-    "skip": "Let the relay pass over what cannot be read.",
+    "skip": "Let the relay skip what cannot be read.",
     "status": "Show the slot's position, its lag and the WAL it holds back.",
     "tail": "Print what waits in the slot, and leave the slot where it is.",
 }
-"""Of each command, which is the module of its name: the list is shown without importing any of them."""
+"""By command, which is also its module: the list is shown without importing any of them."""
 
 
 class _Commands(click.Group):
-    """Imports the one command that is asked for, and ends the process itself, with a message and an exit code, whatever
-    happened (see `cli.ending`).
+    """Imports only the command that is used, and always ends the process itself, with a message and an exit code (see
+    `cli.ending`).
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUMMARIES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        wanted = [cmd_name] if cmd_name in SUMMARIES else SUMMARIES  # click suggests one of those that it has
+        wanted = [cmd_name] if cmd_name in SUMMARIES else SUMMARIES  # for click's suggestions
         with _interrupted_in_one_line():
             for name in wanted:
                 if name not in self.commands:
@@ -65,13 +65,13 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _interrupted_in_one_line():
             from walrelay.telemetry import logs
-        logs.configure("auto", "warning")  # what a command says besides its output, until it reads its settings
+        logs.configure("auto", "warning")  # until the command has read its settings
         return super().invoke(ctx)
 
 
 @contextmanager
 def _interrupted_in_one_line() -> Iterator[None]:
-    """While modules are imported, which takes a moment: click would leave a line empty, as after a prompt."""
+    """Around imports, which take a moment: click would print an empty line, as after a prompt."""
     try:
         yield
     except KeyboardInterrupt as interrupt:

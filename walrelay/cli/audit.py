@@ -1,4 +1,4 @@
-"""`walrelay audit`: reconciles the table with the topics."""
+"""`walrelay audit`: compares the table with the topics."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,8 +8,7 @@ from time import sleep
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.cli.time_options import Moment, MomentType
+from walrelay.cli.options import Moment, MomentType, config_option
 from walrelay.config import load
 from walrelay.operations import audit as operation
 from walrelay.operations.audit import Report
@@ -22,9 +21,16 @@ _NAMED = 5  # ids in a command to paste
 @click.command()
 @config_option
 @click.option("--from", "since", type=MomentType(), help="Rows committed at or after this time. Default: an hour ago.")
-@click.option("--to", "until", type=MomentType(), help="And before this. Default: all that the relay has confirmed.")
-@click.option("--topic", "topics", multiple=True, help="Read this topic besides those of the rules.")
-@click.option("--list", "listed", type=click.IntRange(min=0), default=10, show_default=True, help="So many of a kind.")
+@click.option(
+    "--to",
+    "until",
+    type=MomentType(),
+    help="Rows committed before this time. Default: all that the relay has confirmed.",
+)
+@click.option("--topic", "topics", multiple=True, help="Also read this topic; the rules' ones are always read.")
+@click.option(
+    "--list", "listed", type=click.IntRange(min=0), default=10, show_default=True, help="At most so many of each kind."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.pass_context
 def audit(
@@ -38,10 +44,10 @@ def audit(
 ) -> None:
     """Check that every row of a period is in the topics, in order.
 
-    That is in commit order; what is there more than once is counted.
+    The order is commit order. Repeated messages are counted.
 
     Reads the topics from the beginning of the period to their end, as a consumer would. Changes nothing. Exit code 1
-    if rows are missing or out of order or, with exactly-once delivery, there more than once.
+    if rows are missing, out of order or, with exactly-once delivery, repeated.
 
     \b
     Example:
@@ -55,20 +61,24 @@ def audit(
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The report for people."""
+    """The report as lines of text."""
     yield _line("period", f"from {_iso(report.since)} to {_iso(report.until) or 'what the relay has confirmed'}")
-    yield _line("table", f"{_count(report.rows, 'row')} to account for")
+    yield _line("table", f"{_count(report.rows, 'row')} to check")
     if report.unconfirmed:
-        yield _line("", f"{_count(report.unconfirmed, 'row')} more may not be confirmed yet ({report.why}): not judged")
+        yield _line(
+            "", f"{_count(report.unconfirmed, 'row')} more may not be confirmed yet ({report.why}): not checked"
+        )
     yield from _topics(report)
     yield from _missing(report)
     yield from _set_aside(report)
     yield from _order(report)
     yield from _repeated(report)
     if report.again:
-        yield _line("again", f"{_count(report.again, 'message')} by a replay or a backfill: not judged by their order")
+        yield _line(
+            "again", f"{_count(report.again, 'message')} from a replay or a backfill: their order is not checked"
+        )
     if report.unknown:
-        yield _line("unknown", f"{_count(report.unknown, 'event')} of the period that the table does not have")
+        yield _line("unknown", f"{_count(report.unknown, 'event')} of the period without a row in the table")
         yield f"{_INDENT}cleaned up since, or emitted without a row"
         yield from _found(report.unknown_listed)
     yield _line("verdict", _verdict(report))
@@ -85,8 +95,8 @@ def _topics(report: Report) -> Iterator[str]:
         for span in report.spans:
             if span.low and span.began == span.low:
                 oldest = f" ({_ms(span.oldest_ms)})" if span.oldest_ms is not None else ""
-                yield f"{_INDENT}{span.topic} [{span.partition}] begins at offset {span.low}{oldest}: what was before"
-                yield f"{_INDENT}it the broker has deleted (its retention)"
+                yield f"{_INDENT}{span.topic} [{span.partition}] begins at offset {span.low}{oldest}: earlier messages"
+                yield f"{_INDENT}were deleted by the broker (its retention)"
 
 
 def _missing(report: Report) -> Iterator[str]:
@@ -101,7 +111,7 @@ def _missing(report: Report) -> Iterator[str]:
     if report.removed:
         yield f"{_INDENT}{report.removed} of them were removed from the table while the topics were read"
     if report.before_slot:
-        yield f"{_INDENT}{report.before_slot} of them are older than the slot: init without --backfill leaves such out"
+        yield f"{_INDENT}{report.before_slot} of them are older than the slot: init without --backfill skips those"
     if ids := " ".join(f"--id {each.id}" for each in report.missing_listed[:_NAMED]):
         yield f"{_INDENT}to publish them: walrelay replay {ids}"
 
@@ -124,9 +134,9 @@ def _order(report: Report) -> Iterator[str]:
     for each in report.misplaced_listed:
         yield f"{_INDENT}{_place(each.found)}  behind {each.behind}{'  of its key' if each.key else ''}"
     yield from _more(report.misplaced, len(report.misplaced_listed))
-    yield f"{_INDENT}find out who else writes there, and whether the database was restored or failed over"
+    yield f"{_INDENT}check who else writes there, and whether the database was restored or failed over"
     if report.misplaced_in_key:
-        yield f"{_INDENT}consumers that go by the order of a key may hold an older state of it than the table"
+        yield f"{_INDENT}consumers that rely on the order of a key may have an older state of it than the table"
 
 
 def _repeated(report: Report) -> Iterator[str]:
@@ -134,7 +144,7 @@ def _repeated(report: Report) -> Iterator[str]:
         yield _line("repeated", "nothing")
         return
     times = ", ".join(f"{_count(events, 'event')} {_times(often)}" for often, events in report.repeated.items())
-    note = "" if report.delivery == "exactly_once" else "; at least once allows that, consumers go by the id"
+    note = "" if report.delivery == "exactly_once" else "; at least once allows that; consumers tell by the id"
     yield _line("repeated", f"{times}{note}")
     yield from _found(report.repeated_listed)
     yield from _more(
@@ -146,7 +156,7 @@ def _verdict(report: Report) -> str:
     if report.faults:
         return click.style(", ".join(report.faults), fg="red")
     if not report.rows:
-        return "there was nothing to account for"
+        return "there were no rows to check"
     return click.style("all is well", fg="green")
 
 

@@ -1,4 +1,4 @@
-"""`walrelay cleanup`: deletes what was published and is old enough."""
+"""`walrelay cleanup`: deletes old rows that were published and are confirmed."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option, waiting
-from walrelay.cli.progress import Bars
-from walrelay.cli.signals import signalled
-from walrelay.cli.wording import count
+from walrelay.cli.progress import Bars, count
 from walrelay.config import load, values
 from walrelay.operations.cleanup import CleanupReport, CleanupRequest, cleaning
 from walrelay.postgres.slot_records import declare_all_published
@@ -29,14 +28,14 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 @click.command()
 @config_option
-@click.option("--older-than", type=_Duration(), help="How old a row must be, as in 7d; otherwise `retention`.")
-@click.option("--dry-run", is_flag=True, help="Count what would go, and change nothing.")
+@click.option("--older-than", type=_Duration(), help="Minimum age of a row, as in 7d. Default: `retention`.")
+@click.option("--dry-run", is_flag=True, help="Count what would be deleted, and change nothing.")
 @click.option(
     "--pace",
     type=click.FloatRange(0.01, 1),
     default=0.1,
     show_default=True,
-    help="The share of the time that it works; 1: as fast as it can.",
+    help="The share of time in which it works; 1: as fast as it can.",
 )
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for the slots.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -52,10 +51,10 @@ def cleanup(
 ) -> None:
     """Delete old rows that were published and are confirmed.
 
-    Of a partitioned outbox whole days are dropped.
+    From a partitioned outbox it drops whole days.
 
     It works in small batches with pauses, so that writers do not notice, and never deletes a row that is not
-    confirmed. Ctrl-C stops it after the current batch (exit code 1); what is deleted then is gone.
+    confirmed. Ctrl-C stops it after the current batch (exit code 1).
 
     \b
     Example:
@@ -98,7 +97,7 @@ def _tell(tally: CleanupReport, slot: str, *, dry_run: bool) -> None:
         click.echo(f"note: {note}", err=True)
     if tally.unknown:
         click.echo(
-            "hint: A slot that is made by `walrelay init --backfill` publishes such rows. If you know that all of them"
-            f" were published: {declare_all_published(slot)}",
+            "hint: `walrelay init --backfill` makes a slot that publishes such rows. If you know that all of them were"
+            f" published: {declare_all_published(slot)}",
             err=True,
         )

@@ -13,7 +13,7 @@ def pages() -> list[str]:
 @click.command()
 @click.argument("page", required=False)
 def docs(page: str | None) -> None:
-    """Print a page of the manual; without a name, which there are.
+    """Print a page of the manual, or the list of pages.
 
     \b
     Example:
@@ -24,6 +24,6 @@ def docs(page: str | None) -> None:
         for name in pages():
             click.echo(name)
     elif page not in pages():
-        raise click.BadParameter(f"there is no page {page!r}; there are {', '.join(pages())}", param_hint="PAGE")
+        raise click.BadParameter(f"there is no page {page!r}; the pages are {', '.join(pages())}", param_hint="PAGE")
     else:
         click.echo(shipped("docs").joinpath(f"{page}.md").read_text(), nl=False)

@@ -16,7 +16,7 @@ from walrelay.model import Finding
 from walrelay.operations import doctor as operation
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
-_PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that has no better ones
+_PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that cannot print those
 _SUBJECT_WIDTH = 25
 
 
@@ -45,13 +45,13 @@ def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
 def _print_json(findings: Iterable[Finding]) -> Counter[str]:
     listed = list(findings)
     counts = Counter[str](finding.verdict for finding in listed)
-    told = {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
-    click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    report = {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False))
     return counts
 
 
 def _print(findings: Iterable[Finding]) -> Counter[str]:
-    """Each finding as soon as it is known: a broker that is away takes its time."""
+    """Prints each finding as soon as it is known: a broker that is away takes its time."""
     color = False if os.environ.get("NO_COLOR") else None
     counts: Counter[str] = Counter()
     for finding in findings:
@@ -80,11 +80,11 @@ def _can_write(mark: str) -> bool:
 
 
 def summary(counts: Counter[str]) -> str:
-    """The last line: what stands in the way of a start."""
-    told = [
+    """The last line: how many findings, and whether the relay can start."""
+    counted = [
         f"{counts[verdict]} {verdict}{'' if counts[verdict] == 1 else 's'}"
         for verdict in ("problem", "warning")
         if counts[verdict]
     ]
     verdict = "not ready" if counts["problem"] else "ready"
-    return f"{', '.join(told)}: {verdict}" if told else verdict
+    return f"{', '.join(counted)}: {verdict}" if counted else verdict

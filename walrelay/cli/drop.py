@@ -1,4 +1,4 @@
-"""`walrelay drop`: removes slot and publication, never the table."""
+"""`walrelay drop`: removes the slot and the publication, never the table."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from walrelay.postgres.catalog import Catalog
 def drop(config_path: Path, yes: bool) -> None:
     """Remove the slot and the publication. The outbox table and its rows stay.
 
-    Events that are committed but not yet confirmed will not be published by a later slot.
+    A later slot does not publish events that are committed but not yet confirmed.
 
     \b
     Example:
@@ -27,7 +27,7 @@ def drop(config_path: Path, yes: bool) -> None:
     slot, publication = wiring.slot, wiring.publication
     if not yes:
         what = f"slot {slot}" + (f" and publication {publication}" if publication else "")
-        click.confirm(f"Remove {what}? What is not published yet will not be.", abort=True, err=True)
+        click.confirm(f"Remove {what}? Events that are not published yet will not be.", abort=True, err=True)
     with Catalog(wiring.dsn) as catalog:
         for name, outcome in drop_all(catalog, slot, publication):
             click.echo(f"{outcome:13}  {name}")

@@ -1,18 +1,20 @@
-"""How a command ends: every error, whoever raised it, as a message and an exit code. The one place where that is done.
+"""How a command ends: by a signal, or by an error as a message and an exit code. The one place for both.
 
     0    done
     1    it failed, or found what it looks for (doctor: a problem, audit: a fault), or the answer to its question was no
     2    the command line or the settings file cannot be used; nothing was done
     130  Ctrl-C
 
-An error that nobody foresaw is a bug of walrelay's: the message asks to report it, and TRACEBACK shows where it was.
+An unforeseen error is a bug in walrelay: the message asks to report it, and TRACEBACK shows where it was raised.
 """
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import click
@@ -25,13 +27,13 @@ TRACEBACK = "WALRELAY_TRACEBACK"
 
 
 class Bug(Fatal):
-    """An error that nobody foresaw."""
+    """An unforeseen error."""
 
 
 def exit_code(command: Callable[[], Any]) -> int:
-    """Runs the command, says on stderr what went wrong, and returns the exit code; `command` returns its own or None.
+    """Runs the command, prints an error to stderr, and returns the exit code; `command` returns its own, or None.
 
-    Nothing is left for the interpreter to stumble over at its end.
+    Leaves no unwritten output for the interpreter, which would fail on it at its end.
     """
     try:
         code = command()
@@ -45,7 +47,7 @@ def exit_code(command: Callable[[], Any]) -> int:
         _say("interrupted" if interrupted else "stopped: nobody said yes")
         return INTERRUPTED if interrupted else FAILED
     except Exception as error:
-        return _tell(error)
+        return _report(error)
     finally:
         streams.abandon()
 
@@ -59,7 +61,7 @@ def explained(error: Exception) -> WalrelayError:
             return Fatal(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
         case MemoryError():
             return Fatal("there is not enough memory")
-    from walrelay.postgres.failures import unexpected  # brings in psycopg: `--help` has no use for that
+    from walrelay.postgres.failures import unexpected  # imports psycopg, which `--help` does not need
 
     if (known := unexpected(error)) is not None:
         return known
@@ -71,15 +73,15 @@ def explained(error: Exception) -> WalrelayError:
 
 
 def show_traceback(error: BaseException) -> None:
-    """On stderr, if the environment asks for it."""
+    """Prints it to stderr if the environment variable is set."""
     if os.environ.get(TRACEBACK):
         _say("".join(traceback.format_exception(error)))
 
 
-def _tell(error: Exception) -> int:
+def _report(error: Exception) -> int:
     known = explained(error)
     show_traceback(error)
-    # Those of the settings begin with file and line, which editors can follow.
+    # Errors of the settings begin with file and line, which editors can follow.
     _say(str(known) if isinstance(known, SettingsError) else f"error: {known}", fg="red")
     if known.hint:
         _say(f"hint: {known.hint}")
@@ -92,8 +94,38 @@ def _say(text: str, fg: str | None = None) -> None:
 
 
 def _summary(error: Exception) -> str:
-    """Its class and text, and where in walrelay it was raised."""
+    """Class and text, and where in walrelay it was raised."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     package = str(Path(__file__).parents[1])
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
     return f"{text} ({Path(ours[-1].filename).relative_to(package)}, line {ours[-1].lineno})" if ours else text
+
+
+_ASKING = (signal.SIGTERM, signal.SIGINT)
+_BY_SIGNAL = 128  # a shell's exit status is this plus the signal's number
+
+
+def signalled(leaving: Callable[[], None] = lambda: None) -> Event:
+    """An event that the first SIGTERM or SIGINT sets. The second one, of either kind, ends the process after `leaving`.
+
+    A thread reads the signals: the main one may be in a client library, where no Python handler runs, or in stop.wait,
+    where it holds the lock.
+    """
+    stop = Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in _ASKING:
+        signal.signal(number, lambda number, frame: None)  # without one nothing is written to the descriptor
+    Thread(target=_listen, args=(reading, stop, leaving), name="signals", daemon=True).start()
+    return stop
+
+
+def _listen(reading: int, stop: Event, leaving: Callable[[], None]) -> None:
+    while (number := os.read(reading, 1)[0]) not in _ASKING or not stop.is_set():
+        if number in _ASKING:
+            stop.set()
+    try:
+        leaving()
+    finally:
+        os._exit(_BY_SIGNAL + number)

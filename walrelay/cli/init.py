@@ -1,4 +1,4 @@
-"""`walrelay init`: makes table, function, publication and slot, as far as they are not there."""
+"""`walrelay init`: makes the table, function, publication and slot that are missing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,9 @@ import click
 from click.core import ParameterSource
 
 from walrelay import compose
+from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option, waiting
-from walrelay.cli.progress import BarObserver
-from walrelay.cli.signals import signalled
-from walrelay.cli.wording import count
+from walrelay.cli.progress import BarObserver, count
 from walrelay.config import load
 from walrelay.errors import Retryable
 from walrelay.operations import doctor, setup
@@ -25,15 +24,15 @@ from walrelay.wiring.positions import begin_at
 @config_option
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
-@click.option("--backfill", is_flag=True, help="Publish the rows that are in the table already; then stream.")
+@click.option("--backfill", is_flag=True, help="First publish the rows that are in the table.")
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
-@click.option("--topics", metavar="A,B", default="", help="Make these topics at the broker as well.")
-@click.option("--exact", is_flag=True, help="The names of --topics are whole, and nothing to fill route.topic with.")
+@click.option("--topics", metavar="A,B", default="", help="Also make these topics at the broker.")
+@click.option("--exact", is_flag=True, help="--topics has whole names, not values for route.topic.")
 @click.option(
-    "--partitions", type=click.IntRange(1, 100_000), default=12, show_default=True, help="Of the topics that are made."
+    "--partitions", type=click.IntRange(1, 100_000), default=12, show_default=True, help="Partitions of new topics."
 )
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 10_000), help="Of the topics that are made.  [default: the broker's]"
+    "--replication-factor", type=click.IntRange(1, 10_000), help="Replicas of new topics.  [default: the broker's]"
 )
 @click.pass_context
 def init(
@@ -50,12 +49,12 @@ def init(
 ) -> None:
     """Make outbox table, walrelay.emit, publication and slot.
 
-    Running it again is safe: what is there stays as it is, and a slot that was lost is not made anew; the functions for
-    writers are made for the settings of now. A backfill that was interrupted goes on where it stopped. Of a partitioned
-    outbox `walrelay cleanup` drops whole days.
+    Running it again is safe: what exists stays as it is, and a lost slot is not replaced; the functions for writers are
+    updated to the settings. An interrupted backfill goes on where it stopped. From a partitioned outbox `walrelay
+    cleanup` drops whole days.
 
-    --topics takes aggregate types, or whatever else `route.topic` has to be filled with, or whole names of topics: with
-    the default, `order` and `outbox.event.order` are the same.
+    --topics takes aggregate types (or other values for `route.topic`), or whole names of topics: with the default,
+    `order` and `outbox.event.order` are the same.
 
     \b
     Example:
@@ -67,7 +66,7 @@ def init(
     """
     for option in ("exact", "partitions", "replication_factor"):
         if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option.replace('_', '-')} is for the topics of --topics, which names none")
+            raise click.UsageError(f"--{option.replace('_', '-')} applies to the topics of --topics, which names none")
     wiring = compose.wiring(load(config_path))
     names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
@@ -82,7 +81,7 @@ def init(
         made = make(catalog, wiring, steps[:-1] if backfill else steps, timeout)
         if "slot" in made:
             _begin(wiring, catalog)
-        doctor.refuse(catalog, wiring, "init")  # what was made may not suit the settings either
+        doctor.refuse(catalog, wiring, "init")  # the new objects may not suit the settings either
     for name, created in making:
         click.echo(f"{'created' if created else 'present':8}  topic {name}")
     if backfill and not publish(wiring, timeout, Scope()):
@@ -92,7 +91,7 @@ def init(
 
 
 def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.Step], timeout: float) -> set[setup.Kind]:
-    """Makes what is missing and says so; returns what was made."""
+    """Makes what is missing and prints it; returns what was made."""
     made = set[setup.Kind]()
     for step, outcome in setup.apply(catalog, wiring, list(steps), patience=timeout):
         click.echo(f"{step.what} {outcome}" if outcome.why else f"{outcome.verdict:8}  {step.what}")
@@ -101,7 +100,7 @@ def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.Step], timeout:
 
 
 def _begin(wiring: Wiring, catalog: Catalog) -> None:
-    """A position of an earlier slot is not one of this. A broker that is away is no reason to fail."""
+    """Stores where the new slot begins, over an earlier slot's position. A broker that is away is only a warning."""
     try:
         begin_at(wiring, catalog)
     except Retryable as error:
@@ -111,7 +110,7 @@ def _begin(wiring: Wiring, catalog: Catalog) -> None:
 
 
 def publish(wiring: Wiring, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
-    """Makes the slot and publishes the rows of the scope, with a bar; whether that got to its end."""
+    """Makes the slot and publishes the rows of the scope, with a bar; returns whether it was completed."""
     with BarObserver() as observer:
         done = backfill_until(signalled(), wiring, scope, observer, patience=timeout, known=known)
     click.echo(f"{'created' if done else 'not ready':8}  slot {wiring.slot}")

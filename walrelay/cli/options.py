@@ -1,18 +1,21 @@
-"""Options that several commands share, and who runs a command."""
+"""Options that several commands share, types for times and positions, and the operator's name."""
 
 import math
 import os
 import pwd
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from walrelay.config.document import encodable
+from walrelay.config.values import duration
 
 
 def operator() -> str:
-    """The operating system's name for the user; its number where it has none."""
+    """The operating system's name of the user, or its number."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -32,15 +35,15 @@ config_option = click.option(
     show_envvar=True,
     help="The settings file.",
 )
-"""The command gets it as `config_path: Path`. Whether the file is there is for `config.load` to say, with a hint."""
+"""The command gets it as `config_path: Path`. `config.load` reports a file that does not exist, with a hint."""
 
 waiting = click.FloatRange(0.1, 86_400)
-"""The type of an option that says for how many seconds to wait."""
+"""The type of an option in seconds to wait."""
 
 
 def guarded(command: click.Command) -> click.Command:
-    """The command, with all below it, whose options refuse what nothing behind them can take, with exit code 2: bytes
-    that are no text, numbers that are none, numbers beyond PostgreSQL's. A type of UNPROCESSED is for raw bytes.
+    """The command and its subcommands with options that refuse, with exit code 2, what PostgreSQL cannot take: bytes
+    that are no text, NaN and infinity, numbers out of range. An option of type UNPROCESSED takes raw bytes.
     """
     for parameter in command.params:
         parameter.callback = _Guard(parameter.callback)
@@ -70,6 +73,60 @@ def _refuse(value: Any, kind: click.ParamType) -> None:  # type: ignore[type-arg
             encodable(value)
         case float() if not math.isfinite(value):
             raise ValueError(f"{value} is not a finite number")
-        # By the option's type: a position is an int too, and most are beyond that.
+        # By the option's type: a position is an int too, and most exceed that.
         case int() if isinstance(kind, click.types.IntParamType) and abs(value) > _LARGEST:
             raise ValueError(f"{value} is beyond {_LARGEST}")
+
+
+class Moment(NamedTuple):
+    """The text as typed, and the time that it means now, in UTC."""
+
+    typed: str
+    at: datetime
+
+
+class MomentType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        text = str(value)
+        try:
+            return Moment(text, datetime.now(UTC) - timedelta(seconds=duration(text)))
+        except ValueError:
+            pass
+        try:
+            return Moment(text, datetime.fromisoformat(text).astimezone(UTC))  # without a zone: the machine's clock
+        except (ValueError, OverflowError):  # the latter: the first and the last day, in another zone
+            self.fail(f"{text!r} is no time: write 2026-11-21, '2026-11-21T20:25:00Z', or 2h for two hours ago")
+
+
+class ZonedMomentType(MomentType):
+    """For options where a mistake of some hours would lose events. walrelay prints times in UTC, and a typed time is by
+    the machine's clock: unless these agree, the time must name its zone.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        moment = super().convert(value, param, ctx)
+        with suppress(ValueError):  # as in 2h, without a zone
+            typed = datetime.fromisoformat(moment.typed)
+            if typed.tzinfo is None and typed.astimezone().utcoffset():
+                self.fail(
+                    f"{moment.typed!r} is a time in which zone? Write {typed:%Y-%m-%dT%H:%M}Z for UTC, or +02:00 behind"
+                    " it"
+                )
+        return moment
+
+
+class PositionsType(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from walrelay.operations.replay import position_range  # most commands do not need it
+
+        try:
+            position_range(str(value))
+        except ValueError:
+            self.fail(
+                f"{value!r} is no range of positions: write 16/B374D848:0..16/B374E0A0, as the messages have them"
+            )
+        return str(value)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar where that is a terminal, and one line for everything else that happens meanwhile."""
+"""Counts in words, and progress on stderr: bars on a terminal, and a line for each notice."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -6,14 +6,19 @@ from typing import Any, Self, TypeVar
 
 import click
 
-from walrelay.cli.wording import count
 from walrelay.observe import Backfilled, Backfilling, Happening, Noticed, Retrying, Stalled
+
+
+def count(number: int, one: str, several: str | None = None) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
 
 T = TypeVar("T")
 
 
 def progress(items: Iterable[T], length: int, label: str) -> Iterator[T]:
-    """The items, with a bar; without a terminal nothing."""
+    """Yields the items, with a bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -22,7 +27,7 @@ def progress(items: Iterable[T], length: int, label: str) -> Iterator[T]:
 
 
 class Bars:
-    """One bar after the other; without a terminal their labels only. The last one's line ends with the context."""
+    """One bar after the other; without a terminal only their labels. The last line ends with the context."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -35,7 +40,7 @@ class Bars:
         self._bar.__enter__()
 
     def at(self, label: str, done: float, whole: float) -> None:
-        """Another label begins another bar."""
+        """A new label begins a new bar."""
         if label != self._label:
             self.begin(label, max(1, int(whole)))
         self._bar.update(int(done) - self._bar.pos)
@@ -53,7 +58,7 @@ class Bars:
 
 
 class BarObserver(Bars):
-    """What happens while rows of the table are published."""
+    """Shows what happens while rows of the table are published."""
 
     rows = 0
 

@@ -1,4 +1,4 @@
-"""`walrelay recover`: a slot that was lost is made anew, and what it may have failed to publish is published."""
+"""`walrelay recover`: makes a new slot in place of a lost one, and publishes what may not have been published."""
 
 from pathlib import Path
 
@@ -6,9 +6,8 @@ import click
 
 from walrelay import compose
 from walrelay.cli.init import make, publish
-from walrelay.cli.options import config_option, waiting
-from walrelay.cli.time_options import Moment, ZonedMomentType
-from walrelay.cli.wording import count
+from walrelay.cli.options import Moment, ZonedMomentType, config_option, waiting
+from walrelay.cli.progress import count
 from walrelay.config import load
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
@@ -18,16 +17,16 @@ from walrelay.postgres.catalog import Catalog
 @config_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--since", type=ZonedMomentType(), help="Take what was committed or written before for published.")
-@click.option("--all", "everything", is_flag=True, help="Take nothing for published but what the topics have.")
+@click.option("--since", type=ZonedMomentType(), help="Assume that what was committed or written before is published.")
+@click.option("--all", "everything", is_flag=True, help="Assume nothing to be published but what the topics have.")
 @click.option(
     "--recall",
     type=click.IntRange(min=0),
     default=50_000,
     show_default=True,
-    help="Messages to read back of each partition.",
+    help="Messages to read back from each partition.",
 )
-@click.option("--replace", is_flag=True, help="Also if the slot can be read: it is dropped.")
+@click.option("--replace", is_flag=True, help="Drop the slot even if it can be read.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.pass_context
 def recover(
@@ -43,8 +42,8 @@ def recover(
 ) -> None:
     """Replace a lost slot and publish what it had not delivered.
 
-    For a slot that was dropped, invalidated, or left behind by a failover. Says first what it found and what it will
-    do. Rows that are published twice keep their ids. Interrupted, it goes on where it stopped when it is run again.
+    For a slot that was dropped, invalidated, or lost by a failover. First prints what it found and what it will do.
+    Rows that are published twice keep their ids. After an interruption, run it again: it goes on where it stopped.
 
     \b
     Example:
@@ -82,7 +81,7 @@ def _told(plan: recovery.Recovery) -> str:
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
     lines.append(("to publish", count(plan.rows, "row") + span))
     repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
-    lines.append(("duplicates", repeats if plan.repeats else "none: nothing of it can have been published before"))
+    lines.append(("duplicates", repeats if plan.repeats else "none: none of them can have been published before"))
     lines += [("not lost" if plan.removed.sure else "maybe lost", each) for each in plan.removed.lines]
     lines += [("lost", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)

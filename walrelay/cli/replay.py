@@ -8,11 +8,9 @@ from pathlib import Path
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.cli.progress import BarObserver
-from walrelay.cli.signals import signalled
-from walrelay.cli.time_options import Moment, MomentType, PositionsType
-from walrelay.cli.wording import count
+from walrelay.cli.ending import signalled
+from walrelay.cli.options import Moment, MomentType, PositionsType, config_option
+from walrelay.cli.progress import BarObserver, count
 from walrelay.config import load
 from walrelay.errors import Fatal
 from walrelay.operations import replay as operation
@@ -20,8 +18,8 @@ from walrelay.operations.replay import ReplayPlan, ReplayRequest
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
 
-_TOLD = 10  # ids that are named one by one
-_ASKED = 1000  # rows above which somebody at a terminal is asked
+_NAMED = 10  # ids that are named one by one
+_ASKS_ABOVE = 1000  # rows, on a terminal
 
 
 @click.command()
@@ -29,20 +27,25 @@ _ASKED = 1000  # rows above which somebody at a terminal is asked
 @click.option("--from", "since", type=MomentType(), help="Committed at or after this time, or so long ago: 2h, 7d.")
 @click.option("--to", "until", type=MomentType(), help="Committed before this time.")
 @click.option("--aggregate", "aggregates", metavar="TYPE[:ID]", multiple=True, help="May be given repeatedly.")
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="Of the event. May be given repeatedly.")
-@click.option("--id", "ids", metavar="ID", multiple=True, help="Of the event. May be given repeatedly.")
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="The event's type. May be given repeatedly.")
+@click.option("--id", "ids", metavar="ID", multiple=True, help="The event's id. May be given repeatedly.")
 @click.option(
-    "--position", "positions", type=PositionsType(), help="Between these, as the topics have them; reads them."
+    "--position",
+    "positions",
+    type=PositionsType(),
+    help="Between these positions, as the topics have them; reads the topics.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every row of the table.")
-@click.option("--topic", help="Publish to this topic, whatever the rules say.")
+@click.option("--topic", help="Publish to this topic instead of the rules' ones.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second, evenly. Default: no limit.")
 @click.option("--dry-run", is_flag=True, help="Say what would be published, and change nothing.")
-@click.option("--yes", is_flag=True, help=f"Do not ask; asked is on a terminal only, from {_ASKED} rows on.")
-@click.option("--name", help="Of the replay, to go on with it later. Default: made of the filters.")
-@click.option("--restart", is_flag=True, help="Begin anew where an earlier replay of the same was interrupted.")
-@click.option("--list", "listing", is_flag=True, help="List the replays that were interrupted.")
-@click.option("--drop", "dropped", metavar="NAME", help="Forget one that was interrupted.")
+@click.option("--yes", is_flag=True, help=f"Do not ask; on a terminal it asks above {_ASKS_ABOVE} rows.")
+@click.option("--name", help="A name for the replay, to continue it by. Default: made from the filters.")
+@click.option(
+    "--restart", is_flag=True, help="Start again from the beginning if an earlier replay of the same was interrupted."
+)
+@click.option("--list", "listing", is_flag=True, help="List interrupted replays.")
+@click.option("--drop", "dropped", metavar="NAME", help="Forget an interrupted replay.")
 @click.pass_context
 def replay(
     ctx: click.Context,
@@ -65,11 +68,11 @@ def replay(
 ) -> None:
     """Publish rows of the outbox table again.
 
-    They have their ids, and a header `replayed`.
+    They keep their ids, and get a header `replayed`.
 
-    All filters have to match; what the relay may not have confirmed, and dead letters, are left out. The relay may be
-    running. Interrupted, the same command goes on where it stopped. Exit code 1 if no row matches, or an id that was
-    named has none.
+    All filters have to match. Rows that the relay may not have confirmed, and dead letters, are left out. The relay may
+    be running. After an interruption the same command goes on where it stopped. Exit code 1 if no row matches, or an
+    id has no row.
 
     \b
     Example:
@@ -88,9 +91,7 @@ def replay(
     begin, end = (moment.typed if moment else None for moment in (since, until))
     request = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic)
     if not request.selects and name is None:
-        raise click.UsageError(
-            "Nothing says which rows to publish again: give a filter, as in --from 2h --type OrderPlaced, or --all."
-        )
+        raise click.UsageError("Which rows? Give a filter, as in --from 2h --type OrderPlaced, or --all.")
     first, last = (moment.at.isoformat() if moment else None for moment in (since, until))
     stop = signalled()
     plan = operation.plan_replay(wiring, request, stop.wait, since=first, until=last, name=name, restart=restart)
@@ -102,7 +103,7 @@ def replay(
         click.echo("nothing is published: all rows are left out" if left_out else "no row matches", err=True)
     if dry_run or nothing:
         ctx.exit(1 if plan.not_found or nothing else 0)
-    if rows > _ASKED and not yes and sys.stdin.isatty():
+    if rows > _ASKS_ABOVE and not yes and sys.stdin.isatty():
         click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
     with BarObserver() as observer:
         done = operation.run_replay(stop, wiring, plan, rate, observer)
@@ -137,10 +138,10 @@ def _plan(plan: ReplayPlan) -> Iterator[str]:
         yield _line("left out", f"{what}: {plan.why}")
     if plan.letters:
         yield _line("left out", f"{count(plan.letters, 'dead letter')}: `walrelay dlq list`")
-    for each in plan.not_found[:_TOLD]:
+    for each in plan.not_found[:_NAMED]:
         yield _line("not found", f"{each}: the table has no such row")
-    if len(plan.not_found) > _TOLD:
-        yield _line("not found", f"and {len(plan.not_found) - _TOLD} more")
+    if len(plan.not_found) > _NAMED:
+        yield _line("not found", f"and {len(plan.not_found) - _NAMED} more")
 
 
 def _line(name: str, value: str) -> str:
@@ -171,12 +172,12 @@ def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
 
 
 def _filters(asked: ReplayRequest) -> str:
-    """As they were typed."""
+    """As on the command line."""
     single = {"--from": asked.since, "--to": asked.until, "--position": asked.positions, "--topic": asked.topic}
     several = {"--aggregate": asked.aggregates, "--type": asked.types, "--id": asked.ids}
     words = ["--all"] if asked.everything else []
     words += [f"{option} {value}" for option, value in single.items() if value is not None]
-    words += [f"{option} {value}" for option, values in several.items() for value in values[:_TOLD]]
+    words += [f"{option} {value}" for option, values in several.items() for value in values[:_NAMED]]
     return " ".join(words)
 
 

@@ -6,8 +6,8 @@ import click
 
 from walrelay import compose
 from walrelay.cli import ending
+from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
-from walrelay.cli.signals import signalled
 from walrelay.config import load
 from walrelay.errors import Fatal, SettingsError
 from walrelay.observe import EndedFatally, LeftAtOnce, Observers
@@ -16,15 +16,15 @@ from walrelay.telemetry import logs
 
 @click.command()
 @config_option
-@click.option("--from-slot", is_flag=True, help="Begin where the slot stands, whatever walrelay's own position says.")
+@click.option("--from-slot", is_flag=True, help="Begin at the slot's position, and ignore walrelay's own.")
 @click.pass_context
 def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C, and then stop cleanly.
 
-    That is: what is in flight is settled and confirmed.
+    Messages in flight are settled and confirmed first.
 
-    What can be retried is retried for ever, with a log line: a warning, and from the third failure in a row on an
-    error. What cannot ends the process with exit code 1 and a hint.
+    An error that can be retried is retried for ever, and logged: as a warning, from the third failure in a row on as
+    an error. Any other error ends the process with exit code 1 and a hint.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`walrelay skip`: names a row that cannot be read, so that the relay passes over it."""
+"""`walrelay skip`: names a row that cannot be read, so that the relay skips it."""
 
 from pathlib import Path
 from typing import Any
@@ -28,18 +28,17 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 @click.command()
 @config_option
-@click.option("--position", type=_Position(), required=True, help="Of the row; without :ORDINAL of its transaction.")
-@click.option("--reason", default="", help="Kept with what is skipped.")
+@click.option("--position", type=_Position(), required=True, help="The row's; without :ORDINAL its transaction's.")
+@click.option("--reason", default="", help="Kept with the skipped row.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) -> None:
-    """Let the relay pass over what cannot be read.
+    """Let the relay skip what cannot be read.
 
-    That is one row or logical message. The relay has to be stopped, as it is after
-    such a row.
+    That is one row or logical message. The relay must not be running; such a row has stopped it.
 
-    Prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is passed over,
-    and only at the position that is named; of a whole transaction, its readable rows are published. What can be read
-    but not published is for the settings under refusals, and for `walrelay dlq`.
+    Prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is skipped, and
+    only at the named position; the readable rows of a transaction are published. For what can be read but not
+    published there are the settings under refusals, and `walrelay dlq`.
 
     \b
     Example:
@@ -55,9 +54,9 @@ def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) ->
             click.echo("".join(f"  {name:16}  {_value(value)}\n" for name, value in row.columns), nl=False)
         if not yes:
             rows = "this row" if len(found) == 1 else f"these {len(found)} rows"
-            click.confirm(f"Pass over {rows}? It will not be published.", abort=True, err=True)
+            click.confirm(f"Skip {rows}? It will not be published.", abort=True, err=True)
         skipping.skip(reason, operator())
-    click.echo(f"{len(found)} to be passed over: start the relay again with `walrelay run`")
+    click.echo(f"{len(found)} will be skipped: start the relay again with `walrelay run`")
 
 
 def _value(value: bytes | None) -> str:

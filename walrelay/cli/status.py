@@ -1,4 +1,4 @@
-"""`walrelay status`: where the slot stands."""
+"""`walrelay status`: the slot's position, its lag and its WAL."""
 
 from pathlib import Path
 
@@ -27,8 +27,8 @@ from walrelay.postgres.locks import terminate, unexpected_leader
 def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float | None) -> None:
     """Show the slot's position, its lag and the WAL it holds back.
 
-    Lag in seconds is the age of the oldest event that is not confirmed. While no relay reads the slot, its first
-    transaction is looked at for that, for a second at the most; all else is catalog views.
+    Lag in seconds is the age of the oldest event that is not confirmed. While no relay reads the slot, the command
+    reads the slot's first transaction for it, for a second at most; everything else comes from catalog views.
 
     \b
     Example:

@@ -1,17 +1,22 @@
-"""Standard output and standard error as the commands find them: no text that cannot be encoded, no failing stderr."""
+"""Standard output and standard error: text that cannot be encoded, a stderr that fails, a reader that is slow
+or gone.
+"""
 
 import codecs
 import io
 import os
+import select
 import sys
 from contextlib import suppress
 from typing import Any, TextIO
+
+from walrelay.errors import Fatal
 
 _ESCAPES = "walrelay.json_escapes"
 
 
 def prepare() -> None:
-    """Before a command runs. Streams that somebody else put in place, as tests do, keep their place."""
+    """Called before a command runs. Streams that were replaced, as tests do, stay."""
     codecs.register_error(_ESCAPES, _json_escapes)
     if _is(sys.stdout, 1):
         sys.stdout = _over(_Named(1, "w", closefd=False), sys.stdout)
@@ -23,8 +28,8 @@ def prepare() -> None:
 
 
 def abandon() -> None:
-    """What could not be written is dropped: the interpreter would try again at its end, and fail with a status of its
-    own (120) and a traceback.
+    """Drops what could not be written: the interpreter would try again at its end, and fail with status 120 and a
+    traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -38,7 +43,7 @@ def abandon() -> None:
 
 
 class _Named(io.FileIO):
-    """Errors say what could not be written."""
+    """Its errors name standard output."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]  # None as its parent does
         try:
@@ -48,7 +53,7 @@ class _Named(io.FileIO):
 
 
 class _Uncomplaining(io.FileIO):
-    """A message that cannot be written (a full disk) is no reason to leave the work half done."""
+    """Ignores errors: a message that cannot be written (a full disk) must not end the work half done."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]  # None as its parent does
         try:
@@ -60,21 +65,69 @@ class _Uncomplaining(io.FileIO):
 def _is(stream: TextIO, descriptor: int) -> bool:
     try:
         return stream.fileno() == descriptor
-    except (OSError, ValueError):  # of a test, in memory
+    except (OSError, ValueError):  # in memory, in a test
         return False
 
 
 def _over(raw: io.FileIO, stream: TextIO) -> io.TextIOWrapper:
-    """In place of the stream, with the encoding and the buffering that it has."""
+    """With the encoding and the buffering of `stream`."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, line_buffering=bool(stream.line_buffering)
     )
 
 
 def _json_escapes(error: UnicodeError) -> tuple[str, int]:
-    """As JSON writes what an encoding cannot: valid in a JSON text, legible in any other."""
+    """Characters that the encoding lacks, as JSON escapes: valid in a JSON text, legible in any other."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     missing = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     units = (missing[at : at + 2].hex() for at in range(0, len(missing), 2))
     return "".join(f"\\u{unit}" for unit in units), error.end
+
+
+_PIPE_BUF = 4096  # what a pipe that poll calls writable takes without blocking (POSIX)
+_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class ReaderGone(Exception):
+    """Standard output is not read any more, as after `| head -1`."""
+
+
+class Output:
+    """Lines that wait to be written to a file descriptor. Python's sys.stdout would report an error at exit."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._waiting = bytearray()
+
+    def add(self, line: bytes) -> None:
+        """The line waits until `drain`."""
+        self._waiting += line + b"\n"
+
+    def __len__(self) -> int:
+        """The bytes that wait."""
+        return len(self._waiting)
+
+    def drain(self, patience: float | None) -> bool:
+        """Writes as long as the reader takes something within `patience` seconds (None: for ever).
+
+        True if nothing waits any more. ReaderGone as soon as that is known, even with nothing to write.
+        """
+        while self._writable(patience if self._waiting else 0):
+            try:
+                count = os.write(self._descriptor, self._waiting[:_PIPE_BUF])
+            except BrokenPipeError:
+                raise ReaderGone from None
+            except OSError as error:
+                raise Fatal(f"standard output: {error.strerror}") from error
+            del self._waiting[:count]
+        return not self._waiting
+
+    def _writable(self, patience: float | None) -> bool:
+        """Whether something waits and can be written."""
+        self._poll.register(self._descriptor, select.POLLOUT if self._waiting else 0)
+        events = self._poll.poll(None if patience is None else patience * 1000)
+        if any(event & _GONE for _, event in events):
+            raise ReaderGone
+        return bool(events)

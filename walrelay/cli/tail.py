@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 
 from walrelay import compose
+from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
-from walrelay.cli.output import Output, ReaderGone
-from walrelay.cli.signals import signalled
+from walrelay.cli.streams import Output, ReaderGone
 from walrelay.config import load
 from walrelay.operations import doctor
 from walrelay.operations.tail import Form, Tail
 from walrelay.postgres.catalog import Catalog
 
-_FEW = 1000  # records: what is printed of a backlog unless more is asked for
+_FEW = 1000  # records of a backlog that are printed by default
 
 
 @click.command()
@@ -30,19 +30,19 @@ _FEW = 1000  # records: what is printed of a backlog unless more is asked for
 def tail(config_path: Path, follow: bool, limit: int | None, form: Form) -> None:
     """Print what waits in the slot, and leave the slot where it is.
 
-    Without --follow the slot is peeked into, which the server allows only while no relay reads it. With --follow a
+    Without --follow it peeks into the slot, which the server allows only while no relay reads it. With --follow a
     temporary slot beside it shows what is committed from now on; it holds no WAL back and ends with the command.
 
     The format walrelay is one JSON object a record: position, committed_at and the fields of the outbox as they are
-    in the row, before routing. A payload (or headers) that is a JSON object or array stands there as it is, digit for
+    in the row, before routing. A payload (or headers) that is a JSON object or array is printed as it is, digit for
     digit; other text is a string; what is not UTF-8 is {"base64": ...}.
 
     The format wal2json is what wal2json prints for the same inserts with format-version 2 and its other options at
     their defaults, byte for byte and with either output plugin: a line B, I for each row or M for each logical message
     that is a record, and C. A transaction without a record prints nothing. What pgoutput does not send cannot be
     printed: generated columns, the names of partitions, rows outside of the publication's row filter; then a note on
-    stderr says so. Nor is it known which columns were generated earlier, or what a domain, or a type that was renamed
-    since the row before, was called at each row.
+    stderr says so. Columns that were generated earlier, and earlier names of domains and renamed types, are not known
+    either.
 
     \b
     Example:

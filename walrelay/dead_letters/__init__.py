@@ -1,6 +1,6 @@
 """The table walrelay.dead_letters: what the relay writes there, and what `walrelay dlq` reads and changes."""
 
-from walrelay.dead_letters.handling import DeadLetterFilter, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.handling import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.store import DeadLetterTableWriter
 
-__all__ = ["DeadLetterFilter", "DeadLetterTable", "DeadLetterTableWriter", "StoredDeadLetter"]
+__all__ = ["OPEN", "DeadLetterFilter", "DeadLetterTable", "DeadLetterTableWriter", "StoredDeadLetter"]

@@ -13,6 +13,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK
 
 OPEN = ("waiting", "blocked")
+"""The statuses of dead letters that can be replayed or discarded."""
 
 _ORDER = "commit_lsn, ordinal, number, id"
 _LETTER = (
@@ -20,7 +21,7 @@ _LETTER = (
     " record_id, status, error, reason, topic, key, record, message, raw, attempts"
 )
 _PAGE = 200  # dead letters that are in memory at a time
-_AT_A_TIME = 1000  # that are closed
+_BATCH = 1000  # dead letters that are discarded at a time
 _PATIENCE = 60.0  # seconds for another process that has them locked: twice as long as a replay waits for a receipt
 
 
@@ -40,7 +41,7 @@ class DeadLetterFilter(NamedTuple):
 
     @property
     def open(self) -> "DeadLetterFilter":
-        """The same; where no status is asked for, those that are open."""
+        """The same filter; without statuses, for open ones."""
         return self._replace(statuses=self.statuses or OPEN)
 
 
@@ -89,14 +90,14 @@ class DeadLetterTable:
         return [id_ for (id_,) in self._rows(query, self._slot, *parameters, wanted.limit)]
 
     def find_to_replay(self, wanted: DeadLetterFilter) -> tuple[list[int], list[str]]:
-        """The ids of those, with what is blocked behind them, in order; and which status one must still have when its
-        turn comes.
+        """Their ids and those of what is blocked behind them, in order; and the statuses one of which each must still
+        have when its turn comes.
         """
         found = self.find(wanted.open)
         return found + self.blocked_behind(found), sorted({*(wanted.open.statuses or ()), "blocked"})
 
     def find_to_discard(self, wanted: DeadLetterFilter) -> list[int]:
-        """The ids of those that are open, whatever status is asked for."""
+        """The ids of open ones, in order, even if the filter names other statuses."""
         return self.find(wanted._replace(statuses=[each for each in wanted.open.statuses or () if each in OPEN]))
 
     def letters(self, ids: Sequence[int]) -> Iterator[StoredDeadLetter]:
@@ -155,8 +156,8 @@ class DeadLetterTable:
         )
 
     def discard(self, ids: Sequence[int], by: str, why: str) -> int:
-        """Closes those that are open, some in each transaction; returns how many."""
-        parts = (ids[start : start + _AT_A_TIME] for start in range(0, len(ids), _AT_A_TIME))
+        """Closes those that are open, in batches; returns how many."""
+        parts = (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
         return sum(self._close(part, "discarded", by, why, OPEN) for part in parts)
 
     def _close(self, ids: Sequence[int], status: str, by: str, why: str | None, only: Sequence[str] | None) -> int:

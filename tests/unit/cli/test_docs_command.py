@@ -23,7 +23,7 @@ def test_every_page_of_the_manual_is_printed() -> None:
 def test_a_page_that_is_not_there_is_said_with_those_that_are() -> None:
     answer = CliRunner().invoke(main, ["docs", "nosuch"])
     assert answer.exit_code == 2
-    assert "there are" in answer.output
+    assert "the pages are" in answer.output
     assert "settings" in answer.output
 
 

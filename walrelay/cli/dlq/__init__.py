@@ -1,12 +1,32 @@
-"""`walrelay dlq`: the dead letters, one command a module."""
+"""`walrelay dlq`: dead letters listed, shown, exported, replayed and discarded."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import click
 
-from walrelay.cli.dlq.discard import discard
-from walrelay.cli.dlq.export import export
-from walrelay.cli.dlq.listing import listing
-from walrelay.cli.dlq.replay import replay
-from walrelay.cli.dlq.show import show
+from walrelay import compose
+from walrelay.cli.dlq.forms import filters, selected, summary, whole
+from walrelay.cli.options import config_option, operator
+from walrelay.cli.progress import count, progress
+from walrelay.config import Settings, load
+from walrelay.dead_letter import UNDECODABLE
+from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.replay import DeadLetterReplay, ReplayOutcome
+from walrelay.errors import Fatal
+from walrelay.postgres.catalog import Catalog
+from walrelay.telemetry import logs
+from walrelay.wiring import Wiring
+
+_HEAD = ("letter", "position", "status", "error", "last met")
+_LINE = "{:>7}  {:<20} {:<9}  {:<16}  {}"
+_MORE = "         {} for topic {}, key {}, refused {}: {}"
+_LONGEST = 200  # characters of a reason
+_NAMED = 20  # dead letters that are named one by one
 
 
 @click.group()
@@ -22,5 +42,177 @@ def dlq() -> None:
     """
 
 
-for command in (listing, show, replay, discard, export):
-    dlq.add_command(command)
+@contextmanager
+def _table(settings: Settings) -> Iterator[tuple[Wiring, DeadLetterTable]]:
+    wiring = compose.wiring(settings)
+    with Catalog(wiring.dsn) as catalog:
+        yield wiring, DeadLetterTable(catalog, wiring.slot)
+
+
+@dlq.command("list")
+@config_option
+@filters
+@click.option("--all", "everything", is_flag=True, help="Also closed ones: replayed, discarded, skipped.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) -> None:
+    """List dead letters in the order of their positions.
+
+    Open ones, unless --all or --status say otherwise.
+
+    \b
+    Example:
+      walrelay dlq list --status waiting
+      walrelay dlq list --error too_large --since 2026-11-21 --json | jq -r .id
+    """
+    with _table(load(config_path)) as (_, table):
+        found = selected(**given)
+        ids = table.find(found if everything else found.open)
+        if ids and not as_json:
+            click.echo(_LINE.format(*_HEAD))
+        for stored in table.letters(ids):
+            click.echo(json.dumps(summary(stored)) if as_json else _lines(stored))
+    if not ids:
+        click.echo("no dead letters" if everything else "no open dead letters; --all lists the closed ones", err=True)
+
+
+def _lines(stored: StoredDeadLetter) -> str:
+    """Two lines; the second may be longer than a terminal is wide."""
+    letter, origin = stored.letter, stored.letter.origin
+    key = "none" if letter.key is None else letter.key.decode("utf-8", "replace")
+    last = f"{stored.last_at.astimezone():%Y-%m-%d %H:%M:%S}"
+    reason = " ".join(letter.reason.split())
+    reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."
+    first = _LINE.format(stored.id, origin.position, letter.status, letter.error, last)
+    often = count(letter.attempts, "time")
+    return f"{first}\n{_MORE.format(origin.record_id or 'no id', letter.topic or 'none', key, often, reason)}"
+
+
+@dlq.command()
+@config_option
+@click.argument("id_", metavar="ID")
+@click.option(
+    "--value", "only_value", is_flag=True, help="Only the message's value, or what could not be read, byte for byte."
+)
+def show(config_path: Path, id_: str, only_value: bool) -> None:
+    """Show dead letters with their record and message.
+
+    ID is the dead letter's number, or the id of the record.
+
+    \b
+    Example:
+      walrelay dlq show 17
+      walrelay dlq show 17 --value | jq
+    """
+    with _table(load(config_path)) as (_, table):
+        ids = table.find(DeadLetterFilter(id=id_))
+        if not ids:
+            raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` lists them.")
+        for stored in table.letters(ids):
+            if only_value:
+                message, raw = stored.letter.message, stored.letter.raw
+                click.echo((message.value if message else raw) or b"")
+                continue
+            click.echo(json.dumps(whole(stored), indent=2, ensure_ascii=False))
+            if stored.letter.status in OPEN:
+                if stored.letter.error == UNDECODABLE:
+                    click.echo("it cannot be published: its writer may emit another one that can be read", err=True)
+                else:
+                    click.echo(f"to publish it: walrelay dlq replay --id {stored.id}", err=True)
+                click.echo(f"to give it up: walrelay dlq discard --id {stored.id} --reason '...'", err=True)
+
+
+@dlq.command()
+@config_option
+@filters
+@click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
+def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
+    """Publish dead letters, and those that are blocked behind them.
+
+    Open ones, unless --status says otherwise.
+
+    The record is routed by the settings of today, so corrected ones apply; id, position and key stay the same, and a
+    header `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is refused again
+    goes on waiting, with all behind it of the same key. The relay may be running.
+
+    \b
+    Example:
+      walrelay dlq replay --topic outbox.event.order --dry-run
+      walrelay dlq replay --error not_authorized
+    """
+    settings = load(config_path)
+    logs.configure(settings.log.format, settings.log.level)
+    with _table(settings) as (wiring, table):
+        ids, statuses = table.find_to_replay(selected(**given))
+        if dry_run:
+            for stored in table.letters(ids):
+                click.echo(_short(stored))
+            click.echo(f"{len(ids)} would be replayed", err=True)
+            return
+        replaying = DeadLetterReplay(table, wiring.rules.router().route, wiring.sink.open, operator())
+        outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
+    _report(outcomes)
+
+
+def _report(outcomes: list[ReplayOutcome]) -> None:
+    counts = Counter(each.outcome for each in outcomes)
+    click.echo(f"{counts['replayed']} replayed, {counts['refused']} refused again, {counts['left']} left as they are")
+    for each in [each for each in outcomes if each.outcome != "replayed"][:_NAMED]:
+        click.echo(f"dead letter {each.id} {each.outcome}: {each.why}", err=True)
+    if counts["refused"]:
+        raise Fatal(
+            f"{count(counts['refused'], 'dead letter was', 'dead letters were')} refused again, and still waiting",
+            hint="`walrelay dlq list --status waiting` has the reasons.",
+        )
+
+
+def _short(stored: StoredDeadLetter) -> str:
+    letter, origin = stored.letter, stored.letter.origin
+    return f"{stored.id:>7}  {origin.position:<20} {letter.status:<9}  {letter.topic or '':<28} {origin.record_id}"
+
+
+@dlq.command()
+@config_option
+@filters
+@click.option("--reason", required=True, help="Kept with the dead letters, beside your name and the time.")
+@click.option("--dry-run", is_flag=True, help="Say how many there are, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
+    """Give up open dead letters. They stay in the table as discarded, with who, when and why.
+
+    \b
+    Example:
+      walrelay dlq discard --id 17 --reason 'test data'
+      walrelay dlq discard --topic 'outbox.event.audit*' --until 2026-11-01 --reason 'retention is over' --yes
+    """
+    with _table(load(config_path)) as (_, table):
+        ids = table.find_to_discard(selected(**given))
+        if not ids and given["id_"] is not None:
+            raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` lists them.")
+        if dry_run or not ids:
+            click.echo(count(len(ids), "open dead letter") + (" would be discarded" if ids else ""))
+            return
+        if not yes:
+            question = f"Discard {count(len(ids), 'dead letter')}? They will not be published."
+            click.confirm(question, abort=True, err=True)
+        done = table.discard(ids, operator(), reason)
+    click.echo(f"{done} discarded")
+
+
+@dlq.command()
+@config_option
+@filters
+@click.option("-o", "--output", type=click.File("w", atomic=True), default="-", help="A file instead of stdout.")
+def export(config_path: Path, output: Any, **given: Any) -> None:
+    """Write dead letters as JSON lines, whole. They stay where they are.
+
+    What is not UTF-8 is {"base64": ...}. message has the form in which the sink stdout prints messages.
+
+    \b
+    Example:
+      walrelay dlq export --status waiting > waiting.jsonl
+    """
+    with _table(load(config_path)) as (_, table):
+        ids = table.find(selected(**given))
+        for stored in progress(table.letters(ids), len(ids), "exporting"):
+            output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")
+    click.echo(count(len(ids), "dead letter"), err=True)

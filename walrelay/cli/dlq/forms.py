@@ -1,17 +1,69 @@
-"""A dead letter as JSON and as lines."""
+"""The filters that the commands of `walrelay dlq` share, and a dead letter as JSON."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from walrelay.dead_letter import message_json, record_json, shown
-from walrelay.dead_letters import StoredDeadLetter
+from walrelay.dead_letters import DeadLetterFilter, StoredDeadLetter
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STATUSES = ("waiting", "blocked", "replayed", "discarded", "skipped")
+
+
+class _Time(click.DateTime):
+    """In the machine's time zone."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx).astimezone()
+        except (OverflowError, ValueError):  # the first and the last day, in another zone
+            self.fail(f"{value!r} is too far away", param, ctx)
+
+
+_TIMES = _Time(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+
+_FILTERS = (
+    click.option("--topic", help="The topic that refused it; * matches any characters."),
+    click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="May be given repeatedly."),
+    click.option("--error", help="The kind of error, as `dlq list` shows it."),
+    click.option("--since", type=_TIMES, help="Last refused at or after this time, by the machine's clock."),
+    click.option("--until", type=_TIMES, help="Last refused before this time."),
+    click.option("--id", "id_", help="The number of the dead letter, or the id of the record."),
+    click.option("--key", type=click.UNPROCESSED, metavar="TEXT", help="The message's key."),
+    click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest positions first."),
+)
+
+
+def filters(command: F) -> F:
+    """Adds the options to a command; `selected` takes their values."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
+
+
+def selected(
+    topic: str | None,
+    statuses: tuple[str, ...],
+    error: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    id_: str | None,
+    key: str | None,
+    limit: int | None,
+) -> DeadLetterFilter:
+    """The filter that the options give."""
+    raw = None if key is None else key.encode("utf-8", "surrogateescape")
+    return DeadLetterFilter(statuses or None, topic, error, since, until, id_, raw, limit)
 
 
 def summary(stored: StoredDeadLetter) -> dict[str, Any]:
-    """All but its content."""
+    """Without record and message."""
     letter = stored.letter
     return {
         "letter": stored.id,
@@ -35,7 +87,7 @@ def summary(stored: StoredDeadLetter) -> dict[str, Any]:
 
 
 def whole(stored: StoredDeadLetter) -> dict[str, Any]:
-    """With record and message; text that is not UTF-8 is {"base64": ...}."""
+    """With record and message; bytes that are not UTF-8 as {"base64": ...}."""
     letter = stored.letter
     record = letter.record and json.loads(record_json(letter.record))
     if isinstance(record, dict) and isinstance(record.get("committed_at"), int):

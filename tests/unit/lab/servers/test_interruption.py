@@ -1,7 +1,7 @@
 """A signal becomes one exception, at a moment when it does no harm.
 
 Each in a process of its own. A command that was tried in the process of the tests may have left its listener for
-signals there (walrelay/cli/signals.py), which ends the process at the second one.
+signals there (walrelay/cli/ending.py), which ends the process at the second one.
 """
 
 import signal

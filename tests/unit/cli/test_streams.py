@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from walrelay.cli.output import Output, ReaderGone
+from walrelay.cli.streams import Output, ReaderGone
 
 
 @pytest.fixture

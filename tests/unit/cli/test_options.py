@@ -1,4 +1,4 @@
-"""Times and positions as they are typed."""
+"""Options that several commands share: times and positions as they are typed."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 import pytest
 
-from walrelay.cli.time_options import MomentType, PositionsType, ZonedMomentType
+from walrelay.cli.options import MomentType, PositionsType, ZonedMomentType
 from walrelay.lsn import LSN
 from walrelay.operations.replay import position_range
 
