@@ -83,7 +83,7 @@ class Undecodable(Fatal):
 
 
 AS_IT_WAS_WRITTEN = (
-    "The event is in the WAL as it was written: changing the row does not help. To have it set aside:"
+    "The event is in the WAL as it was written: changing the row does not help. To make it a dead letter:"
     " `refusals: {policy: dead_letter}` in the settings, start walrelay again, then `walrelay dlq list`."
 )
 """The hint for what a message holds, and nothing but another event can hold instead."""
@@ -114,7 +114,7 @@ class StopAhead(StartAnew):
     """A message was `refused` while others were under way: the next run publishes those, and ends ahead of it."""
 
     def __init__(self, refused: Refused) -> None:
-        super().__init__(f"what stands before it is published first: {refused}")
+        super().__init__(f"the messages before it are published first: {refused}")
         self.refused = refused
 
 

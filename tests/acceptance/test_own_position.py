@@ -91,7 +91,7 @@ def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
     relay = deployment.launch()
     assert relay.wait() == 1
     (fatal,) = relay.events("fatal")
-    assert "something else moved it, or it was made anew" in fatal["error"]
+    assert "something else moved it, or it was created again" in fatal["error"]
     assert "walrelay recover" in fatal["hint"]
     deployment.launch("--from-slot").wait_for("streaming")
     deployment.write("3")

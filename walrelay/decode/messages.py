@@ -115,8 +115,8 @@ def _undecodable(position: str, why: str) -> Undecodable:
 
 def _way_on(position: str) -> str:
     return (
-        f" This one stays as it was written: `walrelay skip --position {position}` passes over it, and"
-        " `refusals: {policy: dead_letter}` in the settings sets all such messages aside."
+        f" This one stays as it was written: `walrelay skip --position {position}` skips it, and"
+        " `refusals: {policy: dead_letter}` in the settings makes all such messages dead letters."
     )
 
 
@@ -152,7 +152,7 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
                 break
             at = _expect(text, at, ",")
     if at != len(text):
-        raise ValueError("something stands behind the JSON object")
+        raise ValueError("there is more text after the JSON object")
 
 
 def _expect(text: str, at: int, what: str) -> int:

@@ -72,7 +72,7 @@ def _skip(where: str) -> str:
     """`where` is a position in the stream, or words."""
     if "/" not in where:
         return ""
-    return f" A row that is in the WAL stays as it was written; to pass over it: `walrelay skip --position {where}`"
+    return f" A row that is in the WAL stays as it was written; to skip it: `walrelay skip --position {where}`"
 
 
 def unreadable_value(outbox: OutboxLayout, column: str, where: str, id_: str | None, why: str) -> Undecodable:
@@ -98,7 +98,7 @@ def not_transactional(prefix: str, where: str) -> Undecodable:
     return Undecodable(
         f"a non-transactional logical message with the prefix {prefix!r} at {where}: it was sent at once, even if"
         " its transaction rolled back, so it is not an outbox record",
-        hint="Call pg_logical_emit_message with transactional = true. To pass over such messages with a note in"
+        hint="Call pg_logical_emit_message with transactional = true. To skip such messages with a note in"
         " the log, set outbox.messages.non_transactional to skip.",
     )
 

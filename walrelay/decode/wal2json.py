@@ -148,5 +148,5 @@ class Wal2jsonDecoder:
             f"column {column!r} of {outbox.schema}.{outbox.table}, role {role}, is null at {self._position()}:"
             " wal2json prints NaN and Infinity of a numeric or floating-point type as null, so it may not be NULL",
             hint=f"Read with the output plugin pgoutput, which tells them apart; or declare {column!r} as text or an"
-            f" integer type; or set outbox.columns.{role} to null if nobody needs it.",
+            f" integer type; or set outbox.columns.{role} to null if it is not needed.",
         )

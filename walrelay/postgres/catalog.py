@@ -103,7 +103,7 @@ class PublishedTable(NamedTuple):
     def since(self, seen: PublicationState, publication: str, table: str) -> str:
         """Why rows may have passed by since `seen` although they come through now; empty when none did."""
         if self.oid != seen.table:
-            return f"table {table} was dropped and made anew (OID {seen.table}, now {self.oid})"
+            return f"table {table} was dropped and created again (OID {seen.table}, now {self.oid})"
         if self.entry != seen.entry:
             way = "or is published in another way now (row filter, column list, all tables)"
             return f"table {table} left publication {publication!r} and came back, {way}"

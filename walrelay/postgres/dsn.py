@@ -104,7 +104,9 @@ def cure(text: str, dsn: str) -> Cure:
         return Cure(f"GRANT CONNECT ON DATABASE {identifier(match[1])} TO {user};", True)
     if match := re.search(r'database "([^"]*)" is not currently accepting connections', text):
         if match[1] == "template0":
-            return Cure(f"source.dsn: {without_password(dsn, dbname='DATABASE')}   # template0 is nobody's", True)
+            return Cure(
+                f"source.dsn: {without_password(dsn, dbname='DATABASE')}   # template0 takes no connections", True
+            )
         return Cure(f"ALTER DATABASE {identifier(match[1])} ALLOW_CONNECTIONS true;  -- or correct source.dsn", True)
     if "does not support SSL" in text:
         plain = without_password(dsn, sslmode="disable")
@@ -115,7 +117,7 @@ def cure(text: str, dsn: str) -> Cure:
         there = without_password(dsn, host="the.server", port="5432")
         return Cure(f"source.dsn: {there}   # PostgreSQL itself: a pooler answers here", True)
     place = {name: value for name, value in _given(dsn).items() if name in ("host", "hostaddr", "port")}
-    look = f'pg_isready --dbname="{make_conninfo(**place)}"  # nobody there: start PostgreSQL, or correct source.dsn'
+    look = f'pg_isready --dbname="{make_conninfo(**place)}"  # no answer: start PostgreSQL, or correct source.dsn'
     return Cure(look, False)
 
 

@@ -123,8 +123,8 @@ def failure(
             return Fatal(
                 where,
                 hint=f"The publication {publication!r} did not exist at this point of the WAL: it must be created"
-                " before the slot. If events are in the table that were never published, keep them in mind; then"
-                f" `walrelay drop` and `walrelay init` make both anew, in the right order.",
+                " before the slot. `walrelay drop` and `walrelay init` create both again, in the right order; before"
+                " that, note which rows of the table were never published.",
             )
         case "42704":
             return slot_missing(slot)

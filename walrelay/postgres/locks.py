@@ -71,7 +71,7 @@ def unexpected_leader(slot: str, pid: object, role: object, application: object)
     """Who holds the lead, for people."""
     return (
         f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
-        " relay: a command of walrelay's that is at work, or somebody who keeps every relay waiting"
+        " relay: either a walrelay command is at work, or that session keeps every relay waiting"
     )
 
 
@@ -84,7 +84,7 @@ def lead_lock(slot: str, then: str) -> Lock:
     """Of whoever reads the slot, or puts another in its place; `then`: what may be done when it is free."""
     return Lock(
         lock_key(slot),
-        f"slot {slot!r} is read by a relay, or made anew",
+        f"slot {slot!r} is read by a relay, or is being replaced",
         f"Stop every relay of the slot, then {then}. `walrelay status` shows who leads and who stands by.",
     )
 

@@ -110,7 +110,7 @@ def incompletely_published(catalog: Catalog, table: str) -> str:
 
 
 def _passed_over(names: list[str]) -> str:
-    why = "PostgreSQL 14 may pass over events in"
+    why = "PostgreSQL 14 may skip events in"
     match len(names):
         case 0:
             return ""

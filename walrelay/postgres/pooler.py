@@ -63,7 +63,7 @@ def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any]
     if len(seen[one]) + len(seen[another]) > 2 or seen[one] == seen[another]:
         raise SharedSession(
             "the DSN leads to a connection pooler that gives each transaction another session (transaction or statement"
-            " pooling): a lock taken there is held by nobody, and settings of walrelay's would be the application's",
+            " pooling): a lock taken there protects nothing, and walrelay's settings would reach the application",
             hint=direct_dsn(one, dsn),
         )
 

@@ -208,7 +208,7 @@ def forget_published(catalog: Catalog, slot: str) -> None:
         refuse_missing_rights(
             catalog,
             missing_rights_on_slots(catalog, "UPDATE", column="published_from"),
-            "note that events may be passed over",
+            "note that events may be skipped",
         )
         catalog.run("UPDATE walrelay.slots SET published_from = NULL WHERE slot_name = %s", slot)
 

@@ -254,9 +254,9 @@ def _shown(value: str | None) -> str:
 def _refused(position: RelayPosition, why: str) -> Fatal:
     return Fatal(
         f"the transaction at {position.commit_lsn} is published up to before its record {position.ordinal}, which {why}"
-        ": under these settings another record has that number, and events would be passed over or repeated",
+        ": under these settings another record has that number, and events would be skipped or repeated",
         hint="Start the relay with those settings until `walrelay status` shows a confirmed position beyond"
         f" {position.commit_lsn}, then with the new ones; if it stops at a record that cannot be read, `walrelay skip`"
-        " passes over that. `walrelay run --from-slot` begins where the slot stands instead, and repeats what was"
-        " published behind that.",
+        " skips it. `walrelay run --from-slot` begins at the slot's position instead, and repeats what was published"
+        " after that.",
     )

@@ -150,7 +150,7 @@ class SlotSource:
             raise Fatal(
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
                 hint="Rows committed meanwhile may be missing from the stream. `walrelay init` puts the table back into"
-                " the publication; rows written before that are still in the table, and must be looked after.",
+                " the publication; rows written before that are in the table only, and are not published by it.",
             )
         if self._stamp not in ("", published.stamp):
             self._notice(

@@ -96,10 +96,10 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
     confirmed = slot.confirmed_flush_lsn or ZERO
     if confirmed > wal_end:
         raise Fatal(
-            f"slot {slot.name!r} stands at {confirmed}, but this server's WAL ends at {wal_end}: what it writes up to"
+            f"slot {slot.name!r} is at {confirmed}, but this server's WAL ends at {wal_end}: what it writes up to"
             " there would never be published. The server lost WAL, or was set back by pg_rewind or from a copy, or a"
-            " reader told it a position of another server",
-            hint="`walrelay recover --replace` makes the slot anew and publishes what may be missing.",
+            " reader confirmed a position of another server",
+            hint="`walrelay recover --replace` creates the slot again and publishes what may be missing.",
         )
 
 
@@ -119,8 +119,8 @@ _PLACES = {
 def _moved(slot: Slot, own: OwnPosition, confirmed: LSN) -> Fatal:
     mine = " Each instance with a file of its own has only its own part: position.keep: table or topic is shared."
     return Fatal(
-        f"slot {slot.name!r} stands at {confirmed}, but walrelay confirmed only {own.position.lsn}, as"
-        f" {_PLACES[own.place]}: something else moved it, or it was made anew, and the events in between were not"
+        f"slot {slot.name!r} is at {confirmed}, but walrelay confirmed only {own.position.lsn}, as"
+        f" {_PLACES[own.place]}: something else moved it, or it was created again, and the events in between were not"
         " published by this relay",
         hint="Find out who consumed or re-created the slot. The rows in between are still in the outbox table:"
         " `walrelay recover --replace` publishes them. `walrelay run --from-slot` accepts the slot's position instead."
@@ -134,7 +134,7 @@ def _another_system(own: OwnPosition, server: Server) -> Fatal:
         f"walrelay's position {position.lsn} is of the system {position.system.identifier}, as {_PLACES[own.place]},"
         f" but this server is {server.system.identifier}: another cluster, or one that pg_upgrade or initdb made",
         hint="Correct source.dsn. If the server is the right one and everything of the old one was published,"
-        " `walrelay run --from-slot` begins where its slot stands; else `walrelay recover --replace`.",
+        " `walrelay run --from-slot` begins at its slot's position; else `walrelay recover --replace`.",
     )
 
 
@@ -163,8 +163,8 @@ def _an_old_primary(own: OwnPosition, server: Server) -> Retryable:
 def _behind_its_own_past(own: OwnPosition, server: Server) -> Fatal:
     return Fatal(
         f"walrelay confirmed {own.position.lsn}, as {_PLACES[own.place]}, but this server's WAL ends at"
-        f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be taken"
-        " for published",
+        f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be"
+        " assumed published",
         hint="`walrelay recover --replace` makes a new slot and publishes what may be missing.",
     )
 
@@ -174,22 +174,22 @@ def _of_another_branch(own: OwnPosition, server: Server) -> str:
     return (
         f"walrelay confirmed {position.lsn} on {timeline_text(position.system)}, as {_PLACES[own.place]}, which is"
         f" not in the history of this server's {timeline_text(server.system)}: another standby was promoted, and"
-        " consumers have seen what it does not have. The stream begins where the slot stands"
+        " consumers have seen what it does not have. The stream begins at the slot's position"
     )
 
 
 def _lost_wal(own: OwnPosition, server: Server) -> str:
     return (
         f"this process confirmed {own.position.lsn}, but this server's WAL ends at {server.wal_end}: it lost WAL, and"
-        " consumers have seen what it does not have. The stream begins where the slot stands"
+        " consumers have seen what it does not have. The stream begins at the slot's position"
     )
 
 
 def _went_on(confirmed: LSN, position: RelayPosition) -> str:
     return (
-        f"this process confirmed {position.lsn}, and the slot stands at {confirmed}: another instance led meanwhile. If"
-        " there is none, somebody else moved the slot, or made it anew, and `walrelay audit` says whether events are"
-        " missing; only a position that all instances share would prove it (position.keep)"
+        f"this process confirmed {position.lsn}, and the slot is at {confirmed}: another instance led meanwhile. If"
+        " there is none, something else moved the slot, or it was created again, and `walrelay audit` says whether"
+        " events are missing; only a position that all instances share would prove it (position.keep)"
     )
 
 
@@ -203,6 +203,6 @@ def _published_too_much(position: RelayPosition, limit: LSN) -> str:
 
 def _row_left_behind(confirmed: LSN, position: RelayPosition) -> str:
     return (
-        f"the row in walrelay.positions says {position.lsn}, and the slot stands at {confirmed}: the standby that was"
-        " promoted had the slot before it had the row. The stream begins where the slot stands"
+        f"the row in walrelay.positions says {position.lsn}, and the slot is at {confirmed}: the standby that was"
+        " promoted had the slot before it had the row. The stream begins at the slot's position"
     )

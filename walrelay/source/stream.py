@@ -254,10 +254,10 @@ class Stream:
             self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
         elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(
-                f"PostgreSQL passes over the publication: {text}",
+                f"PostgreSQL skips the publication: {text}",
                 hint=f"The publication {self._publication!r} did not exist at this point of the WAL, so rows may be"
                 " missing from the stream; nothing past it was confirmed. Publish or note the rows that are in the"
-                " table already, then make slot and publication anew, in the right order, with `walrelay drop` and"
+                " table already, then create publication and slot again, in the right order, with `walrelay drop` and"
                 " `walrelay init`.",
             )
         else:

@@ -90,9 +90,9 @@ class BackfillJournal:
         if slot is None or slot.wal_status == "lost" or slot.confirmed_flush_lsn != self._point:
             raise Fatal(
                 f"slot {self._slot!r} was dropped, moved or lost while rows were published from the table",
-                hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and of"
-                " the rest the last batch again at most. If max_slot_wal_keep_size or idle_replication_slot_timeout"
-                " took the slot, raise it before.",
+                hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and"
+                " repeats at most the last batch. If max_slot_wal_keep_size or idle_replication_slot_timeout cost the"
+                " slot, raise it before.",
             )
         scope = self._progress.scope
         everything = not scope.floor and scope.since is None
@@ -102,7 +102,7 @@ class BackfillJournal:
         if not changed:
             raise Fatal(
                 f"the entry of slot {self._slot!r} in walrelay.slots was changed while rows were published",
-                hint="Somebody ran `walrelay drop`, or wrote there. What the table holds has not all been published.",
+                hint="`walrelay drop` was run, or the entry was changed by hand. Not all rows were published.",
             )
 
 
@@ -135,8 +135,8 @@ def unfinished_backfill_error(catalog: Catalog, slot: str, progress: BackfillPro
             hint="Wait for it. If it is ended, run it again: it goes on where it stopped.",
         )
     return Fatal(
-        f"`{command}` did not get to its end: {progress.published} rows were published, others not, and those of the"
-        " stream come behind them",
+        f"`{command}` did not finish: {progress.published} rows were published, others not, and the stream's events"
+        " come after them",
         hint=f"Run `{command}` again: it goes on where it stopped.",
     )
 

@@ -145,7 +145,7 @@ def refuse_changed_records(catalog: Catalog, horizon: CleanupHorizon, table: str
     if now != horizon.slots:
         raise Fatal(
             f"walrelay.slots changed while the clean-up waited for the slots of {table}",
-            hint="Somebody ran `walrelay init`, `walrelay recover` or `walrelay drop`. Run the clean-up again.",
+            hint="`walrelay init`, `walrelay recover` or `walrelay drop` was run. Run the clean-up again.",
         )
 
 
@@ -166,15 +166,15 @@ def slots_behind(catalog: Catalog, horizon: CleanupHorizon) -> list[Slot]:
 
 def slot_behind_error(slot: Slot, horizon: CleanupHorizon, patience: float) -> Fatal:
     """Why the horizon was not confirmed in time."""
-    where = f"slot {slot.name!r} stands at {slot.confirmed_flush_lsn}, and not at {horizon.lsn} after {patience:g} s"
+    where = f"slot {slot.name!r} is at {slot.confirmed_flush_lsn}, and not at {horizon.lsn} after {patience:g} s"
     if slot.active_pid is None:
         return Fatal(
-            f"it is not known to be published what may be deleted: {where}, because no relay reads it",
-            hint="Start it: `walrelay run`. A slot that nobody needs any more holds up every clean-up of its outbox:"
+            f"the rows to be deleted are not known to be published: {where}, because no relay reads it",
+            hint="Start it: `walrelay run`. A slot that is no longer needed holds up every clean-up of its outbox:"
             " `walrelay drop` with its settings.",
         )
     return Fatal(
-        f"it is not known to be published what may be deleted: {where}; the relay (PID {slot.active_pid}) reads it",
+        f"the rows to be deleted are not known to be published: {where}; the relay (PID {slot.active_pid}) reads it",
         hint="Its broker may be away, or it has much to catch up with: `walrelay status` and its log. Or give"
         " `walrelay cleanup --timeout` more time.",
     )
@@ -185,8 +185,8 @@ def _readable(slot: Slot | None, name: str) -> Slot:
         return slot
     raise Fatal(
         f"slot {name!r} is {'gone' if slot is None else 'lost'}: what it had not published is in the table only",
-        hint="`walrelay recover` with its settings publishes that and makes the slot anew. If nobody needs it any"
-        " more: `walrelay drop`.",
+        hint="`walrelay recover` with its settings publishes that and creates the slot again. If the slot is no longer"
+        " needed: `walrelay drop`.",
     )
 
 

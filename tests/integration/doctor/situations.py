@@ -251,7 +251,7 @@ TABLES = [
         "dropped and made anew",
         False,
         f"DROP TABLE outbox; {TABLE}; ALTER PUBLICATION walrelay ADD TABLE outbox",
-        says="made anew",
+        says="created again",
     ),
     Situation("moved to another schema", False, "CREATE SCHEMA far; ALTER TABLE outbox SET SCHEMA far", event=NO_EVENT),
     *[

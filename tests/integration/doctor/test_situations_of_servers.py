@@ -116,7 +116,7 @@ def test_a_server_without_a_free_slot_is_named_before_anything_is_made(
         ("attribute", "has no REPLICATION attribute", "REPLICATION;"),
         ("login", "is not permitted to log in", "LOGIN;"),
         ("tls", "does not support SSL", "ALTER SYSTEM SET ssl = on;"),
-        ("template0", 'database "template0" is not currently accepting connections', "template0 is nobody's"),
+        ("template0", 'database "template0" is not currently accepting connections', "template0 takes no connections"),
     ],
 )
 def test_a_mistake_in_the_first_connection_ends_the_run_with_its_cure(

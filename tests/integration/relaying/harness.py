@@ -68,7 +68,7 @@ class Outbox:
         with Catalog(self.wiring.dsn) as catalog:
             list(setup.apply(catalog, self.wiring, setup.surroundings(catalog, self.wiring), patience=10))
         assert backfill_until(Event(), self.wiring, plan.scope, self.watcher, patience=10, known=plan.known), (
-            "the recovery did not get to its end"
+            "the recovery did not finish"
         )
         return plan
 

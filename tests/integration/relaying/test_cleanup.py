@@ -58,7 +58,7 @@ def test_what_is_not_confirmed_is_waited_for_and_then_stays(outbox: Outbox) -> N
     with outbox.relay() as relay:
         outbox.write(*range(5, 10))
         relay.offers(10)
-        with pytest.raises(Fatal, match=f"slot '{outbox.settings.source.slot}' stands at .*the relay") as caught:
+        with pytest.raises(Fatal, match=f"slot '{outbox.settings.source.slot}' is at .*the relay") as caught:
             clean(outbox, patience=0.5)
         assert "status" in caught.value.hint
         assert left(outbox) == list(range(10))
@@ -217,7 +217,7 @@ def test_every_slot_of_the_outbox_is_waited_for(outbox: Outbox) -> None:
     second.init()
     publish(outbox, *range(3))
     with outbox.relay():
-        with pytest.raises(Fatal, match=f"'{second.settings.source.slot}' stands at"):
+        with pytest.raises(Fatal, match=f"'{second.settings.source.slot}' is at"):
             clean(outbox, patience=0.3)
         outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [second.settings.source.slot])
         with pytest.raises(Fatal, match="is gone"):

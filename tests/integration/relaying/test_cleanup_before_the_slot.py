@@ -103,7 +103,7 @@ def test_an_unfinished_backfill_refuses(outbox: Outbox) -> None:
         "UPDATE walrelay.slots SET backfill ="
         """ '{"command": "recover", "floor": 0, "since": null, "published": 0, "order": [], "reached": []}'"""
     )
-    with pytest.raises(Fatal, match="did not get to its end"):
+    with pytest.raises(Fatal, match="did not finish"):
         clean(outbox)
     assert left(outbox) == [1]
 

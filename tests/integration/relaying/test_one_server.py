@@ -188,7 +188,7 @@ def test_a_slot_in_its_servers_future_is_refused_and_recover_makes_it_anew(outbo
         wait_until(lambda: outbox.confirmed == future, 10, "the server to believe it")
     outbox.write(2)
     error = outbox.failure()
-    assert f"stands at {future}, but this server's WAL ends at" in str(error)
+    assert f"is at {future}, but this server's WAL ends at" in str(error)
     assert "`walrelay recover --replace`" in error.hint
     with pytest.raises(Fatal, match="but this server's WAL ends at"):
         clean(outbox)

@@ -78,7 +78,7 @@ def _stops_without_confirming(outbox: Outbox, loss: str) -> None:
     assert "the outbox is not published" in str(error)
     assert "walrelay init" in error.hint
     assert outbox.confirmed <= lost
-    if outbox.settings.source.plugin == "pgoutput" or "made anew" not in str(error):  # wal2json reads by name
+    if outbox.settings.source.plugin == "pgoutput" or "created again" not in str(error):  # wal2json reads by name
         assert "not published" in str(outbox.failure())
 
 
@@ -94,7 +94,7 @@ MADE_ANEW = "CREATE TABLE moved (LIKE outbox INCLUDING ALL); DROP TABLE outbox; 
     ("changes", "said"),
     [
         ((LEFT, BACK), "left publication 'walrelay' and came back"),
-        ((MADE_ANEW, BACK), "was dropped and made anew"),
+        ((MADE_ANEW, BACK), "was dropped and created again"),
         ((f"ALTER PUBLICATION walrelay SET TABLE outbox ({FEWER_COLUMNS})",), "column list"),
         (
             ("ALTER PUBLICATION walrelay SET TABLE outbox WHERE (type = 'x')",),

@@ -192,7 +192,7 @@ def test_a_recovery_killed_in_the_middle_goes_on_with_what_it_had_set_out_to_do(
         published.broker.break_after(9, Killed)
         with pytest.raises(Killed):
             published.recover(kept(position), recall=3)
-        with pytest.raises(Fatal, match="did not get to its end"):
+        with pytest.raises(Fatal, match="did not finish"):
             published.init()
     plan = published.recover(recall=0)
     assert "by the earlier recovery" in plan.published[0]

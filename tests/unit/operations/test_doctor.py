@@ -93,7 +93,7 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
         ('FATAL:  permission denied for database "shop"', 'GRANT CONNECT ON DATABASE "shop" TO "relay";'),
         (
             "could not translate host name",
-            'pg_isready --dbname="host=db port=5433"  # nobody there: start PostgreSQL, or correct source.dsn',
+            'pg_isready --dbname="host=db port=5433"  # no answer: start PostgreSQL, or correct source.dsn',
         ),
     ],
 )

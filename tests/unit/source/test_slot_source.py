@@ -189,7 +189,7 @@ def test_a_busy_outbox_is_looked_at_now_and_then(opened: Opened) -> None:
         ({"covered": False}, "is not in publication"),
         ({"inserts": False}, "does not publish inserts"),
         ({"partitioned": True}, "partitions"),
-        ({"oid": 16999}, "was dropped and made anew"),
+        ({"oid": 16999}, "was dropped and created again"),
         ({"entry": 16888}, "left publication 'outbox' and came back"),
     ],
 )

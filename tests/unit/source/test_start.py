@@ -51,7 +51,7 @@ def test_what_was_published_of_a_transaction_before_is_not_published_again() -> 
 
 def test_a_slot_that_went_on_without_us_is_refused() -> None:
     """Section D: D9 and pitfall A11: somebody consumed it, or it was made anew, and events are missing."""
-    with pytest.raises(Fatal, match="stands at 0/64, but walrelay confirmed only 0/63"):
+    with pytest.raises(Fatal, match="is at 0/64, but walrelay confirmed only 0/63"):
         start_of(SLOT, own(99), SERVER)
 
 
@@ -135,7 +135,7 @@ def test_a_slot_in_its_servers_future_is_refused_whatever_else_is_known() -> Non
     """Another server's position, which this one was told: up to there it would never publish anything."""
     ahead = SLOT._replace(confirmed_flush_lsn=LSN(1001))
     for known in (None, remembered(1001), own(1001), row(1001)):
-        with pytest.raises(Fatal, match="stands at 0/3E9, but this server's WAL ends at 0/3E8") as caught:
+        with pytest.raises(Fatal, match="is at 0/3E9, but this server's WAL ends at 0/3E8") as caught:
             start_of(ahead, known, SERVER)
         assert "walrelay recover --replace" in caught.value.hint
     assert start_of(SLOT._replace(confirmed_flush_lsn=LSN(1000)), None, SERVER) == Start(LSN(1000))
@@ -145,7 +145,7 @@ def test_a_row_that_a_promoted_standby_had_not_received_yet_proves_nothing_again
     """The row's own WAL comes after the position that it tells of, and the slot is copied by another way."""
     start = start_of(SLOT, row(99), STANDBY)
     assert (start.lsn, start.xmin) == (100, 700)
-    assert "the stream begins where the slot stands" in start.notice.lower()
+    assert "the stream begins at the slot's position" in start.notice.lower()
 
 
 def test_a_row_is_proof_against_a_slot_that_moved_after_the_promotion_or_on_the_rows_own_timeline() -> None:

@@ -137,7 +137,7 @@ class ReplayJournal:
     def _dropped(self) -> Fatal:
         return Fatal(
             f"replay {self._name} was dropped from {_TABLE} while it was under way",
-            hint="Run the command again to begin anew: what was published so far comes again.",
+            hint="Run the command again to start over: what was published so far is published again.",
         )
 
 
@@ -155,7 +155,7 @@ def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool =
         if not written_here:
             raise Fatal(
                 f"replay {name} was begun on another server: how far it got means nothing here",
-                hint="`--restart` begins it anew; `walrelay replay --drop` gives it up.",
+                hint="`--restart` starts it over; `walrelay replay --drop` gives it up.",
             )
         return _read(found)
     return None
