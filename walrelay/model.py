@@ -39,7 +39,7 @@ class OutboxRecord(NamedTuple):
 
     `(commit_lsn, ordinal)` identifies it: `commit_lsn` is where the transaction's commit record starts
     (pgoutput's Begin.final_lsn), `ordinal` counts the outbox records inside the transaction from 0. A row's own
-    LSN would not do: the rows of one COPY share it (PITFALLS A2).
+    LSN would not do: the rows of one COPY share it (guarantees A2).
 
     Text columns are `str` decoded with `surrogateescape`, so that whatever a SQL_ASCII database holds comes
     out as the same bytes. `payload` is the column's text (or, for bytea, the bytes), never reparsed.

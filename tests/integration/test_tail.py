@@ -345,7 +345,7 @@ def test_a_slot_that_open_transactions_keep_from_being_made_is_told(
 def reading(tailed: Tailed) -> Stream:
     """What a relay has open: a stream from the slot."""
     stream = Stream(tailed.database.dsn, tailed.slot, "walrelay", Timing(), print)
-    stream.begin(LSN.parse(tailed.position()), pgoutput_options("walrelay", binary=False))
+    stream.start_stream(LSN.parse(tailed.position()), pgoutput_options("walrelay", binary=False))
     return stream
 
 

@@ -167,7 +167,7 @@ class FakeStream(_Connection):
         server.leader = server.leader or self
         return server.leader is self
 
-    def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
+    def start_stream(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
         server = self.asked()
         assert not server.standby, "a relay streams from a standby"
         if server.reader is not None:

@@ -104,7 +104,7 @@ class FusedStream:
     def pause(self, stop: Callable[[], bool]) -> None:
         pass
 
-    def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
+    def start_stream(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
         self.start = self._received = start
         self.told = start if confirmed is None else confirmed
         self._frames = _stream(self._slot, max(start, self._slot.confirmed))
@@ -221,15 +221,15 @@ class FusedSource(SlotSource):
         self.fuse, self._proof, self._begun = stream.fuse, proof, begun
         self.vouched: LSN | None = None  # up to where the outbox is known to be published; None: everywhere
 
-    def where(self, own: OwnPosition | None) -> Start:
+    def find_start(self, own: OwnPosition | None) -> Start:
         if self._proof and own is not None and own.place == "memory":
             own = own._replace(place="file")
-        return super().where(own)
+        return super().find_start(own)
 
-    def begin(
+    def start_stream(
         self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
     ) -> None:
-        super().begin(start, keeper, confirmed=confirmed, xmin=xmin)
+        super().start_stream(start, keeper, confirmed=confirmed, xmin=xmin)
         self._begun(self)
 
     def confirm(self, lsn: LSN) -> bool:
@@ -245,7 +245,7 @@ class FusedSource(SlotSource):
     def vouch(self, lsn: LSN) -> LSN:
         return super().vouch(lsn if self.vouched is None else min(lsn, self.vouched))
 
-    def waits(self, since: int | None) -> None:
+    def report_waiting(self, since: int | None) -> None:
         pass
 
 

@@ -55,10 +55,10 @@ def test_a_run_without_the_fence_publishes_twice(make_world: MakeWorld, kind: st
 class _ConfirmsWhatIsHeld(FusedSource):
     """Tells PostgreSQL where the stream goes on, not up to where all is durable."""
 
-    def begin(
+    def start_stream(
         self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
     ) -> None:
-        super().begin(start, keeper, xmin=xmin)
+        super().start_stream(start, keeper, xmin=xmin)
 
 
 def test_a_run_that_resumes_by_the_wrong_position_confirms_what_is_lost(clock: Clock) -> None:
@@ -67,7 +67,7 @@ def test_a_run_that_resumes_by_the_wrong_position_confirms_what_is_lost(clock: C
 
 
 class _AlwaysGoesOn(FusedSource):
-    def goes_on(self, remembered: RelayPosition) -> bool:
+    def continues(self, remembered: RelayPosition) -> bool:
         return True
 
 

@@ -43,7 +43,7 @@ class Ledger:
         self.unsettled += 1
 
     def commit(self, end_lsn: LSN) -> None:
-        """The transaction being read ends at `end_lsn` (Commit.end_lsn, never its start: PITFALLS A1)."""
+        """The transaction being read ends at `end_lsn` (Commit.end_lsn, never its start: guarantees A1)."""
         if end_lsn < self.latest:
             raise LedgerError(f"a commit ends at {end_lsn}, but {self.latest} came before it")
         ticket, owed = self.ticket, self._owed

@@ -19,7 +19,7 @@ class Columns(NamedTuple):
     """Which column of the outbox table plays which role; None: the table has no such column.
 
     A role with a name must be in the table: a column that went missing stops the relay, because publishing
-    without it would be a guess (PITFALLS A32).
+    without it would be a guess (guarantees A32).
     """
 
     id: str | None = "id"

@@ -1,7 +1,7 @@
 """pgoutput's frames to events: which relation is the outbox, and which of its columns mean what.
 
 The stream describes itself: a row is read with the Relation that came before it in this very stream, never with
-today's catalog (PITFALLS A32), and columns are found by name.
+today's catalog (guarantees A32), and columns are found by name.
 """
 
 from collections.abc import Callable

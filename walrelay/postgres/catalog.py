@@ -19,7 +19,7 @@ _SURVIVING = "SELECT set_config('synchronous_commit', 'on', false) WHERE current
 
 
 class Slot(NamedTuple):
-    """A row of pg_replication_slots; None where the server does not say, or is too old to."""
+    """A row of pg_replication_slots; None where the server does not say, or is too old to say."""
 
     name: str
     plugin: str | None
@@ -36,8 +36,8 @@ class Slot(NamedTuple):
 
 
 class PublicationState(NamedTuple):
-    """Which table the outbox was, by which entry the publication had it (None: as one of all tables), and the
-    publication's own stamp.
+    """How the outbox was published: the table's OID, the OID of the publication's entry for it (None: the publication
+    has all tables), and a stamp of the publication.
     """
 
     table: int | None
@@ -45,7 +45,7 @@ class PublicationState(NamedTuple):
     stamp: str
 
     def same(self, now: "PublicationState") -> bool:
-        """Whether nothing was altered until `now`. An earlier version of walrelay noted no stamp."""
+        """Whether nothing was altered until `now`. (Earlier versions of walrelay noted no stamp.)"""
         return (self.table, self.entry) == (now.table, now.entry) and self.stamp in ("", now.stamp)
 
 
@@ -64,16 +64,15 @@ REPLICATED_KINDS = (KINDS["r"], KINDS["p"])
 
 
 READABLE = "(getdatabaseencoding() <> 'SQL_ASCII' OR attname ~ '^[ -~]+$')"
-"""Of columns: the name can be told. A database without an encoding may have names that are not UTF-8, which an ordinary
-session is refused; no setting can name such a column.
+"""SQL: the column's name is UTF-8. In a database without an encoding it may not be, and then an ordinary session cannot
+read it; no setting can name such a column.
 """
 
 
 class PublishedTable(NamedTuple):
     """How the publication has the outbox table. `oid` None: there is no such table.
 
-    `entry`: the OID of the publication's entry for it, and `stamp` one of the publication; either is another after a
-    change, also after one that was taken back.
+    A change gives `entry` or `stamp` another value, also a change that was reverted.
     """
 
     exists: bool  # the publication
@@ -89,7 +88,7 @@ class PublishedTable(NamedTuple):
 
     @property
     def unwritten(self) -> str:
-        """Why the WAL has not all rows; empty when it has."""
+        """Why not all rows are in the WAL; empty if they are."""
         if self.oid is not None and self.kind not in REPLICATED_KINDS:
             return f"it is {self.kind}, which is not replicated"
         if self.not_logged:
@@ -101,7 +100,7 @@ class PublishedTable(NamedTuple):
         return PublicationState(self.oid, self.entry, self.stamp)
 
     def since(self, seen: PublicationState, publication: str, table: str) -> str:
-        """Why rows may have passed by since `seen` although they come through now; empty when none did."""
+        """Why rows written since `seen` may not have come through, although they do now; empty if all came."""
         if self.oid != seen.table:
             return f"table {table} was dropped and created again (OID {seen.table}, now {self.oid})"
         if self.entry != seen.entry:
@@ -110,7 +109,7 @@ class PublishedTable(NamedTuple):
         return ""
 
     def fault(self, publication: str, table: str) -> str:
-        """Why rows of the table may not come through the publication; empty when they do."""
+        """Why rows of the table may not come through the publication; empty if they do."""
         if not self.exists:
             return f"publication {publication!r} does not exist"
         if self.oid is None:
@@ -125,9 +124,8 @@ class PublishedTable(NamedTuple):
 
 
 class Catalog:
-    """Questions on one ordinary connection. A lost connection is Disconnected; whoever asks ends its run.
-
-    So is one on which no answer comes within `patience` seconds.
+    """Queries on one ordinary connection. Disconnected where the connection is lost, or gives no answer within
+    `patience` seconds; then the run is over.
     """
 
     def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
@@ -154,7 +152,7 @@ class Catalog:
         return self._execute(query, parameters).fetchall()
 
     def run(self, statement: str, *parameters: Any) -> int:
-        """How many rows the statement changed."""
+        """Returns how many rows the statement changed."""
         return self._execute(statement, parameters).rowcount
 
     def _execute(self, query: str, parameters: tuple[Any, ...]) -> connect.Cursor:
@@ -171,41 +169,39 @@ class Catalog:
         return rows[0][0] if rows else None
 
     def commits_survive(self) -> None:
-        """From now on what is committed here survives a crash of the server, also where the database does not ask for
-        that.
+        """From now on commits on this connection survive a crash of the server, even if the database has
+        synchronous_commit off.
         """
         self.rows(_SURVIVING)
 
     @property
     def server_version(self) -> int:
-        """As libpq counts: 150020 is 15.20."""
+        """libpq's number: 150020 is 15.20."""
         return self.connection.info.server_version
 
     @property
     def database(self) -> str:
-        """The name of the connected database."""
         return self.connection.info.dbname
 
     def server_encoding(self) -> str:
-        """The encoding of the connected database."""
         return str(self.value("SHOW server_encoding"))
 
     def in_recovery(self) -> bool:
         return bool(self.value("SELECT pg_is_in_recovery()"))
 
     def current_lsn(self) -> LSN:
-        """Where the WAL ends now, as a lower bound for what is written after this call."""
+        """Where the WAL ends now: a lower bound for what is written after this call."""
         return LSN.parse(self.value("SELECT pg_current_wal_insert_lsn()::text"))
 
     def system(self) -> System:
-        """Which history of WAL the server writes now; pg_control_checkpoint would know of a promotion only later."""
+        """Which history of WAL the server writes now. (pg_control_checkpoint would know of a promotion only later.)"""
         ((identifier, segment),) = self.rows(
             "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_lsn()) FROM pg_control_system()"
         )
         return System(identifier, int(segment[:8], 16))
 
     def horizon(self) -> tuple[int, LSN]:
-        """An xid8 and an LSN: every transaction below the one had ended before the server got to the other.
+        """An xid8 and an LSN: every transaction below the xid8 had ended before the server got to the LSN.
 
         The snapshot is taken before the functions are called, so the LSN is not earlier.
         """
@@ -219,7 +215,7 @@ class Catalog:
         return _slot(row) if row else None
 
     def published(self, publication: str, table: str) -> PublishedTable:
-        """How `publication` has `table`, an identifier quoted where it must be."""
+        """`table` is an identifier, quoted where it must be."""
         schema_entry = (
             "(SELECT ':' || s.oid FROM pg_publication_namespace s WHERE s.pnpubid = p.oid"
             " AND s.pnnspid = c.relnamespace)"
@@ -260,7 +256,7 @@ class Catalog:
         )
 
     def refuse_standby(self) -> None:
-        """Retryable on a standby: it may be promoted, or the DSN's next host be the primary."""
+        """Retryable on a standby: it may be promoted, or the next host of the DSN may be the primary."""
         if self.in_recovery():
             raise is_a_standby()
 
@@ -268,7 +264,7 @@ class Catalog:
         """Disconnected unless `other`, which serves another connection, is a process of this server.
 
         One DSN may lead to two servers: several hosts, a name with several addresses, a load balancer whose check
-        flaps. Answers of the one say nothing about the other, not even if both are the same system and timeline.
+        flaps. Answers of one server say nothing about another, even if both are the same system and timeline.
         """
         found = self.rows(
             "SELECT 1 FROM pg_stat_activity"  # the time is hidden from a role that is another one there
@@ -284,7 +280,7 @@ class Catalog:
             )
 
     def refuse_synchronous(self, walsender_pid: int) -> None:
-        """Fatal when commits would wait for this relay, now or once it has caught up (PITFALLS A38); Disconnected where
+        """Fatal if commits would wait for this relay, now or once it has caught up (guarantees A38); Disconnected if
         this server has no such walsender.
         """
         state, deadline = "async", monotonic() + 2.0
@@ -294,7 +290,7 @@ class Catalog:
             if not found:
                 raise Disconnected(f"the server has no walsender with PID {walsender_pid}: the stream is gone")
             state, too_early = found[0]  # both are hidden from a role without pg_read_all_stats: NULL, and true
-            if not too_early:  # a walsender finds out what it is before it takes the first status update
+            if not too_early:  # a walsender knows its state before it takes the first status update
                 break
             sleep(0.005)
         if state in ("sync", "quorum", "potential"):

@@ -27,16 +27,13 @@ _DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 
-# What a value looks like depends on the session (PITFALLS A33). SET rather than startup options, because PGTZ and
-# PGDATESTYLE in the environment would win over those.
-#
-# And what the server says besides the stream must be heard: since PostgreSQL 18 a warning is the only sign that a
-# publication is passed over (PITFALLS A18).
-
-# Names mean PostgreSQL's own functions and operators, whoever may create others in a schema of the role's search_path:
-# they would run with the rights of the relay (CVE-2018-1058). pg_temp comes last, or it would come first.
+# Names mean PostgreSQL's own functions and operators. Others in a schema of the role's search_path would run with the
+# rights of the relay (CVE-2018-1058). pg_temp comes last, or it would come first.
 PINNED = "SET search_path = pg_catalog, pg_temp"
 
+# The text of a value depends on the session (guarantees A33). SET rather than startup options, because PGTZ and
+# PGDATESTYLE in the environment would win over those. Warnings are kept on: since PostgreSQL 18 a warning is the only
+# sign that a publication is skipped (guarantees A18).
 SESSION = (
     f"{PINNED};"
     " SELECT set_config('client_min_messages', 'warning', false)"
@@ -49,7 +46,7 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 Result = pq.abc.PGresult
 Status = pq.ExecStatus
 
-NO_FILE = "58P01"  # undefined_file: of a timeline's history that somebody removed, or restored the server without
+NO_FILE = "58P01"  # undefined_file: the history file of a timeline was removed, or not restored
 
 _SLICE = 0.1  # seconds between two looks at whether to stop
 _SLACK = 5.0  # seconds that an answer may take longer than the server works on it
@@ -58,11 +55,11 @@ T = TypeVar("T")
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Waits `patience` seconds for an answer and no longer.
+    """Waits `patience` seconds for an answer and no longer: behind a proxy or a load balancer, TCP acknowledges what no
+    server reads, for ever.
 
-    Where a proxy or a load balancer stands between, TCP acknowledges what nobody reads, and waits for ever.
-    `meanwhile` is called ten times a second while nothing comes, with the seconds that the answer has taken so far;
-    what it raises ends the wait.
+    While no answer comes, `meanwhile` is called ten times a second with the seconds waited so far; an error that it
+    raises ends the wait.
     """
 
     patience = 10.0
@@ -73,11 +70,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def replication(dsn: str) -> Connection:
-    """A replication connection to the database; Disconnected where none can be had."""
+    """A replication connection to the database; Disconnected where none can be made."""
     connection = _connect(dsn, replication="database", application_name="walrelay")
     _set(connection, SESSION)
     if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
-        _set(connection, "SET client_encoding = 'SQL_ASCII'")  # UTF8 would stop at bytes that are not
+        _set(connection, "SET client_encoding = 'SQL_ASCII'")  # as UTF8 the server would refuse other bytes
     return connection
 
 
@@ -112,14 +109,13 @@ def _set(connection: Connection, command: str) -> None:
 
 
 def set_statement_timeout(connection: Connection, seconds: float) -> None:
-    """From now on a statement may take so long."""
     connection.execute(f"SET statement_timeout = {int(seconds * 1000)}".encode())
     connection.patience = seconds + _SLACK
 
 
 class Backend(NamedTuple):
-    """A server process that serves a connection. No two servers have one of the same PID that began in the same
-    microsecond, not even if one was copied from the other, so whoever has it is the server that is meant.
+    """A server process that serves a connection. PID and start time, in microseconds, identify it even between a server
+    and its copy, so they identify the server.
     """
 
     pid: int
@@ -135,7 +131,7 @@ _BACKEND = (
 
 
 def backend(connection: Connection) -> Backend:
-    """Who serves the connection, by the server's own word: a pooler in between tells libpq another PID."""
+    """Asked of the server itself: a pooler in between tells libpq another PID."""
     result = answer(connection, _BACKEND)
     if result.status != pq.ExecStatus.TUPLES_OK or result.ntuples != 1:
         raise Disconnected(f"PostgreSQL does not say who serves the connection: {server_message(result)}")
@@ -144,7 +140,7 @@ def backend(connection: Connection) -> Backend:
 
 
 def answer(connection: Connection, command: str) -> pq.abc.PGresult:
-    """The result of replication commands, or the last one's: an error too, as libpq's PQexec gives it."""
+    """The result of the last of the replication commands; an error is a result too, as with libpq's PQexec."""
     result = answer_or_stop(lambda: False, connection, command, connection.patience)
     if result is None:
         raise Disconnected("PostgreSQL gave no answer")
@@ -154,7 +150,9 @@ def answer(connection: Connection, command: str) -> pq.abc.PGresult:
 def answer_or_stop(
     stop: Callable[[], bool], connection: Connection, command: str, patience: float
 ) -> pq.abc.PGresult | None:
-    """As `answer`, within `patience` seconds; None as soon as `stop` says so; then the connection is of no use."""
+    """`answer`, within `patience` seconds; None as soon as `stop` is true, and then the connection cannot be used any
+    more.
+    """
     pgconn, result = connection.pgconn, None
     poll = select.poll()
     poll.register(pgconn.socket, select.POLLIN)
@@ -180,8 +178,9 @@ def answer_or_stop(
 def end_of_copy(
     connection: Connection, stop: Callable[[], bool], patience: float, *, ask: bool = True
 ) -> pq.abc.PGresult | None:
-    """What came of a COPY in both directions, whose rest is thrown away; `ask`: the server goes on until it is asked to
-    end. Disconnected where nothing comes for `patience` seconds, or `stop` says so; then the connection is of no use.
+    """The result of a COPY in both directions; its remaining data is discarded. `ask`: the server has to be asked to
+    end it. Disconnected where nothing comes for `patience` seconds, or `stop` is true; then the connection cannot be
+    used any more.
     """
     pgconn, last = connection.pgconn, None
     poll = select.poll()
@@ -236,9 +235,8 @@ def _connect(dsn: str, **forced: Any) -> Connection:
 
 
 def _place(given: dict[str, Any]) -> dict[str, str]:
-    """What the DSN leaves open about where it leads, and PGHOSTADDR or PGTARGETSESSIONATTRS would answer otherwise.
-
-    Of several hosts the primary is meant, or the first standby would be taken.
+    """Settings for what the DSN leaves open about where it leads, so that PGHOSTADDR and PGTARGETSESSIONATTRS do not
+    decide it. Several hosts mean the primary; libpq would take the first standby.
     """
     several = "," in str(given.get("host", os.environ.get("PGHOST", "")))
     if "host" not in given:
@@ -247,20 +245,20 @@ def _place(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _environment(parts: dict[str, Any]) -> str:
-    """Which variables had a say in a connection that failed; never their values."""
+    """Which environment variables influenced a connection that failed; never their values."""
     options = {
         option.envvar.decode(): option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.envvar
     }
     sessions = ("PGTZ", "PGDATESTYLE", "PGGEQO", "PGSERVICEFILE", "PGPASSFILE", "PGSYSCONFDIR")
     names = {name for name, keyword in options.items() if keyword not in parts} | {*sessions}
-    told = ", ".join(sorted(name for name in names if os.environ.get(name)))
-    return f" (the environment sets {told})" if told else ""
+    found = ", ".join(sorted(name for name in names if os.environ.get(name)))
+    return f" (the environment sets {found})" if found else ""
 
 
 def _within(
     patience: float, meanwhile: Callable[[float], object], gen: Generator[Any, Any, T]
 ) -> Generator[Any, Any, T]:
-    """What psycopg waits with, ended when the server says nothing for too long."""
+    """psycopg's wait, ended when the server is silent for `patience` seconds."""
     begun = monotonic()
     try:
         state = next(gen)

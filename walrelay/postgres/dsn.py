@@ -13,7 +13,7 @@ from walrelay.postgres.failures import first_line
 
 
 def address(dsn: str) -> str:
-    """Where the DSN points, for messages: never with the password."""
+    """Where the DSN points, for messages; without the password."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
@@ -23,7 +23,7 @@ def address(dsn: str) -> str:
 
 
 def conninfo_fault(dsn: str) -> str:
-    """What keeps libpq from reading the connection string, in words that show nothing of it; empty if nothing does."""
+    """Why libpq cannot read the connection string, without quoting it; empty if it can."""
     try:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:  # whose text quotes the DSN, and so perhaps the password
@@ -42,12 +42,12 @@ _KEYWORDS = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
 
 
 def application_name(dsn: str) -> str:
-    """What the relay's walsender is called: see walrelay.postgres.connect."""
+    """The name of the relay's walsender, as walrelay.postgres.connect sets it."""
     return str(conninfo_to_dict(dsn).get("application_name") or "walrelay")
 
 
 def each_host(dsn: str) -> list[str]:
-    """A DSN for each of the hosts in a DSN that has several; libpq pairs hosts and ports, or has one port for all."""
+    """One DSN per host of a DSN that has several. libpq pairs hosts and ports, or uses one port for all."""
     given = conninfo_to_dict(dsn)
     hosts = str(given.get("host") or "").split(",")
     ports = str(given.get("port") or "").split(",")
@@ -61,7 +61,7 @@ def each_host(dsn: str) -> list[str]:
 
 
 def without_password(dsn: str, **changed: str) -> str:
-    """The DSN in keywords, to show and to paste."""
+    """The DSN as keywords, to show and to paste."""
     return make_conninfo(**{**_given(dsn), **changed})
 
 
@@ -70,20 +70,20 @@ def _given(dsn: str) -> dict[str, str]:
 
 
 class Cure(NamedTuple):
-    """`fix` is to be pasted; `final`: the server answered, and will say the same again until somebody does."""
+    """`fix`: to be pasted. `final`: the server answered, and answers the same until the cause is mended."""
 
     fix: str
     final: bool
 
 
 def refusal(text: str) -> str:
-    """What was said, without saying twice where."""
+    """The server's words without the repeated address."""
     return re.sub(r"connection to server at .*? failed: (FATAL: +)?", "", text)
 
 
 def cure(text: str, dsn: str) -> Cure:
-    """What to paste against a refusal. libpq gives no SQLSTATE for one, so the text must do; where it is translated
-    or unknown, a command that shows whether anyone listens is the next step.
+    """What to paste after a refused connection. libpq gives no SQLSTATE for it, so the text has to do; where it is
+    translated or unknown, the fix is a command that shows whether a server listens.
     """
     if match := re.search(
         r'pg_hba.conf.* host "(?P<host>[^"]*)", user "(?P<user>[^"]*)", database "(?P<db>[^"]*)"', text
@@ -122,6 +122,6 @@ def cure(text: str, dsn: str) -> Cure:
 
 
 def _access(host: str, user: str, db: str) -> str:
-    """Logical replication is matched by the database's name, not by the word `replication` (PITFALLS A39)."""
+    """pg_hba.conf matches logical replication by the database's name, not the word `replication` (guarantees A39)."""
     kind, place = ("local", "") if host == "[local]" else ("host", f" {host}/{128 if ':' in host else 32}")
     return f'{kind} "{db}" "{user}"{place} scram-sha-256   # into pg_hba.conf; then SELECT pg_reload_conf();'

@@ -9,7 +9,7 @@ from psycopg import errors, pq
 
 from walrelay.errors import Disconnected, Fatal, Retryable, Waiting, WalrelayError
 
-# As others call them: psycopg stays in this package.
+# For other packages, which do not import psycopg.
 PostgresError = psycopg.Error
 ConnectionBroke = psycopg.OperationalError
 StatementTimeout = errors.QueryCanceled
@@ -22,22 +22,20 @@ _LIST = "ALTER SYSTEM SET output_plugin_libraries = pgoutput, test_decoding, wal
 
 
 def first_line(error: BaseException) -> str:
-    """The error's text without the server's further lines."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def readable(text: bytes | None) -> str:
-    """What a server said: of a database without an encoding (SQL_ASCII) that may be any bytes."""
+    """Text of the server; in a database without an encoding (SQL_ASCII) it may be any bytes."""
     return (text or b"").decode("utf-8", "replace").strip()
 
 
 def server_message(result: pq.abc.PGresult) -> str:
-    """The error in it, in the server's words."""
     return readable(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message)
 
 
 def sqlstate_of(result: pq.abc.PGresult) -> str:
-    """Of the error in it; empty where there is none."""
+    """Empty where the result is no error."""
     return readable(result.error_field(pq.DiagnosticField.SQLSTATE))
 
 
@@ -46,8 +44,8 @@ class Denied(Fatal):
 
 
 class ErrorWords(NamedTuple):
-    """What errors of the statements of a task are called, for people, each before the server's own words. `again`: what
-    is raised where another connection may do, or a server that takes writes again, where `read_only` is told.
+    """How errors of a task's statements begin, before the server's own words. `again`: raised where another connection
+    may succeed, or the server when it accepts writes again (`read_only`).
     """
 
     lost: str
@@ -58,13 +56,13 @@ class ErrorWords(NamedTuple):
     hint: str = "Run `walrelay doctor`."
 
 
-_UNFORESEEN = ErrorWords("the connection to PostgreSQL broke", "PostgreSQL refused", "PostgreSQL refused")
+_UNEXPECTED = ErrorWords("the connection to PostgreSQL broke", "PostgreSQL refused", "PostgreSQL refused")
 
 
 @contextmanager
 def explained(words: ErrorWords, grants: Callable[[], str]) -> Iterator[None]:
-    """Errors of the statements inside by consequence: `again`, Denied, or Fatal. `grants` is asked after a right was
-    lacking: the GRANTs to paste, or whatever else gives it; empty where that is not known.
+    """Translates errors of the statements inside to `again`, Denied or Fatal. `grants` is called when a right was
+    lacking; it returns what to paste, or an empty text.
     """
     try:
         yield
@@ -73,8 +71,8 @@ def explained(words: ErrorWords, grants: Callable[[], str]) -> Iterator[None]:
 
 
 def unexpected(error: Exception) -> WalrelayError | None:
-    """What psycopg's error means where nobody foresaw one; None if it is not psycopg's."""
-    return _meaning(error, _UNFORESEEN, str) if isinstance(error, psycopg.Error) else None
+    """The walrelay error for an error of psycopg's that no code expected; None for other errors."""
+    return _meaning(error, _UNEXPECTED, str) if isinstance(error, psycopg.Error) else None
 
 
 def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str]) -> WalrelayError:
@@ -82,7 +80,9 @@ def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str])
     match error:
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return words.again(f"{words.lost}: {text}")
-        case errors.ReadOnlySqlTransaction() if words.read_only:  # so hosts have it while a disk is nearly full
+        case errors.ReadOnlySqlTransaction() if (
+            words.read_only
+        ):  # as hosting services set it while a disk is nearly full
             return words.again(f"{words.read_only}: {text}")
         case errors.InsufficientPrivilege():
             return Denied(f"{words.denied}: {text}", hint=grants() or words.hint)
@@ -90,18 +90,17 @@ def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str])
 
 
 def connection_broke(error: psycopg.OperationalError) -> Disconnected:
-    """What libpq says of a replication connection."""
     return Disconnected(f"the connection to PostgreSQL broke: {first_line(error)}")
 
 
 def connection_lost(error: psycopg.Error) -> bool:
-    """Whether the server, or the way to it, went away: psycopg's own classes put what no retry cures beside it."""
+    """Whether the server, or the way to it, went away. (psycopg's own classes also hold errors that no retry cures.)"""
     return error.sqlstate is None or error.sqlstate[:2] in ("08", "57")
 
 
 def about_a_standby(text: str) -> bool:
-    """Whether the text is about a standby that has to be ahead of the stream: its SQLSTATEs stand for graver things
-    too, but the setting's name is in it in every language.
+    """Whether the text is about a standby that has to be ahead of the stream. Its SQLSTATEs mean other things too, but
+    the setting's name is the same in every language.
     """
     return "synchronized_standby_slots" in text
 
@@ -109,9 +108,9 @@ def about_a_standby(text: str) -> bool:
 def failure(
     sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "", more: str = ""
 ) -> WalrelayError:
-    """The walrelay error for one that the server gave on the replication connection. `raised_in`: the server's source
-    file, which tells a slot from a publication that is missing in every language. `more`: DETAIL and HINT, in which the
-    names of settings are those of every language.
+    """The walrelay error for a server error on the replication connection. `raised_in`: the server's source file, which
+    distinguishes a missing slot from a missing publication in every language. `more`: DETAIL and HINT, whose names of
+    settings are not translated.
     """
     where = f"slot {slot!r}: {text}"
     if about_a_standby(text):  # an error only of a server that shuts down
@@ -160,7 +159,6 @@ def failure(
 
 
 def is_a_standby() -> Retryable:
-    """Where a relay has no business: the server may be promoted, or the DSN's next host be the primary."""
     return Retryable(
         "the server is a standby; a relay needs the primary (a DSN with several hosts and"
         " target_session_attrs=read-write finds it)"
@@ -168,8 +166,8 @@ def is_a_standby() -> Retryable:
 
 
 def slot_missing(slot: str, *, made: bool = False) -> Fatal:
-    """The slot is not there. It is never made silently: a new slot starts at "now", and what came before is skipped.
-    `made`: it is known that it was there once.
+    """A missing slot is never made silently: a new one starts at "now", and skips what came before. `made`: it is known
+    to have existed.
     """
     if_new = "" if made else "If walrelay never ran here: `walrelay init`. If it did, "
     was = "The slot was" if made else "the slot was"
@@ -182,7 +180,6 @@ def slot_missing(slot: str, *, made: bool = False) -> Fatal:
 
 
 def slot_lost(slot: str, why: str) -> Fatal:
-    """The slot is there and can never be read again."""
     return Fatal(
         f"replication slot {slot!r} cannot be read any more: {why}",
         hint="The server removed WAL that the slot still needed (max_slot_wal_keep_size,"
@@ -193,17 +190,14 @@ def slot_lost(slot: str, why: str) -> Fatal:
 
 
 def of(error: psycopg.Error, *, slot: str, publication: str) -> WalrelayError:
-    """The walrelay error for psycopg's."""
-    told, text = error.diag, first_line(error)
-    more = f"{told.message_detail} {told.message_hint}"
+    diag, text = error.diag, first_line(error)
+    more = f"{diag.message_detail} {diag.message_hint}"
     return failure(
-        error.sqlstate, text, slot=slot, publication=publication, raised_in=told.source_file or "", more=more
+        error.sqlstate, text, slot=slot, publication=publication, raised_in=diag.source_file or "", more=more
     )
 
 
 def of_result(result: pq.abc.PGresult, *, slot: str, publication: str) -> WalrelayError:
-    """The walrelay error for libpq's result."""
-
     def field(each: pq.DiagnosticField) -> str:
         return readable(result.error_field(each))
 

@@ -17,18 +17,18 @@ from walrelay.postgres.failures import server_message, sqlstate_of
 
 
 def timeline_ends(history: str) -> dict[int, LSN]:
-    """timeline -> where the next one branched off, of a timeline history file's text."""
+    """timeline -> where the next one branched off; `history` is the text of a timeline history file."""
     lines = (line.split() for line in history.splitlines() if line.strip() and not line.lstrip().startswith("#"))
     return {int(timeline): LSN.parse(lsn) for timeline, lsn, *_ in lines}
 
 
 def timeline_start(timeline: int, left_at: Mapping[int, LSN]) -> LSN | None:
-    """Where that timeline began on a server that left earlier ones there: where the one before it ended, if one did."""
+    """Where the timeline began, on a server that left earlier ones at `left_at`; None for the first."""
     return max((lsn for earlier, lsn in left_at.items() if earlier < timeline), default=None)
 
 
 def in_history(of: System, here: System, left_at: Mapping[int, LSN]) -> bool:
-    """Whether the server `here`, which left earlier timelines there, has that one in its history."""
+    """Whether the server `here`, which left earlier timelines at `left_at`, has that one in its history."""
     if of.timeline != here.timeline and of.timeline not in left_at:
         return False
     here_too = timeline_start(of.timeline, left_at)
@@ -36,14 +36,11 @@ def in_history(of: System, here: System, left_at: Mapping[int, LSN]) -> bool:
 
 
 def timeline_text(of: System) -> str:
-    """The timeline, for people."""
     return f"timeline {of.timeline}" + ("" if of.began is None else f" (from {of.began} on)")
 
 
 class History(NamedTuple):
-    """The server's system and timeline, where its WAL ends, and where it left each earlier timeline, as far as it still
-    knows.
-    """
+    """A server's system, the end of its WAL, and where it left each earlier timeline, as far as it still knows."""
 
     system: System
     end: LSN
@@ -56,7 +53,7 @@ class History(NamedTuple):
 
     @property
     def forgotten(self) -> bool:
-        """Whether the server does not know any more where it was promoted."""
+        """Whether the server no longer knows where it was promoted."""
         return self.system.timeline > 1 and not self.left_at
 
     def fault(self, position: RelayPosition) -> str:
@@ -73,7 +70,7 @@ class History(NamedTuple):
 
 
 def server_history(dsn: str, beside: Catalog) -> History:
-    """As the server of the catalog, a primary, tells it on a replication connection."""
+    """Asks the server of the catalog, a primary, on a replication connection."""
     connection = connect.replication(dsn)
     try:
         beside.refuse_another_server(connect.backend(connection))
@@ -87,7 +84,7 @@ def server_history(dsn: str, beside: Catalog) -> History:
 
 
 def _row(connection: connect.Connection, command: str, *, unless: str = "") -> list[str]:
-    """Empty where the server's error is that one."""
+    """Empty where the server's error is `unless`."""
     result = connect.answer(connection, command)
     if unless and sqlstate_of(result) == unless:
         return []

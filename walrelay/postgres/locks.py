@@ -1,7 +1,7 @@
 """What excludes what: advisory locks of a database, held for as long as a connection lives.
 
-The lead of a slot is for whoever reads it or puts another in its place: a relay, a backfill, a recovery, a drop. The
-others keep two of a kind apart. docs/locks.md has the table.
+The lead of a slot is for a process that reads the slot or puts another in its place: a relay, a backfill, a recovery, a
+drop. The others keep two of a kind apart. docs/locks.md has the table.
 
 A lock has a name, and its key is an int8 that is made of it; processes of earlier versions make the same:
 
@@ -9,7 +9,7 @@ A lock has a name, and its key is an int8 that is made of it; processes of earli
     walrelay backfill of SLOT     hashtextextended(name, 0), and so are the next two
     walrelay replay NAME of SLOT
     walrelay cleanup of TABLE
-    SLOT TOPIC KEY                hashtextextended(name, 7301), for as long as a transaction: of one key of a topic
+    SLOT TOPIC KEY                hashtextextended(name, 7301), for one transaction: of one key of a topic
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _PATIENCE = 2.0  # seconds, for a connection of a process that just ended
 
 
 class Lock(NamedTuple):
-    """`key`: an int8. `taken`: what it means that somebody else has it. `hint`: what to do then."""
+    """`taken`: what it means that another process has it. `hint`: what to do then."""
 
     key: int
     taken: str
@@ -44,7 +44,7 @@ class Lock(NamedTuple):
 
 
 def lock_key(slot: str) -> int:
-    """The advisory lock of the slot's leader: an int8, the same for every instance."""
+    """The key of the slot's lead: an int8, the same for every instance."""
     return int.from_bytes(sha256(f"walrelay leader {slot}".encode()).digest()[:8], signed=True)
 
 
@@ -58,7 +58,7 @@ def of_lock(key: int) -> str:
 
 
 def unexpected_leader_query(slot: str) -> str:
-    """SQL: the PID, role and application of whoever holds the lead and is no relay; no row if nobody does."""
+    """SQL: PID, role and application of a session that holds the lead and is no relay; no row if there is none."""
     return (
         "SELECT l.pid, coalesce(a.usename::text, ''), coalesce(a.application_name, '')"
         " FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid"
@@ -68,7 +68,6 @@ def unexpected_leader_query(slot: str) -> str:
 
 
 def unexpected_leader(slot: str, pid: object, role: object, application: object) -> str:
-    """Who holds the lead, for people."""
     return (
         f"the lead of slot {slot!r} is held by PID {pid}, role {role!r}, application {application!r}, which is no"
         " relay: either a walrelay command is at work, or that session keeps every relay waiting"
@@ -76,12 +75,11 @@ def unexpected_leader(slot: str, pid: object, role: object, application: object)
 
 
 def terminate(pid: object) -> str:
-    """The SQL that ends that session."""
     return f"SELECT pg_terminate_backend({pid});"
 
 
 def lead_lock(slot: str, then: str) -> Lock:
-    """Of whoever reads the slot, or puts another in its place; `then`: what may be done when it is free."""
+    """For a process that reads the slot, or puts another in its place; `then`: what may be done when it is free."""
     return Lock(
         lock_key(slot),
         f"slot {slot!r} is read by a relay, or is being replaced",
@@ -90,7 +88,7 @@ def lead_lock(slot: str, then: str) -> Lock:
 
 
 def slot_lock(catalog: Catalog, slot: str) -> Lock:
-    """Of whoever makes the slot, or its record: init, a backfill, a recovery, a drop."""
+    """For a process that makes the slot or its record: init, a backfill, a recovery, a drop."""
     return Lock(
         _key(catalog, f"walrelay backfill of {slot}"),  # as in earlier versions
         f"another process makes or drops slot {slot!r}, or publishes its rows from the table",
@@ -99,7 +97,7 @@ def slot_lock(catalog: Catalog, slot: str) -> Lock:
 
 
 def replay_lock(catalog: Catalog, slot: str, name: str) -> Lock:
-    """Of one replay: two at once would publish everything twice."""
+    """For one replay: two at once would publish everything twice."""
     return Lock(
         _key(catalog, f"walrelay replay {name} of {slot}"),
         f"another process is at work on replay {name}",
@@ -108,7 +106,6 @@ def replay_lock(catalog: Catalog, slot: str, name: str) -> Lock:
 
 
 def cleanup_lock(catalog: Catalog, table: str) -> Lock:
-    """Of one clean-up of the table."""
     return Lock(
         _key(catalog, f"walrelay cleanup of {table}"),
         f"another clean-up of {table} is under way",
@@ -117,7 +114,7 @@ def cleanup_lock(catalog: Catalog, table: str) -> Lock:
 
 
 def hold(catalog: Catalog, lock: Lock, *, patience: float = _PATIENCE) -> None:
-    """From now on, for as long as the connection lives; Fatal if somebody else has it for `patience` seconds."""
+    """Takes the lock for as long as the connection lives; Fatal if another session has it for `patience` seconds."""
     deadline = monotonic() + patience
     while not catalog.value("SELECT pg_try_advisory_lock(%s::int8)", lock.key):
         if monotonic() > deadline:
@@ -127,17 +124,17 @@ def hold(catalog: Catalog, lock: Lock, *, patience: float = _PATIENCE) -> None:
 
 @contextmanager
 def held(catalog: Catalog, lock: Lock) -> Iterator[None]:
-    """As `hold`, while this is entered: the connection may serve for something else afterwards."""
+    """`hold` inside the context, for a connection that serves for something else afterwards."""
     hold(catalog, lock)
     try:
         yield
     finally:
-        with suppress(WalrelayError):  # a connection that is gone has let go
+        with suppress(WalrelayError):  # a connection that is gone holds no lock
             catalog.rows("SELECT pg_advisory_unlock(%s::int8)", lock.key)
 
 
 def holder(catalog: Catalog, lock: Lock) -> str:
-    """Who has it, for people; empty if nobody has."""
+    """The process that has it, for people; empty if none has."""
     holders = f"pg_locks l LEFT JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock.key)} AND granted"
     rows = catalog.rows(f"SELECT {PROCESS_TEXT} FROM {holders} LIMIT %s", 1)
     return str(rows[0][0]) if rows else ""

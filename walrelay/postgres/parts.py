@@ -25,7 +25,7 @@ from walrelay.postgres.catalog import Catalog
 
 class Part(NamedTuple):
     """A table that holds rows: its quoted name, the file it lies in, and how it is attached: a stamp of its place in
-    the tree and of each above it; empty where it is no partition.
+    the tree and of each table above it; empty where it is no partition.
 
     `born`: it was made as a partition. `original`: it lies in the file it was made with. `logged`: its rows are in the
     WAL. `passed_over`: the server may not publish them.
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
     @property
     def is_this(self) -> str:
-        """A condition over a row `o` of a statement that has locked the table: it is still this table and this file."""
+        """A condition over a row `o`, in a statement that has locked the table: table and file are still the same."""
         return f"o.tableoid = {self.oid} AND (SELECT pg_catalog.pg_relation_filenode({self.oid})) = {self.file}"
 
 
@@ -56,15 +56,13 @@ class PublishedSince(NamedTuple):
 
 
 class NotedPart(NamedTuple):
-    """What was noted of a part."""
-
     file: int
     attached: str
     since: PublishedSince
 
 
 class NothingKnown(NamedTuple):
-    """Of no row of a part it is known: why, for people."""
+    """It is not known of any row of a part whether it is published; `why`, for people."""
 
     why: str
 
@@ -96,14 +94,14 @@ _PARTS = """
 
 
 def parts(catalog: Catalog, table: str) -> list[Part]:
-    """Those of the outbox as they are now; none where there is no such table."""
+    """The parts of the outbox as they are now; none where there is no such table."""
     found = [Part(*row) for row in catalog.rows(_PARTS, table)]
     decides_once = catalog.server_version < 150000
     return [each._replace(passed_over=decides_once and bool(each.attached) and not each.born) for each in found]
 
 
 def incompletely_published(catalog: Catalog, table: str) -> str:
-    """Of which parts the server may not publish every event, and why, for people; empty where there is none."""
+    """The parts of which the server may not publish every event, and why, for people; empty if there are none."""
     if catalog.server_version >= 150000:
         return ""
     return _passed_over([each.name for each in parts(catalog, table) if each.passed_over])
@@ -121,14 +119,14 @@ def _passed_over(names: list[str]) -> str:
 
 
 def part(catalog: Catalog, table: str) -> Part | None:
-    """One table by its quoted name, whatever it is a part of."""
+    """One table by its quoted name, even if it is no part of the outbox."""
     return next((each for each in parts(catalog, table) if not each.attached), None)
 
 
 def published_since(
     part: Part, published_from: int, noted: Mapping[int, NotedPart] | None
 ) -> PublishedSince | NothingKnown:
-    """From when on all rows of the part are published. `noted` None: walrelay.slots is of an earlier version."""
+    """From when on all rows of the part are published. `noted` None: an earlier version wrote walrelay.slots."""
     if not part.logged:
         return NothingKnown(f"{part.name} is unlogged: its rows are not in the WAL")
     if part.passed_over:
@@ -144,7 +142,6 @@ def published_since(
 
 
 def parts_from_json(document: dict[str, Any] | None) -> dict[int, NotedPart] | None:
-    """What walrelay.slots has, as values."""
     if document is None:
         return None
     return {
@@ -154,7 +151,6 @@ def parts_from_json(document: dict[str, Any] | None) -> dict[int, NotedPart] | N
 
 
 def parts_as_json(noted: Mapping[int, NotedPart]) -> dict[str, Any]:
-    """For walrelay.slots."""
     return {
         str(oid): {"file": each.file, "attached": each.attached, "from": each.since.number, "since": each.since.time}
         for oid, each in noted.items()
@@ -162,7 +158,9 @@ def parts_as_json(noted: Mapping[int, NotedPart]) -> dict[str, Any]:
 
 
 def managed_by_partman(catalog: Catalog, table: str) -> bool:
-    """`table` quoted where it must be; pg_partman has the names without quotes, in whatever schema it was put."""
+    """Whether pg_partman makes and drops the table's partitions; `table` is quoted where it must be. pg_partman has
+    names without quotes, and may be in any schema.
+    """
     schema = catalog.value(
         "SELECT nspname::text FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace"
         " WHERE extname = 'pg_partman'"

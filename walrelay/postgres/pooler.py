@@ -1,9 +1,9 @@
-"""Whether a pooler stands between, and gives each transaction whichever session is free.
+"""Detects a connection pooler that gives each transaction whichever session is free.
 
-Then a lock belongs to a session that others use, and may stay there for ever; and settings such as synchronous_commit
-and search_path are met by the application's transactions. Nobody can be asked for it: PgBouncer answers such questions
-on a connection of its own kind only. But where sessions are shared, two connections that take turns come to the same
-one, or one of them comes to several.
+There a lock belongs to a session that others use, and may stay for ever; and settings such as synchronous_commit and
+search_path would reach the application's transactions. No command asks a pooler for its mode: PgBouncer answers such
+questions only on a connection of its own kind. But where sessions are shared, two connections that take turns meet the
+same session, or one of them meets several.
 """
 
 from typing import Any
@@ -22,24 +22,24 @@ _PLACE = b"SELECT pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.cur
 
 
 class SharedSession(Fatal):
-    """A connection whose sessions are given to others between its transactions."""
+    """The pooler gives the connection's session to others between transactions."""
 
 
 class OwnSession(Exception):
-    """A connection whose session is given to nobody, although there is none for another connection."""
+    """The connection keeps its session, although the pooler has none for another connection."""
 
 
 class QueuedConnection:
-    """What `one` proves while `another` waits for a session, because there are no more: the pooler has a place left
-    for one of the two only. Whoever waits is given what is free before `one` is; so where `one` is answered all the
-    same, and again, its session is its own.
+    """What `one` proves while `another` waits for a session because the pooler has a place for only one of the two. A
+    free session goes to the one that waits, before `one` gets it again; so if `one` is still answered, repeatedly, its
+    session is its own.
     """
 
     def __init__(self, one: psycopg.Connection[Any]) -> None:
         self._one, self._answers = one, 0
 
     def look(self, waited: float) -> None:
-        """To be called while `another` has waited so many seconds for an answer; KeepsItsOwn once that is proven."""
+        """To be called while `another` has waited `waited` seconds for an answer; OwnSession once that is proven."""
         if waited < _QUEUED:
             self._answers = 0
         elif self._answers == _ROUNDS:  # and still nothing has come for `another`, after the last of them
@@ -55,7 +55,7 @@ def has_pooler(connection: psycopg.Connection[Any]) -> bool:
 
 
 def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any], dsn: str) -> None:
-    """SharedSession unless each of the two, made with this DSN, keeps a session of its own."""
+    """SharedSession unless each of the two connections, made with this DSN, keeps a session of its own."""
     seen: dict[psycopg.Connection[Any], set[tuple[Any, ...]]] = {one: set(), another: set()}
     # Twice the same one: a pooler that gives two sessions in turn would give each connection always the same.
     for connection in (one, another, another) * _ROUNDS:
@@ -69,7 +69,7 @@ def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any]
 
 
 def direct_dsn(connection: psycopg.Connection[Any], dsn: str) -> str:
-    """The DSN of the server itself, as it knows its own address; a socket's peer is on the pooler's host."""
+    """The DSN of the server itself, by the address it reports; the peer of a socket would be the pooler's host."""
     ((host, port),) = connection.execute(_PLACE, prepare=False).fetchall()
     there = without_password(dsn, port=port, **({"host": host} if host else {}))
     return f"source.dsn: {there}   # PostgreSQL itself, past the pooler (PgBouncer can only since 1.23)"

@@ -32,7 +32,7 @@ _ROLES = {
 
 
 class Right(NamedTuple):
-    """A privilege on a table or a column of it, or on a schema where `table` is None; names as they are, not quoted."""
+    """A privilege on a table or a column of it, or on a schema where `table` is None; names without quotes."""
 
     privilege: str
     schema: str
@@ -41,8 +41,8 @@ class Right(NamedTuple):
 
 
 class Need(NamedTuple):
-    """`when`: what needs it; empty: all that the role does. `vital`: without it the relay does not begin, or ends where
-    it first needs one. `usual`: deploy/grants.sql gives it, and otherwise shows it.
+    """`when`: what needs it; empty: everything the role does. `vital`: without it the relay does not begin, or ends
+    where it first needs it. `usual`: deploy/grants.sql gives it; otherwise it shows it as a comment.
     """
 
     role: str
@@ -74,7 +74,7 @@ NEEDS = (
 
 
 def role_rights(role: str, outbox: tuple[str, str], when: Container[str], *, vital: bool) -> list[Right]:
-    """What it needs where this and no more is asked of it, in the order to be granted. `outbox`: schema and table."""
+    """The rights that a role needs for the tasks in `when`, in the order to be granted. `outbox`: schema and table."""
     schemas = [Right("USAGE", schema) for schema in (outbox[0], OWN)]
     needs = [
         each for each in NEEDS if each.role == role and each.vital == vital and (not each.when or each.when in when)
@@ -83,13 +83,13 @@ def role_rights(role: str, outbox: tuple[str, str], when: Container[str], *, vit
 
 
 def table_rights(table: str) -> list[Right]:
-    """What whoever writes a table of the schema walrelay needs."""
+    """What it takes to write a table of the schema walrelay."""
     privileges = dict.fromkeys(privilege for each in NEEDS if each.table == table for privilege in each.privileges)
     return [Right("USAGE", OWN), *(Right(privilege, OWN, table) for privilege in privileges)]
 
 
 def grants_script() -> str:
-    """deploy/grants.sql."""
+    """The text of deploy/grants.sql."""
     lines = [_HEAD, f"GRANT USAGE ON SCHEMA {OWN} TO {', '.join(_ROLES)};"]
     for role, head in _ROLES.items():
         lines += ["", f"-- {head}"]
@@ -125,21 +125,23 @@ _LOOKED_UP = re.compile(rf"to_regclass\('{_NAME}\.{_NAME}'\)")
 
 
 class MissingRight(NamedTuple):
-    """A right: what it is for people, and the statement that gives it."""
+    """A right, for people, and the statement that gives it."""
 
     what: str
     grant: str
 
 
 def missing_rights(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[MissingRight]:
-    """What of these it has not, in their order, what is of one table together; nothing for what is not there."""
+    """Those of the rights that the role lacks, in their order, grouped by table; rights on what does not exist are left
+    out.
+    """
     return grouped(
         connection, [right for right in rights if connection.execute(*_question(right)).fetchone() is not None]
     )
 
 
 def grouped(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[MissingRight]:
-    """All of these, whether the current role has them or not."""
+    """All these rights, one entry a table, whether the current role has them or not."""
     found: dict[tuple[str, str | None, str | None], dict[str, None]] = {}
     for right in rights:
         found.setdefault(right[1:], {})[right.privilege] = None
@@ -152,13 +154,13 @@ def grant_statements(missing: Iterable[MissingRight]) -> str:
 
 
 def grants_for_statement(connection: psycopg.Connection[Any], statement: str) -> str:
-    """The GRANTs for a statement that was refused; empty where the cause is another one than a table's right."""
+    """The GRANTs for a statement that was refused; empty if the cause is not a right on a table."""
     return grants_for(connection, _asked(statement))
 
 
 def grants_for(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> str:
-    """The GRANTs for what of these it has not, after an error: a transaction that it ended is rolled back. Empty where
-    the server does not say.
+    """The GRANTs for the missing ones of the rights. For use after an error: a failed transaction is rolled back. Empty
+    if the server does not say.
     """
     try:
         if connection.info.transaction_status == TransactionStatus.INERROR:
@@ -185,7 +187,7 @@ def _plain(name: str) -> str:
 
 
 def _question(right: Right) -> tuple[bytes, list[str]]:
-    """A row if it is lacking."""
+    """A query that returns a row if the right is lacking."""
     if right.table is None:
         query = b"SELECT FROM pg_namespace WHERE nspname = %s AND NOT has_schema_privilege(oid, %s)"
         return query, [right.schema, right.privilege]
@@ -206,5 +208,5 @@ def _missing(to: str, privileges: list[str], schema: str, table: str | None, col
 
 
 def current_role(connection: psycopg.Connection[Any]) -> str:
-    """The current one, quoted."""
+    """Quoted."""
     return identifier(connection.info.user)

@@ -12,7 +12,7 @@ from walrelay.postgres.rights import MissingRight, current_role, grant_statement
 
 
 def rights_to_drop_publication(catalog: Catalog, publication: str) -> list[MissingRight]:
-    """What it takes to drop a publication, if there is one of that name."""
+    """What the role lacks to drop a publication, if there is one of that name."""
     owner = catalog.value(
         "SELECT pg_get_userbyid(pubowner)::text FROM pg_publication WHERE pubname = %s"
         " AND NOT pg_has_role(pubowner, 'USAGE')",
@@ -27,9 +27,7 @@ def rights_to_drop_publication(catalog: Catalog, publication: str) -> list[Missi
 
 
 def rights_to_replicate(catalog: Catalog) -> list[MissingRight]:
-    """What it takes to make, read and drop a slot: REPLICATION, or on Amazon RDS membership in rds_replication, which
-    stands for it there.
-    """
+    """What the role lacks to make, read and drop a slot: REPLICATION, or rds_replication's membership on Amazon RDS."""
     ((may, on_rds),) = catalog.rows(
         "SELECT r.rolreplication OR r.rolsuper OR coalesce(pg_has_role(r.oid, rds.oid, 'MEMBER'), false),"
         " rds.oid IS NOT NULL FROM pg_roles r LEFT JOIN pg_roles rds ON rds.rolname = 'rds_replication'"
@@ -41,7 +39,7 @@ def rights_to_replicate(catalog: Catalog) -> list[MissingRight]:
 
 
 def refuse_missing_rights(catalog: Catalog, missing: Sequence[MissingRight], to: str) -> None:
-    """Fatal if there are any, all of them in one message, with what is to be done."""
+    """Fatal if any are missing: all of them in one message, with the statements that give them."""
     if missing:
         raise Fatal(
             f"the role {current_role(catalog.connection)} may not {to}:"
@@ -73,8 +71,8 @@ END $$;
 
 
 class MessageRights(NamedTuple):
-    """Who may call pg_logical_emit_message, in all of its forms. `may` are roles by name; `sql` makes it as it should
-    be; `given`: it is.
+    """Who may call pg_logical_emit_message, in all of its forms: `public`, and roles by name in `may`. `given`: the
+    rights are as wanted; `sql` makes them so.
     """
 
     public: bool
@@ -85,7 +83,7 @@ class MessageRights(NamedTuple):
 
 
 def message_rights(catalog: Catalog, writers: tuple[str, ...]) -> MessageRights:
-    """Compared with `writers`: the roles that should; "public" stands for all."""
+    """The rights compared with `writers`, the roles that should have them; "public" means all roles."""
     everybody = "public" in writers
     signatures = [
         signature

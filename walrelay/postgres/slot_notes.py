@@ -12,8 +12,8 @@ from walrelay.postgres.slot_records import PublicationNote, SlotRecord, slot_rec
 def note_publication(
     catalog: Catalog, slot: str, table: str, seen: PublicationState, xmin: int | None, *, mended: bool
 ) -> list[str]:
-    """`xmin`: of a snapshot from before the slot, where there is one. `mended`: the outbox may not have been published
-    until now. Returns `PublicationNote.lost`. Nothing is written where there is no such slot.
+    """Notes how the outbox is published now; nothing where there is no such slot. `xmin`: of a snapshot from before the
+    slot, if there is one. `mended`: the outbox may not have been published until now. Returns `PublicationNote.lost`.
     """
     record, found = _of_this_system(catalog, slot, table), parts(catalog, table)
     ((next_number, now),) = catalog.rows(
@@ -36,8 +36,8 @@ def note_publication(
 def note_before_backfill(
     catalog: Catalog, slot: str, table: str, publication: str | None
 ) -> Callable[[int], PublicationNote]:
-    """What the outbox is before the slot is made; to be called with the xmax of the slot's snapshot: what later
-    transactions write is in the stream, and of those parts that nothing was known of that is all that is.
+    """Looks at the outbox before the slot is made. The result is to be called with the xmax of the slot's snapshot:
+    what later transactions write is in the stream, and of parts that nothing was known of, only that.
     """
     record, seen = _of_this_system(catalog, slot, table), catalog.published(publication or "", table).seen
     found = parts(catalog, table)
@@ -53,7 +53,7 @@ def _note(
     *,
     mended: bool,
 ) -> PublicationNote:
-    """The parts as they are, each with what was known of it, if that is still so, `otherwise` with what is from now."""
+    """The parts as they are: each with what was known of it if that still holds, else with `otherwise`."""
     noted, lost = dict[int, NotedPart](), list[str]()
     differs = mended or _differs(record, seen)
     if record is not None and differs:
@@ -69,12 +69,12 @@ def _note(
 
 
 def _differs(record: SlotRecord | None, seen: PublicationState) -> bool:
-    """Whether the outbox, or the publication, is another than was noted, or was altered since."""
+    """Whether outbox or publication are others than noted, or were altered since."""
     return record is not None and record.seen is not None and not record.seen.same(seen)
 
 
 def _of_this_system(catalog: Catalog, slot: str, table: str) -> SlotRecord | None:
-    """What is known of the slot; None where that is nothing."""
+    """The slot's record, if it says anything about this system."""
     record = slot_records(catalog, slot, table).get(slot)
     return record if record and record.of_this_system and record.published_from is not None else None
 

@@ -21,14 +21,12 @@ _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 
 
 def slots_table_exists(catalog: Catalog) -> bool:
-    """Whether there is such a table, be it one that the role may not use."""
+    """Also true if the role may not use the table."""
     return bool(catalog.value(f"SELECT 1 {_TABLE}", OWN, "slots"))
 
 
 def missing_rights_on_slots(catalog: Catalog, *privileges: str, column: str | None = None) -> list[MissingRight]:
-    """What the role lacks of these rights on the records, or on one column of them, and of what it takes to read
-    them.
-    """
+    """What the role lacks of these rights on the table, or on one column of it, and of the right to read it."""
     if not slots_table_exists(catalog):
         return []
     of_reading = [Right("USAGE", OWN), Right("SELECT", OWN, "slots")]
@@ -38,13 +36,13 @@ def missing_rights_on_slots(catalog: Catalog, *privileges: str, column: str | No
 
 
 def is_readable(catalog: Catalog) -> bool:
-    """Whether there is such a table, and the role may read it."""
+    """Whether the table exists and the role may read it."""
     may = "coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), false)"
     return bool(catalog.value(f"SELECT {may} {_TABLE}", OWN, "slots"))
 
 
 def schema_is_current(catalog: Catalog) -> bool:
-    """With the columns and tables that it did not have at first."""
+    """Whether the schema has the columns and tables that later versions added."""
     columns = ("publication_stamp", "created_xmin", "backfill", "published_from", "parts")
     return _has(catalog, *columns) and catalog.value("SELECT to_regclass('walrelay.positions')") is not None
 
@@ -69,8 +67,8 @@ class SlotRecord(NamedTuple):
 
 
 def slot_records(catalog: Catalog, slot: str, table: str) -> dict[str, SlotRecord]:
-    """Those of the slot, and of every other that may be this outbox's: one whose table is not known, or is gone,
-    counts. By the slots' names.
+    """By slot: the record of the slot, and of every other slot that may be for this outbox; one whose table is not
+    known, or is gone, counts.
     """
     if not slots_table_exists(catalog):
         return {}
@@ -93,13 +91,13 @@ def _record(row: dict[str, Any], here: bool) -> SlotRecord:
 
 
 def first_xmin(catalog: Catalog, slot: str, system_identifier: str) -> int:
-    """The xid8 below which all transactions had ended when the slot was made; 0 where that is not known."""
+    """The xid8 below which all transactions had ended when the slot was made; 0 if that is not known."""
     xmin = recorded_value(catalog, slot, "created_xmin")
     return int(xmin) if xmin and recorded_value(catalog, slot, "system_identifier") == system_identifier else 0
 
 
 def recorded_value(catalog: Catalog, slot: str, column: str) -> str | None:
-    """A column of the slot's row in walrelay.slots; None without such a row, column or table."""
+    """A column of the slot's row; None without such a row, column or table."""
     if not slots_table_exists(catalog):
         return None
     query = "SELECT to_jsonb(s)->>%s FROM walrelay.slots s WHERE slot_name = %s"
@@ -108,8 +106,6 @@ def recorded_value(catalog: Catalog, slot: str, column: str) -> str | None:
 
 
 class SlotOrigin(NamedTuple):
-    """When and where a slot was made."""
-
     at: datetime
     system_identifier: str
 
@@ -118,31 +114,31 @@ class SlotOrigin(NamedTuple):
 
 
 def slot_origin(catalog: Catalog, slot: str) -> SlotOrigin | None:
-    """What init noted when it made a slot of that name; None if it did not, or if the role may not know."""
+    """When and where init made a slot of that name; None if it did not, or if the role may not read it."""
     rows = _visible(catalog, "SELECT created_at, system_identifier FROM walrelay.slots WHERE slot_name = %s", slot)
     return SlotOrigin(*rows[0]) if rows else None
 
 
 def missing_slot(catalog: Catalog, slot: str, last: System | None = None) -> Fatal:
-    """Why a slot may be missing, as far as this server can tell; `last`: where this process read it before.
+    """Why a slot may be missing, as far as this server knows; `last`: where this process read it before.
 
-    A standby that was promoted is the same system on a later timeline, and has no slot that was not synchronised.
+    A promoted standby is the same system on a later timeline, and has no slot that was not synchronised.
     """
     here, record = catalog.system(), slot_origin(catalog, slot)
     error = slot_missing(slot, made=record is not None)
-    told = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
+    parts = [f"{error} on this server (system {here.identifier}, timeline {here.timeline})"]
     if record is not None:
-        told.append(str(record))
+        parts.append(str(record))
     if last is not None and last.identifier == here.identifier and last.timeline != here.timeline:
-        told.append(f"this relay read it on timeline {last.timeline}: a standby was promoted that did not have it")
+        parts.append(f"this relay read it on timeline {last.timeline}: a standby was promoted that did not have it")
     elif (known := last.identifier if last else record and record.system_identifier) not in (None, here.identifier):
-        told.append(f"it was one of system {known}: this is another cluster")
-    return Fatal("; ".join(told), hint=error.hint)
+        parts.append(f"it was one of system {known}: this is another cluster")
+    return Fatal("; ".join(parts), hint=error.hint)
 
 
 def noted_publication(catalog: Catalog, slot: str) -> PublicationState | None:
     """What `walrelay init` saw of the outbox last; None if it never looked, or on another system, or if the role may
-    not know.
+    not read it.
     """
     query = f"SELECT to_jsonb(s) FROM walrelay.slots s WHERE slot_name = %s AND system_identifier = {_HERE}"
     return _seen(rows[0][0]) if (rows := _visible(catalog, query, slot)) else None
@@ -162,7 +158,7 @@ def _visible(catalog: Catalog, query: str, *parameters: Any) -> list[tuple[Any, 
 
 
 def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
-    """Another slot that was made for that outbox; None if there is none, or none that the role may know of."""
+    """Another slot that was made for that outbox; None if there is none, or the role may not read it."""
     if not (_has(catalog, "table_oid") and catalog.value("SELECT has_table_privilege('walrelay.slots', 'SELECT')")):
         return None
     query = "SELECT min(slot_name) FROM walrelay.slots WHERE table_oid = to_regclass(%s)::oid::int8 AND slot_name <> %s"
@@ -171,7 +167,7 @@ def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
 
 
 class PublicationNote(NamedTuple):
-    """`lost`: why rows that were known to be published are not any more, for people."""
+    """`lost`: why rows that were known to be published no longer are, for people."""
 
     seen: PublicationState
     parts: Mapping[int, NotedPart]
@@ -184,12 +180,11 @@ class PublicationNote(NamedTuple):
 
     @property
     def document(self) -> str:
-        """The parts, for walrelay.slots."""
         return json.dumps(parts_as_json(self.parts))
 
 
 def write_note(catalog: Catalog, slot: str, note: PublicationNote, xmin: int | None) -> None:
-    """Takes note of a slot; nothing where there is none. `xmin`: of a snapshot from before it, where that is known."""
+    """Writes the slot's record; nothing where there is no slot. `xmin`: of a snapshot from before it, if known."""
     catalog.run(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
         " publication_stamp, created_xmin, published_from, parts)"
@@ -203,7 +198,7 @@ def write_note(catalog: Catalog, slot: str, note: PublicationNote, xmin: int | N
 
 
 def forget_published(catalog: Catalog, slot: str) -> None:
-    """Nothing is known to be published any more, until init takes note. Fatal where that cannot be written down."""
+    """From now on no row is known to be published, until init notes it again. Fatal if that cannot be written."""
     if slots_table_exists(catalog):
         refuse_missing_rights(
             catalog,
@@ -214,7 +209,7 @@ def forget_published(catalog: Catalog, slot: str) -> None:
 
 
 def declare_all_published(slot: str) -> str:
-    """The SQL by which an operator vouches for every row of the outbox."""
+    """The SQL by which an operator declares every row of the outbox published."""
     return f"UPDATE walrelay.slots SET published_from = 0 WHERE slot_name = '{slot}';"
 
 
@@ -224,7 +219,7 @@ def delete_record(catalog: Catalog, slot: str) -> None:
 
 
 def unfinished_backfill(catalog: Catalog, slot: str) -> tuple[dict[str, Any], bool] | None:
-    """How far one got that did not get to its end, and whether it was one of this system."""
+    """The progress of a backfill that did not finish, and whether it was on this system."""
     of_slot = "walrelay.slots WHERE slot_name = %s AND backfill IS NOT NULL"
     query = f"SELECT backfill, system_identifier = {_HERE} FROM {of_slot}"
     rows = catalog.rows(query, slot) if _has(catalog, "backfill") else []
@@ -232,7 +227,7 @@ def unfinished_backfill(catalog: Catalog, slot: str) -> tuple[dict[str, Any], bo
 
 
 def begin_backfill(catalog: Catalog, slot: str, plugin: str, progress: str) -> None:
-    """Before the slot is touched."""
+    """To be called before the slot is touched."""
     catalog.run(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, system_identifier, created_lsn, backfill)"
         " SELECT %s, %s, system_identifier::text, pg_current_wal_lsn(), %s::jsonb FROM pg_control_system()"
@@ -245,7 +240,7 @@ def begin_backfill(catalog: Catalog, slot: str, plugin: str, progress: str) -> N
 
 
 def store_backfill_slot(catalog: Catalog, slot: str, point: LSN, note: PublicationNote) -> None:
-    """The slot is there, and its stream begins at `point`."""
+    """To be called when the slot is there; its stream begins at `point`."""
     catalog.run(
         "UPDATE walrelay.slots SET created_lsn = %s::pg_lsn, created_at = now(), table_oid = %s, entry_oid = %s,"
         " publication_stamp = %s, published_from = %s, parts = %s::jsonb WHERE slot_name = %s",
@@ -254,13 +249,13 @@ def store_backfill_slot(catalog: Catalog, slot: str, point: LSN, note: Publicati
 
 
 def store_backfill(catalog: Catalog, slot: str, point: LSN, progress: str) -> bool:
-    """False where the record is not that of the slot made at `point` any more."""
+    """False if the record is no longer that of the slot made at `point`."""
     query = "UPDATE walrelay.slots SET backfill = %s::jsonb WHERE slot_name = %s AND created_lsn = %s::pg_lsn"
     return catalog.run(query, progress, slot, str(point)) == 1
 
 
 def end_backfill(catalog: Catalog, slot: str, point: LSN, xmin: int, *, everything: bool) -> bool:
-    """`everything`: all rows of the table are published. False as in `store_backfill`."""
+    """`everything`: all rows of the table are published. False: see `store_backfill`."""
     query = (
         "UPDATE walrelay.slots SET backfill = NULL, created_xmin = %s,"
         " published_from = CASE WHEN %s THEN 0 ELSE published_from END"

@@ -1,4 +1,9 @@
-"""The rows of the outbox as they were at one moment: of a new slot's beginning, or of now."""
+"""The rows of the outbox as they were at one moment: at a new slot's beginning, or now.
+
+A slot that CREATE_REPLICATION_SLOT makes exports the snapshot of its consistent point: what was committed before that
+is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The snapshot
+can be used until the next command on the connection that made it (A27).
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -27,10 +32,10 @@ _WORDS = ErrorWords(
 class View:
     """An ordinary connection in one read-only transaction: all its queries see the rows of the same moment.
 
-    It is shown to be of the same server as the catalog `beside` it, whose answers are used with what is read here.
+    It is proven to end on the same server as the catalog `beside` it, whose answers are used with the rows.
 
-    Values of `stream` are the bytes that PostgreSQL prints, under the settings that a replication connection has, so
-    that a row read here and the same row in the stream have the same bytes.
+    `stream` yields the bytes that PostgreSQL prints under the settings of a replication connection, so a row read here
+    and the same row in the stream have the same bytes.
     """
 
     def __init__(self, dsn: str, beside: Catalog, snapshot: str | None = None) -> None:
@@ -70,12 +75,12 @@ class View:
         self._connection.close()
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query; `%s` stands for a parameter, and `%%` for a per cent sign."""
+        """`%s` is a parameter, and `%%` a per cent sign."""
         with self._explained(query):
             return self._connection.execute(query.encode(), list(parameters)).fetchall()
 
     def stream(self, query: str, parameters: Sequence[Any], types: Sequence[int]) -> Iterator[tuple[bytes | None, ...]]:
-        """The rows one after the other, a few in memory; `types` are the OIDs of what is selected."""
+        """The rows one by one, a few in memory; `types` are the OIDs of the selected values."""
         with self._explained(query), self._connection.cursor() as cursor:
             for oid in (0, *types):
                 cursor.adapters.register_loader(oid, _Bytes)
@@ -88,7 +93,5 @@ class View:
 
 
 class _Bytes(Loader):
-    """A value as it came."""
-
     def load(self, data: pq.abc.Buffer) -> bytes:
         return bytes(data)

@@ -1,4 +1,4 @@
-"""Standbys that must have WAL before a failover slot may send it: synchronized_standby_slots (PITFALLS A13)."""
+"""Standbys that must have WAL before a failover slot may send it: synchronized_standby_slots (guarantees A13)."""
 
 from time import monotonic, sleep
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _LACKING = f"SELECT name FROM {_NAMED} AND (slot_type = 'physical' AND s.restart
 
 
 class StandbySlot(NamedTuple):
-    """A name in synchronized_standby_slots. `behind`: how many bytes its standby lacks, None where nobody knows."""
+    """A name in synchronized_standby_slots. `behind`: how many bytes its standby lacks; None if that is not known."""
 
     name: str
     fault: str  # why no standby can get ahead through it; empty while one is connected
@@ -42,7 +42,7 @@ def required_standby_slots(catalog: Catalog) -> list[StandbySlot]:
 def standbys_waited_for(catalog: Catalog, slot: Slot) -> str:
     """The standby slots for which the reader of `slot` waits now, or would wait if there were one; empty if for none.
 
-    A standby that is connected is always a little behind: that counts only while the walsender waits for it.
+    A connected standby is always a little behind: that counts only while the walsender waits for it.
     """
     if not slot.failover:
         return ""
@@ -52,7 +52,7 @@ def standbys_waited_for(catalog: Catalog, slot: Slot) -> str:
 
 
 def blocking_standbys(catalog: Catalog, slot: str) -> str:
-    """The standby slots for which whoever uses `slot` waits at this moment; empty if for none."""
+    """The standby slots for which the process that uses `slot` waits at this moment; empty if for none."""
     found = catalog.slot(slot)
     if found is None or not found.failover:
         return ""
@@ -61,10 +61,10 @@ def blocking_standbys(catalog: Catalog, slot: str) -> str:
 
 
 def await_standbys(catalog: Catalog) -> None:
-    """Returns when every standby that failover slots wait for has what is committed by now: at once where they wait for
-    none. Retryable, with the names of the standby slots, after two seconds.
+    """Returns when every standby that failover slots wait for has what is committed by now; Retryable, with the names
+    of the standby slots, after two seconds.
 
-    A slot is copied to a standby over another connection than WAL, so a standby may have a slot that is past a record
+    A slot is copied to a standby over another connection than WAL. So a standby may have a slot that is past a record
     without having what was written because of that record.
     """
     lsn, deadline = catalog.value("SELECT pg_current_wal_flush_lsn()::text"), monotonic() + _PATIENCE

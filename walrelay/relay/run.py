@@ -173,12 +173,12 @@ class Runs:
         bookmark = self.bookmark
         if bookmark is None or self._parameters.exactly_once:
             return False  # a Kafka transaction that is open is aborted: nobody has seen it
-        return source.goes_on(bookmark)
+        return source.continues(bookmark)
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
         keeper = self._keeper(self._factories.positions(catalog, source), catalog)
-        source.begin(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
+        source.start_stream(relay.ledger.latest, keeper, confirmed=self.bookmark.lsn, xmin=self.bookmark.xmin)
         self._dead_lettering.reconnect(catalog)
         self._holding.end()
         if self._relay is None:
@@ -189,13 +189,13 @@ class Runs:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, kept = self._open_sink(source, catalog, stop)
         own = None if self._from_slot else self._own(kept)
-        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.where(own)
+        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.find_start(own)
         if own is not None and start.ordinal:
             refuse_another_count(own.position, self._parameters.counting)
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.saw(Noticed(start.notice))
-        source.begin(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
+        source.start_stream(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
         return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._parameters.limits)
 
@@ -203,9 +203,9 @@ class Runs:
         """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
         cannot be asked, they must not be taken for published later.
         """
-        start = source.where(None)
+        start = source.find_start(None)
         try:
-            passed_over = kept is not None and source.where(self._own(kept)).lsn < start.lsn
+            passed_over = kept is not None and source.find_start(self._own(kept)).lsn < start.lsn
         except Fatal:
             passed_over = True
         if passed_over:

@@ -65,7 +65,7 @@ class Settling:
             ledger.idle(source.vouch(self.idle))
         if source.confirm(ledger.confirmable):
             self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled))
-        source.waits(self._oldest())
+        source.report_waiting(self._oldest())
         if self.refusals and not self._told:
             self._told = True
             raise refused(self.refusals)
@@ -85,7 +85,7 @@ class Settling:
         while self.owed == waiting and not self.refusals and not stop():
             if monotonic() - asked >= _LEADING_INTERVAL:
                 leading()
-                source.waits(self._oldest())
+                source.report_waiting(self._oldest())
                 asked = monotonic()
             self._fetch(_AWAIT)
 

@@ -17,21 +17,21 @@ class Source(Protocol):
         ...
 
     def confirm(self, lsn: LSN) -> bool:
-        """Tells the server that everything before `lsn` is durable, if a status update is due by progress, by the
-        server's wish or by time; to be called at every turn, reading or not. True if progress was told.
+        """Tells the server that everything before `lsn` is durable, if a status update is due: by progress, by the
+        server's request or by time. To be called at every turn, reading or not. True if the update moved the position.
         """
         ...
 
     def vouch(self, lsn: LSN) -> LSN:
-        """How far up to `lsn` it is known that the outbox was published all along, so that a stream without
-        records means that there were none (PITFALLS A19). Fatal when the table left the publication.
+        """How far up to `lsn` the outbox is known to have been published all along, so that a stream without records
+        means that there were none (guarantees A19). Fatal when the table left the publication.
         """
         ...
 
-    def waits(self, since: int | None) -> None:
-        """Leaves word of what waits for the broker, where `walrelay status` finds it. `since`: when the oldest event
-        that has waited for long was committed, in microseconds since 1970 by the server's clock; None: none has. To be
-        called at every turn.
+    def report_waiting(self, since: int | None) -> None:
+        """Publishes what waits for the broker, for `walrelay status`; to be called at every turn. `since`: when the
+        oldest event that has waited for long was committed, in microseconds since 1970 by the server's clock; None if
+        none has.
         """
         ...
 
@@ -41,7 +41,7 @@ class Source(Protocol):
 
 
 class Positions(Protocol):
-    """Where a relay keeps a position of its own, which survives the process and a crash of PostgreSQL."""
+    """Where a relay keeps a position of its own; it survives the process and a crash of PostgreSQL."""
 
     def fence(self) -> bool:
         """Makes sure that nobody who wrote there before can do so any more; to be called, before anything else, until
@@ -54,11 +54,11 @@ class Positions(Protocol):
         ...
 
     def last(self) -> RelayPosition | None:
-        """The position that was kept last; None if there never was one. Retryable where that cannot be found out."""
+        """The position that was kept last; None if there never was one. Retryable if that cannot be found out."""
         ...
 
     def keep(self, position: RelayPosition) -> LSN:
-        """Makes `position` durable if that can be done within a second; returns the LSN up to which one is by now.
-        NotKept where there is no space for it.
+        """Makes `position` durable if that can be done within a second; returns the LSN up to which positions are
+        durable by now. NotKept where there is no space for it.
         """
         ...

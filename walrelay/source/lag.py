@@ -1,9 +1,9 @@
 """How long the oldest event that is not confirmed has waited: its commit to now, both by the server's clock.
 
-PostgreSQL's own flush_lag is that of the last status update: it stands still while nothing is confirmed, which is when
-it is wanted. So the leader says what it waits for, in the name of its control connection: that costs no write, and
-pg_stat_activity shows it to every role. While nobody reads the slot, its first transaction is looked at instead, for a
-second at the most: a check must not cost the server more than that, and a relay that starts finds the slot free again.
+PostgreSQL's own flush_lag is that of the last status update: it does not change while nothing is confirmed, which is
+when it is wanted. So the leader reports what it waits for in the application name of its control connection: that costs
+no write, and pg_stat_activity shows it to every role. While no relay reads the slot, its first transaction is read
+instead, for a second at most: a check must not cost the server more, and a relay that starts finds the slot free again.
 """
 
 from time import monotonic
@@ -23,33 +23,31 @@ _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 
 class WaitReport:
-    """The leader's side: its control connection is called after what the relay waits for."""
+    """The leader's side: the application name of its control connection says what the relay waits for."""
 
     def __init__(self, catalog: Catalog, slot: str) -> None:
         self._catalog, self._mark = catalog, _mark(slot)
         self._name = ""  # what the connection was called before
-        self._told: int | None = None
-        self._told_at = 0.0
+        self._reported: int | None = None
+        self._reported_at = 0.0
 
-    def waits(self, since: int | None) -> None:
-        """`since`: when the oldest event that waits was committed, in microseconds since 1970 by the server's clock;
-        None: none has waited for long. To be called as often as one likes.
-        """
+    def report_waiting(self, since: int | None) -> None:
+        """As in `Source`."""
         now = monotonic()
-        if since != self._told and now - self._told_at >= _REPORT_PAUSE:
-            if self._told is None:
+        if since != self._reported and now - self._reported_at >= _REPORT_PAUSE:
+            if self._reported is None:
                 self._name = self._catalog.connection.info.parameter_status("application_name") or ""
             name = self._name if since is None else f"{self._mark} {since}"
             self._catalog.rows("SELECT set_config('application_name', %s, false)", name)
-            self._told, self._told_at = since, now
+            self._reported, self._reported_at = since, now
 
 
 def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:
-    """The age of the oldest event that waits in the slot; None where nobody knows. `publication`: None for wal2json.
-    `messages`: whether logical messages may be events.
+    """The age in seconds of the oldest event that waits in the slot; None if it is not known. `publication`: None for
+    wal2json. `messages`: whether logical messages may be events.
     """
     if slot.active_pid is None:
-        return _of_a_slot_that_nobody_reads(catalog, slot, publication, messages=messages)
+        return _of_an_idle_slot(catalog, slot, publication, messages=messages)
     reported = catalog.value(
         f"SELECT {_NOW} - substring(application_name FROM %s)::float8 / 1000000 FROM pg_stat_activity"
         " WHERE application_name ~ %s ORDER BY 1 DESC LIMIT 1",
@@ -65,10 +63,10 @@ def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messag
     return None if measured is None else float(measured)
 
 
-def _of_a_slot_that_nobody_reads(
-    catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool
-) -> float | None:
-    """Else how long nobody has read it, from PostgreSQL 17 on: no event waits for longer."""
+def _of_an_idle_slot(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:
+    """If its first transaction says nothing, how long no process has read the slot (PostgreSQL 17 and later): no event
+    has waited for longer.
+    """
     if publication is not None and slot.plugin == "pgoutput":
         found = _of_the_first_transaction(catalog, slot.name, publication, messages=messages)
         if found is not None:
@@ -83,9 +81,8 @@ def _of_a_slot_that_nobody_reads(
 
 
 def _of_the_first_transaction(catalog: Catalog, slot: str, publication: str, *, messages: bool) -> float | None:
-    """The age of the first with something for the publication, 0.0 where none is; None if that was not found out.
-
-    PostgreSQL 14 has somebody else's transactions as empty ones, so it is not asked.
+    """The age of the first transaction with something for the publication; 0.0 if there is none; None if that was not
+    found out. PostgreSQL 14 also returns transactions without anything for the publication, so it is not asked.
     """
     if catalog.server_version < 150000:
         return None
@@ -110,5 +107,5 @@ def _of_the_first_transaction(catalog: Catalog, slot: str, publication: str, *, 
 
 
 def _mark(slot: str) -> str:
-    """Not the slot's name, which may be as long as an application's can be: 63 bytes."""
+    """A hash, because a slot's name may fill the 63 bytes of an application name."""
     return f"walrelay waits {lock_key(slot) % 2**64:016x}"

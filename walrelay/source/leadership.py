@@ -1,14 +1,15 @@
-"""Who leads: of any number of instances with the same slot one reads it, the others wait without asking again.
+"""Which of any number of instances with the same slot leads: one reads the slot, the others wait without polling.
 
 The right to lead is a session-level advisory lock, held by the replication connection that streams. So it lives and
-dies with the stream: a process that dies lets it go at once, one whose host is gone or that is frozen when the server's
-wal_sender_timeout ends its walsender. Whoever waits has sent its request for the lock and sleeps on the socket.
+dies with the stream: a process that dies releases it at once; one whose host is gone or that is frozen, when the
+server's wal_sender_timeout ends its walsender. An instance that waits has sent its request for the lock and sleeps on
+the socket.
 
 A statement that waits has a snapshot, and that would keep VACUUM from removing rows for as long as it waits. So the
-request is given up and sent again once in a while; in between nobody is asked anything.
+request is given up and sent again once in a while, and nothing is asked in between.
 
 Any role can take an advisory lock, and so keep every relay waiting (docs/decisions/0013-who-may-hold-the-lead.md). A
-relay holds it on a replication connection, which takes the right to replicate; whoever else holds it is named.
+relay holds it on a replication connection, which takes the right to replicate; any other holder is reported.
 """
 
 from collections.abc import Callable
@@ -33,26 +34,26 @@ def lead(
     *,
     renewal: float = RENEWAL,
 ) -> bool:
-    """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it must;
-    `tell` is told of a holder that is no relay, again with each request.
+    """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it has to wait;
+    `tell` is called with the text about a holder that is no relay, again with each request.
     """
     if lead_at_once(connection, slot):
         return True
     waiting()
     answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
-    _tell_of_a_stranger(connection, slot, tell)
+    _report_other_holder(connection, slot, tell)
     while (granted := answer_or_stop(stop, connection, request, patience)) is not None:
         if granted.status == Status.TUPLES_OK:
             answer(connection, "SET lock_timeout = 0")
             return True
         if sqlstate_of(granted) != _LOCK_NOT_AVAILABLE:
             raise Disconnected(f"the wait for the lead ended: {server_message(granted)}")
-        _tell_of_a_stranger(connection, slot, tell)
+        _report_other_holder(connection, slot, tell)
     return False
 
 
-def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str], None]) -> None:
+def _report_other_holder(connection: Connection, slot: str, tell: Callable[[str], None]) -> None:
     found = answer(connection, unexpected_leader_query(slot))
     if found.status == Status.TUPLES_OK and found.ntuples:
         pid, role, application = ((found.get_value(0, column) or b"").decode(errors="replace") for column in range(3))
@@ -60,6 +61,6 @@ def _tell_of_a_stranger(connection: Connection, slot: str, tell: Callable[[str],
 
 
 def lead_at_once(connection: Connection, slot: str) -> bool:
-    """Whether this connection leads now; it does not if another does, or waits for it."""
+    """Whether this connection leads now; it does not if another connection leads, or waits for the lead."""
     granted = answer(connection, f"SELECT pg_try_advisory_lock({lock_key(slot)})")
     return granted.status == Status.TUPLES_OK and granted.get_value(0, 0) == b"t"

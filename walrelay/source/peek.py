@@ -36,7 +36,7 @@ Row = tuple[int, int, bytes]
 
 
 class Peek:
-    """One slot of the server of the catalog `beside`, with what is told to its plugin. `publication` is for messages;
+    """One slot on the server of the catalog `beside` it, and the options for its plugin. `publication` is for messages;
     None for wal2json, which has none.
     """
 
@@ -54,7 +54,7 @@ class Peek:
         self._notice = notice
 
     def frames(self, records: int | None) -> Generator[bytes, None, None]:
-        """XLogData frames, whole transactions, until `records` were surely among them or no more wait (None: all)."""
+        """XLogData frames of whole transactions, until they surely hold `records` records; None: all that waits."""
         with closing(connect.ordinary(self._dsn)) as connection:
             connection.add_notice_handler(self._heard)
             connection.execute(connect.SESSION)
@@ -92,7 +92,7 @@ class Peek:
 
     def _heard(self, notice: failures.Notice) -> None:
         text = notice.message_primary or ""
-        if not failures.about_a_standby(text):  # _Standbys says that, with what is done about it
+        if not failures.about_a_standby(text):  # _Standbys reports that, with a hint
             self._notice(text)
 
     def _failure(self, error: failures.PostgresError) -> WalrelayError:
@@ -114,8 +114,8 @@ class Peek:
 
 
 class _Standbys:
-    """Those that have to be ahead of a failover slot before anything of it is shown: PostgreSQL waits for them without
-    end, and says so of some of them only.
+    """Standbys that have to be ahead of a failover slot before any of it is shown: PostgreSQL waits for them without
+    end, and reports only some of them.
     """
 
     def __init__(
@@ -126,7 +126,9 @@ class _Standbys:
         self._since: float | None = None
 
     def look(self, waited: float) -> None:
-        """Says whom the answer that has taken `waited` seconds waits for; Fatal when that is for too long."""
+        """To be called while an answer has taken `waited` seconds. Reports the standbys it waits for; Fatal if it takes
+        too long.
+        """
         if waited < self._waited:  # another answer
             self._next, self._since = _LOOK, None
         self._waited = waited
@@ -163,7 +165,7 @@ def temporary_stream(
     catalog: Catalog,
     notice: Callable[[str], None],
 ) -> Stream:
-    """The stream of a new temporary slot, begun. Whoever reads it confirms, or it holds WAL back like any other."""
+    """Makes a temporary slot and starts its stream. The reader has to confirm, or the slot holds back WAL."""
     slot = f"walrelay_tail_{uuid4().hex[:12]}"
     stream = Stream(dsn, slot, publication or "", timing, notice)
     try:
@@ -171,7 +173,7 @@ def temporary_stream(
         stream.command(f"SET lock_timeout = '{_SLOT_PATIENCE}s'")
         _, start, *_ = stream.command(create_temporary_slot(slot, plugin))
         stream.command("SET lock_timeout = 0")
-        stream.begin(LSN.parse(start), options)
+        stream.start_stream(LSN.parse(start), options)
         catalog.refuse_synchronous(stream.pid)
     except BaseException:
         stream.close()

@@ -41,7 +41,7 @@ class TransactionHorizon(NamedTuple):
 class OwnPositionKeeper:
     """Owned by one run. `interval`: seconds between two positions while events are published.
 
-    Without space for a position nothing more is confirmed, which `notice` is told, and everything else goes on: a run
+    Without space for a position nothing more is confirmed, which `notice` reports, and everything else goes on: a run
     that ended would publish again what it has not confirmed, each time.
     """
 
@@ -50,27 +50,31 @@ class OwnPositionKeeper:
         self._durable = RelayPosition(System("", 0), "", ZERO)
         self._horizon = TransactionHorizon(0, ZERO)
         self._kept_at = self._looked_at = 0.0
-        self._failed_at = self._told_at = 0.0  # 0.0: it did not
+        self._failed_at = self._reported_at = 0.0  # 0.0: it did not
         self._idle_interval = interval
 
     def begin(self, position: RelayPosition) -> None:
-        """The stream began with all before `position` confirmed; until a snapshot says more, its xmin holds."""
+        """To be called when the stream began, with all before `position` confirmed. Its xmin holds until a snapshot
+        says more.
+        """
         self._durable, self._horizon = position, TransactionHorizon(position.xmin, position.lsn)
 
     @property
     def xmin(self) -> int:
-        """That of the position that was kept last."""
+        """The xmin of the position that was kept last."""
         return self._durable.xmin
 
     def keep(self, lsn: LSN, *, idle: bool) -> LSN:
-        """How much of what is before `lsn` may be confirmed: what is kept. `idle`: nothing was published for it."""
+        """Keeps a position at `lsn` if that is due; returns up to where may be confirmed. `idle`: nothing was published
+        before it.
+        """
         if lsn > self._durable.lsn and self._due(lsn, idle=idle):
             self._idle_interval = min(2 * self._idle_interval, _IDLE_INTERVAL) if idle else self._interval
             return self.keep_now(lsn)
         return min(lsn, self._durable.lsn)
 
     def keep_now(self, lsn: LSN) -> LSN:
-        """As `keep`, whether it is due or not."""
+        """`keep`, whether it is due or not."""
         if lsn > self._durable.lsn:
             wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
             try:
@@ -83,16 +87,16 @@ class OwnPositionKeeper:
         return min(lsn, self._durable.lsn)
 
     def keep_at_last(self, lsn: LSN) -> LSN:
-        """As `keep_now`, with some patience: what is not kept when the relay leaves is published again."""
+        """`keep_now`, tried for two seconds: what is not kept when the relay leaves is published again."""
         deadline = monotonic() + _LAST_PATIENCE
         while (kept := self.keep_now(lsn)) < lsn and monotonic() < deadline:
-            sleep(_LAST_PAUSE)  # a place that cannot take it now says so at once
+            sleep(_LAST_PAUSE)  # a place without room fails at once
         return kept
 
     def _not_kept(self, why: NotKept) -> None:
         self._failed_at = monotonic()
-        if not self._told_at or self._failed_at - self._told_at >= _QUIET:
-            self._told_at = self._failed_at
+        if not self._reported_at or self._failed_at - self._reported_at >= _QUIET:
+            self._reported_at = self._failed_at
             self._notice(
                 f"{why}: events are published, but nothing past {self._durable.lsn} is confirmed until it can be; make"
                 " room there, and on the server, which keeps its WAL from there on"
@@ -100,7 +104,7 @@ class OwnPositionKeeper:
 
     def _kept_again(self) -> None:
         if self._failed_at:
-            self._failed_at = self._told_at = 0.0
+            self._failed_at = self._reported_at = 0.0
             self._notice("the relay's own position is kept again")
 
     def _due(self, lsn: LSN, *, idle: bool) -> bool:
@@ -121,7 +125,7 @@ class OwnPositionKeeper:
 
 
 class FilePositions:
-    """A small JSON file that is replaced as a whole, so that it is never half written. For one instance."""
+    """A small JSON file that is replaced as a whole, so it is never half written. For one instance only."""
 
     def __init__(self, path: Path, slot: str) -> None:
         self._path, self._slot = path, slot
@@ -170,9 +174,10 @@ class FilePositions:
 
 
 class TablePositions:
-    """One row of walrelay.positions, updated ten times a second at most. It is there for every instance; only the one
-    whose walsender, `reader`, has the slot may write (None: whoever made the slot just now): one that was frozen would
-    take its successor's position back.
+    """One row of walrelay.positions, shared by all instances and updated ten times a second at most.
+
+    Only the instance whose walsender, `reader`, has the slot may write (None: the process that made the slot just now):
+    one that was frozen would set its successor's position back.
     """
 
     def __init__(self, catalog: Catalog, slot: str, reader: int | None) -> None:
@@ -195,7 +200,7 @@ class TablePositions:
         )
         if not rows:
             return None
-        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]  # which is in the history that it tells of
+        identifier, timeline, lsn, commit_lsn, ordinal, xmin = rows[0]
         return RelayPosition(
             System(identifier, timeline), self._slot, LSN.parse(lsn), LSN.parse(commit_lsn), ordinal, xmin
         )
@@ -221,7 +226,7 @@ class TablePositions:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Without it the file is safe but its name may not be."""
+    """Without this the file is safe, but its name may not be."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -233,7 +238,7 @@ _SETTINGS = Counting("source.plugin", "source.publication", "outbox.table", "out
 
 
 def refuse_another_count(position: RelayPosition, now: Counting) -> None:
-    """Fatal if the records of the transaction in which `position` is are counted in another way now."""
+    """Fatal if the records of the transaction in which `position` lies are counted in another way now."""
     then = position.counted
     if then is None:
         if now.prefix is None:  # what earlier versions kept does not say, and with them it was 'walrelay' by default

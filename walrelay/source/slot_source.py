@@ -22,7 +22,7 @@ _BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
 
 
 class SlotReading(NamedTuple):
-    """What is read, and how. `publication` is None for wal2json, which knows none; `check_interval` in seconds."""
+    """`publication`: None for wal2json, which has none. `check_interval` in seconds."""
 
     slot: str
     publication: str | None
@@ -33,10 +33,11 @@ class SlotReading(NamedTuple):
 
 
 class SlotSource:
-    """Implements `walrelay.source.contract.Source`, over a stream that leads, to a primary, and the catalog of the same
-    server, which its maker has seen to.
+    """Implements `walrelay.source.contract.Source` over a stream that leads, to a primary, and a catalog of the same
+    server; the caller has checked that.
 
-    Made when the slot may be read; `begin` begins. `last`: what this process confirmed before, if it did.
+    Made when the slot may be read; `start_stream` starts reading. `last`: what this process confirmed before, if it
+    did.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class SlotSource:
     ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: OwnPositionKeeper | None = None
-        self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion would have changed it
+        self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion changes it
         if catalog.slot(reading.slot) is None:
             raise missing_slot(catalog, reading.slot, last.system if last else None)
         self.slot = _free(reading, catalog)
@@ -57,27 +58,27 @@ class SlotSource:
         self._report = WaitReport(catalog, reading.slot)
         self._seen = noted_publication(catalog, reading.slot) if reading.publication is not None else None
         self._stamp = self._seen.stamp if self._seen else ""
-        self._passed_over = ""
+        self._skipped_parts = ""
         self._vouched = self._check()
         self._checked = monotonic()
         self._idle = ZERO
 
-    def where(self, own: OwnPosition | None) -> Start:
+    def find_start(self, own: OwnPosition | None) -> Start:
         """Where to begin, given the relay's own position; Fatal where events may be missing."""
         branches = self._stream.branches(self.system.timeline) if own else {}
         return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches))
 
-    def goes_on(self, remembered: RelayPosition) -> bool:
+    def continues(self, remembered: RelayPosition) -> bool:
         """Whether what this process has read and holds is what comes next, although it was away."""
         return is_continued(self.slot, remembered, self.system, self._catalog.current_lsn())
 
-    def begin(
+    def start_stream(
         self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
     ) -> None:
-        """Begins the stream at `start`. `keeper`: where the relay keeps a position of its own, if it does. `confirmed`:
-        up to where all is durable, if not up to `start`. `xmin`: as in Position, for that.
+        """`keeper`: keeps a position of the relay's own, if it has one. `confirmed`: up to where all is durable, if not
+        up to `start`. `xmin`: see RelayPosition; for `confirmed`.
         """
-        self._stream.begin(start, self._reading.options, confirmed=confirmed)
+        self._stream.start_stream(start, self._reading.options, confirmed=confirmed)
         self._catalog.refuse_synchronous(self._stream.pid)
         self.start = self._stream.start
         self._confirmed, self._xmin = self.start if confirmed is None else confirmed, xmin
@@ -95,12 +96,12 @@ class SlotSource:
     def confirm(self, lsn: LSN) -> bool:
         if self._keeper is not None:
             lsn = self._keeper.keep(lsn, idle=lsn == self._idle)
-        told = self._stream.confirm(lsn)
-        if told:
+        moved = self._stream.confirm(lsn)
+        if moved:
             self._confirmed = lsn
             if monotonic() - self._checked >= _BUSY_CHECK:
                 self._look()
-        return told
+        return moved
 
     def vouch(self, lsn: LSN) -> LSN:
         if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
@@ -108,8 +109,8 @@ class SlotSource:
         self._idle = min(lsn, self._vouched)
         return self._idle
 
-    def waits(self, since: int | None) -> None:
-        self._report.waits(since)
+    def report_waiting(self, since: int | None) -> None:
+        self._report.report_waiting(since)
 
     def leave(self, lsn: LSN) -> None:
         if self._keeper is not None:
@@ -125,7 +126,7 @@ class SlotSource:
     def _check(self) -> LSN:
         """The end of WAL before a moment at which the outbox was still published; Fatal if it is not.
 
-        In this order: a table that leaves the publication after the LSN was read is found by the next check.
+        The LSN is read first: a table that leaves the publication after that is found by the next check.
         """
         before, reading = self._catalog.current_lsn(), self._reading
         names = (reading.publication or "", reading.table)
@@ -159,21 +160,21 @@ class SlotSource:
             )
         self._seen, self._stamp = published.seen, published.stamp
         if published.partitioned:
-            self._tell_of_what_is_passed_over()
+            self._report_skipped_parts()
         return before
 
-    def _tell_of_what_is_passed_over(self) -> None:
+    def _report_skipped_parts(self) -> None:
         found = incompletely_published(self._catalog, self._reading.table)
-        if found and found != self._passed_over:
+        if found and found != self._skipped_parts:
             self._notice(
                 f"{found}: start the relay again after that, then see `walrelay audit`; what is missing there `walrelay"
                 " replay` publishes"
             )
-        self._passed_over = found
+        self._skipped_parts = found
 
 
 def usable_slot(slot: Slot | None, name: str, plugin: str, database: str) -> Slot:
-    """The slot, if it is there and can be read with this plugin in this database; it may be in use."""
+    """The slot, if it exists and can be read with this plugin in this database; it may be in use."""
     if slot is None:
         raise slot_missing(name)
     if slot.wal_status == "lost" or slot.invalidation_reason:
@@ -184,7 +185,7 @@ def usable_slot(slot: Slot | None, name: str, plugin: str, database: str) -> Slo
 
 
 def _free(reading: SlotReading, catalog: Catalog) -> Slot:
-    """The slot, once nobody else reads it: the leader before lets it go a moment after the lead."""
+    """The slot, once no other process reads it: the previous leader releases it a moment after the lead."""
     deadline = monotonic() + _HANDOVER
     while True:
         slot = usable_slot(catalog.slot(reading.slot), reading.slot, reading.plugin, catalog.database)
@@ -214,7 +215,8 @@ class UnreadableSlot(NamedTuple):
 
 
 def unreadable_slot(slot: Slot, plugin: str, database: str, init: str = "walrelay init") -> UnreadableSlot | None:
-    """What of the slot waiting cannot cure; None where it suits. Whether it is lost is another question.
+    """Why a relay with these settings can never read the slot; None if it can. (A lost slot is another question.) Every
+    command that reads a slot asks here, and so does the doctor, so they cannot disagree.
 
     `init`: the command that makes a slot, for these settings.
     """
@@ -240,7 +242,7 @@ def unreadable_slot(slot: Slot, plugin: str, database: str, init: str = "walrela
 
 
 def without_two_phase(slot: str) -> str:
-    """A copy stands where the slot stands, and is without two_phase: it is made under another name and copied back."""
+    """SQL that copies the slot under another name, without two_phase, and back; a copy has the slot's position."""
     name, copy = literal(slot), literal(f"{slot[:58]}_copy")
     return (
         f"SELECT pg_copy_logical_replication_slot({name}, {copy}); SELECT pg_drop_replication_slot({name});"

@@ -1,13 +1,13 @@
-"""Where a stream begins: the slot's position and the relay's own, and what it means when they do not agree. Pure.
+"""Where a stream begins: the slot's position and the relay's own, and what it means when they disagree. Pure.
 
-A crash sets the slot's position back, so the relay's own is the better one if it is later. If it is earlier, somebody
-else may have moved the slot, or made it anew, and events in between may be missing. Whether that is proved depends on
-where the own position is from:
+A crash sets the slot's position back, so the relay's own is the better one if it is later. If it is earlier, something
+else may have moved the slot, or created it again, and events in between may be missing. Whether that is proved depends
+on where the own position is from:
 
-- a file and a topic are written before PostgreSQL is told: a slot that is ahead of them was moved by somebody else;
-- a row in the database is written before that too, but the row's own WAL comes after the position that it tells of. A
-  promoted standby may have taken over the slot without it. So the row proves nothing against a slot that has not moved
-  since the promotion;
+- a file and a topic are written before PostgreSQL is told: something else moved a slot that is ahead of them;
+- a row in the database is written before that too, but the row's own WAL comes after the position in it. A promoted
+  standby may have taken over the slot without it. So the row proves nothing against a slot that has not moved since the
+  promotion;
 - what a process remembers proves nothing against the slot: as soon as its connection was gone another instance could
   lead. It saves repetitions, and is no reason to stop.
 
@@ -26,7 +26,7 @@ from walrelay.postgres.history import in_history, timeline_text
 
 
 class Server(NamedTuple):
-    """Whom the slot belongs to: where its WAL ends, and where each earlier timeline of its history ended."""
+    """The slot's server: where its WAL ends, and where each earlier timeline of its history ended."""
 
     system: System
     wal_end: LSN
@@ -34,16 +34,17 @@ class Server(NamedTuple):
 
 
 class OwnPosition(NamedTuple):
-    """A position of the relay's own, and where it is from: what that proves, see above."""
+    """A position of the relay's own, and where it is from, which decides what it proves."""
 
     place: Literal["memory", "file", "table", "topic"]
     position: RelayPosition
 
 
 class Start(NamedTuple):
-    """The stream begins at `lsn`; of the transaction at `commit_lsn` the records before `ordinal` are done already.
+    """The stream begins at `lsn`; of the transaction at `commit_lsn` the records before `ordinal` are published
+    already.
 
-    `notice` is what an operator should know; empty as a rule. `xmin`: as in Position, for `lsn`.
+    `notice`: what an operator should know; usually empty. `xmin`: see RelayPosition, for `lsn`.
     """
 
     lsn: LSN
@@ -54,7 +55,7 @@ class Start(NamedTuple):
 
 
 def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
-    """The later of both positions; Fatal where going on could pass over events, or is another server's business.
+    """The later of both positions. Fatal where going on could skip events, or the position is another server's.
     Retryable on a server with an earlier timeline than one that was read: the present primary is another one.
     """
     confirmed = slot.confirmed_flush_lsn or ZERO
@@ -90,8 +91,8 @@ def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
 
 
 def refuse_future(slot: Slot, wal_end: LSN) -> None:
-    """Fatal where the slot is beyond the end of its server's WAL, which was looked up after it: its position says
-    nothing of what was published, and up to there nothing ever would be.
+    """Fatal if the slot is beyond the end of its server's WAL, which was read after it: its position says nothing about
+    what was published, and nothing up to there ever would be.
     """
     confirmed = slot.confirmed_flush_lsn or ZERO
     if confirmed > wal_end:
@@ -104,7 +105,7 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
 
 
 def is_continued(slot: Slot, remembered: RelayPosition, system: System, wal_end: LSN) -> bool:
-    """Whether nobody can tell that this process was away: what it has read and holds is what comes next."""
+    """Whether this process can go on as if it had not been away: what it has read and holds is what comes next."""
     return remembered.system == system and (slot.confirmed_flush_lsn or ZERO) <= remembered.lsn <= wal_end
 
 
@@ -150,7 +151,7 @@ def _another_timeline(own: OwnPosition, server: Server) -> Fatal:
 
 
 def _an_old_primary(own: OwnPosition, server: Server) -> Retryable:
-    """While a failover is under way a DSN may lead there for a moment, which is no reason to stop."""
+    """A DSN may lead there for a moment during a failover, which is no reason to stop."""
     position = own.position
     return Retryable(
         f"this server is on timeline {server.system.timeline}, but walrelay has read timeline"

@@ -1,12 +1,12 @@
 """A replication slot that streams: CopyBoth through psycopg's libpq, and the status updates that keep it alive.
 
-What a status update says (PITFALLS A5, A6, A9): `write` is all that was received, so that the server neither asks
+What a status update says (guarantees A5, A6, A9): `write` is all that was received, so that the server neither asks
 again and again nor waits for us at a fast shutdown; `flush` is what became safe since the last update, and 0/0 when
-that is nothing. Only `flush` moves the slot, and PostgreSQL believes any value it is told. So before each send
+that is nothing. Only `flush` moves the slot, and PostgreSQL believes any value. So before each send
 
     previous flush <= flush <= highest position received on this connection
 
-must hold, or nothing is sent and the run dies of a LedgerError.
+must hold, or nothing is sent and the run ends with a LedgerError.
 """
 
 import select
@@ -47,7 +47,7 @@ class Stream:
     """One replication connection, owned by one thread; after any error it is closed and not used again."""
 
     def __init__(self, dsn: str, slot: str, publication: str, timing: Timing, notice: Callable[[str], None]) -> None:
-        self._slot, self._publication, self._timing, self._said = slot, publication, timing, notice
+        self._slot, self._publication, self._timing, self._report = slot, publication, timing, notice
         self._connection = connect.replication(dsn)
         self._connection.patience = timing.receive_timeout
         self._pgconn = self._connection.pgconn
@@ -65,11 +65,11 @@ class Stream:
         self._received = bytes(8)  # the highest position received, big-endian: bytes compare as numbers do
         self._flushed = self.start = ZERO
         self._ends_inside = False
-        self._told = 0.0  # when the last status update was sent
+        self._sent_at = 0.0  # when the last status update was sent
 
     @property
     def connection(self) -> connect.Connection:
-        """For what has to be asked on the very connection that streams, before it does."""
+        """For queries that have to be asked on the connection that streams, before it does."""
         return self._connection
 
     @property
@@ -82,14 +82,14 @@ class Stream:
         return self._row(connect.answer(self._connection, text))
 
     def refuse_standby(self) -> None:
-        """Retryable on a standby. A walsender outlives a promotion, so it is asked before anything that a promotion
-        changes; a primary stays what it is, its timeline too, for as long as this connection lives.
+        """Retryable on a standby. A walsender outlives a promotion, so this is asked before anything that a promotion
+        changes; a primary keeps its timeline for as long as this connection lives.
         """
         if self.command("SELECT pg_is_in_recovery()")[0] == "t":
             raise is_a_standby()
 
     def identify(self) -> System:
-        """Which history of WAL the server writes. Of a standby it is the one that a promotion will end."""
+        """Which history of WAL the server writes; on a standby, the one that a promotion will end."""
         identifier, number, *_ = self.command("IDENTIFY_SYSTEM")
         return System(identifier, (timeline := int(number)), timeline_start(timeline, self.branches(timeline)))
 
@@ -102,10 +102,9 @@ class Stream:
             return {}
         return timeline_ends(self._row(result)[1])
 
-    def begin(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
-        """Starts the stream at `start`; the slot's own position is the floor (the server forwards lower ones).
-
-        `confirmed`: up to where all is durable, if not up to `start`.
+    def start_stream(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
+        """The slot's own position is the floor: the server moves a lower `start` up to it. `confirmed`: up to where all
+        is durable, if not up to `start`.
         """
         result = connect.answer(self._connection, start_replication(self._slot, start, options))
         if result.status != connect.Status.COPY_BOTH:
@@ -114,7 +113,7 @@ class Stream:
         self._flushed, self.start = start if confirmed is None else confirmed, start
         self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
         self._received = start.to_bytes(8)
-        self._silence, self._told, self._asked, self._pinged = 0.0, 0.0, False, False
+        self._silence, self._sent_at, self._asked, self._pinged = 0.0, 0.0, False, False
         self._send(self._flushed)
 
     def read(self, timeout: float) -> list[bytes]:
@@ -134,8 +133,8 @@ class Stream:
         return frames
 
     def confirm(self, lsn: LSN) -> bool:
-        """Sends a status update if one is due: progress, the server's wish, time, or doubt whether it lives."""
-        age = monotonic() - self._told
+        """Sends a status update if one is due: by progress, the server's request, time, or doubt whether it lives."""
+        age = monotonic() - self._sent_at
         progress = lsn > self._flushed and age >= self._timing.confirm_interval
         ping = not self._pinged and self._silence > self._timing.receive_timeout / 2
         if progress or self._asked or ping or age >= self._heartbeat:
@@ -143,7 +142,7 @@ class Stream:
         return False
 
     def leave(self, lsn: LSN) -> None:
-        """Confirms `lsn`, ends the stream and waits until the server has taken note."""
+        """Confirms `lsn`, ends the stream and waits until the server has noted it."""
         self._send(lsn)
         try:
             self._pgconn.nonblocking = 0
@@ -155,17 +154,18 @@ class Stream:
         self.close()
 
     def pause(self, stop: Callable[[], bool]) -> None:
-        """Ends the stream and keeps the connection, with the lead that it has; `begin` begins again. What the server
-        still sends of a transaction is thrown away: it comes again. That may take a while, and harms nobody, because
-        a walsender that can write hears the checkpointer. Until `stop` says so; then the connection is of no use.
-        Meanwhile `command` has to be called more often than wal_sender_timeout says, or the server ends the connection.
+        """Ends the stream and keeps the connection with its lead; `start_stream` starts it again. What the server still
+        sends of a transaction is discarded: it comes again. That may take a while, and is harmless, because a walsender
+        that can write also serves the checkpointer. Ends early when `stop` is true; then the connection cannot be used
+        any more. Until `start_stream`, `command` has to be called more often than wal_sender_timeout, or the server
+        ends the connection.
         """
         patience = self._timing.receive_timeout
         result = connect.end_of_copy(self._connection, stop, patience)
         if result is not None and result.status != connect.Status.COMMAND_OK:
             raise self._failed(result)
-        # A walsender (18 and before) takes its next logical stream for one whose end was asked for already. A physical
-        # one makes it forget that; from a position that does not exist yet it ends before it began, in an error.
+        # A walsender (18 and before) believes that the end of its next logical stream was asked for already. A physical
+        # stream resets that; from a position that does not exist yet it fails before it begins.
         result = connect.answer(self._connection, f"START_REPLICATION PHYSICAL {_NOWHERE}")
         if result.status == connect.Status.COPY_BOTH:
             connect.end_of_copy(self._connection, stop, patience, ask=False)
@@ -173,11 +173,11 @@ class Stream:
         connect.answer(self._connection, f"SET idle_session_timeout = {int(self._idle_limit * 1000)}")
 
     def close(self) -> None:
-        """Lets the connection go; the slot is free as soon as the server notices."""
+        """The slot is free as soon as the server notices."""
         self._connection.close()
 
     def _drain(self) -> list[bytes]:
-        """Every frame that is there. Reads before it is told to, because TLS may hold bytes no poll sees."""
+        """Every frame that is there. Reads without asking poll first: TLS may hold bytes that no poll sees."""
         get, frames, received = self._pgconn.get_copy_data, list[bytes](), self._received
         try:
             self._pgconn.consume_input()
@@ -218,14 +218,18 @@ class Stream:
                 self._pgconn.consume_input()
 
     def _send(self, lsn: LSN, *, ping: bool = False) -> bool:
-        """Sends a status update; True if it told progress. One that libpq could not write yet is not doubled."""
+        """Sends a status update; True if it moved the position. If libpq could not write the previous one yet, none is
+        sent.
+        """
         received = LSN(int.from_bytes(self._received))
         if not self._flushed <= lsn <= received:
-            raise LedgerError(f"about to confirm {lsn}, between {self._flushed} told before and {received} received")
+            raise LedgerError(
+                f"about to confirm {lsn}, but {self._flushed} was confirmed before and {received} received"
+            )
         try:
             if self._pgconn.flush() == 1:
                 return False
-            progress = lsn > self._flushed or self._told == 0.0
+            progress = lsn > self._flushed or self._sent_at == 0.0
             flush = lsn if progress else ZERO
             sent_at = time_ns() // 1000
             self._pgconn.put_copy_data(
@@ -234,12 +238,12 @@ class Stream:
             self._pgconn.flush()
         except ConnectionBroke as cause:
             raise connection_broke(cause) from cause
-        self._flushed, self._told, self._asked = lsn, monotonic(), False
+        self._flushed, self._sent_at, self._asked = lsn, monotonic(), False
         self._pinged |= ping
         return progress
 
     def _ended(self) -> WalrelayError:
-        """Why the stream ended: a clean shutdown of the server looks like success (PITFALLS A42)."""
+        """Why the stream ended: a clean shutdown of the server looks like success (guarantees A42)."""
         result = self._pgconn.get_result()
         if result is None or result.status != connect.Status.FATAL_ERROR:
             return Disconnected("PostgreSQL ended the stream: it is shutting down")
@@ -251,7 +255,7 @@ class Stream:
     def _notice(self, result: connect.Result) -> None:
         text, sqlstate = server_message(result), sqlstate_of(result)
         if about_a_standby(text):
-            self._said(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
+            self._report(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
         elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(
                 f"PostgreSQL skips the publication: {text}",
@@ -261,4 +265,4 @@ class Stream:
                 " `walrelay init`.",
             )
         else:
-            self._said(text)
+            self._report(text)

@@ -49,5 +49,5 @@ def keepalive(wal_end: int, *, reply_requested: bool = False, sent_at: int = POS
 
 
 def status_update(*, write: int, flush: int, sent_at: int, reply_requested: bool = False) -> bytes:
-    """A standby status update; `apply` is reported equal to `flush`, `flush` 0 says "no news" (PITFALLS A5)."""
+    """A standby status update; `apply` is reported equal to `flush`, `flush` 0 says "no news" (guarantees A5)."""
     return _STATUS.pack(b"r", write, flush, flush, sent_at - POSTGRES_EPOCH_US, reply_requested)

@@ -400,7 +400,7 @@ def test_a_slot_that_someone_else_reads(healthy: Patient, database: Database) ->
         ((confirmed,),) = database.execute(
             "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", [database.name]
         )
-        stream.begin(LSN.parse(confirmed), pgoutput_options("walrelay", binary=True))
+        stream.start_stream(LSN.parse(confirmed), pgoutput_options("walrelay", binary=True))
         complaint = healthy.complaint("slot")
         assert complaint.verdict == "problem"
         assert complaint.detail.endswith(f"is read by PID {stream.pid} (debezium), which is no walrelay")

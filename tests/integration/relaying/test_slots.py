@@ -65,7 +65,7 @@ def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypa
     options = outbox.wiring.options(binary=False)
     stranger = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), lambda text: None)
     with closing(stranger):
-        stranger.begin(ZERO, options)
+        stranger.start_stream(ZERO, options)
         with outbox.relay() as relay:
             relay.wait_until(lambda: len(attempts) >= 3, "the relay to try again and again")
             assert [str(stranger.pid) in said for said in outbox.watcher.retries] == [True]
@@ -191,7 +191,7 @@ def test_a_publication_made_after_the_slot_stops_the_relay_before_anything_is_co
 def test_a_slot_that_is_missing_is_told_from_a_publication_whatever_it_is_called(outbox: Outbox) -> None:
     stream = Stream(outbox.database.dsn, "no_publication", "walrelay", Timing(), lambda text: None)
     with closing(stream), pytest.raises(Fatal, match="'no_publication' does not exist") as caught:
-        stream.begin(ZERO, outbox.wiring.options(binary=False))
+        stream.start_stream(ZERO, outbox.wiring.options(binary=False))
     assert "walrelay recover" in caught.value.hint
 
 

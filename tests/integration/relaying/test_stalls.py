@@ -147,7 +147,7 @@ def test_a_relay_that_is_frozen_while_it_has_no_room_loses_the_lead(outbox: Outb
     dsn = make_conninfo(outbox.database.dsn, options="-c wal_sender_timeout=1000ms")
     with closing(Stream(dsn, slot, f"{slot}_none", Timing(), print)) as stream:
         assert lead_at_once(stream.connection, slot)
-        stream.begin(LSN(0), outbox.wiring.options(binary=False))
+        stream.start_stream(LSN(0), outbox.wiring.options(binary=False))
         stream.pause(lambda: False)
         assert outbox.slot("active_pid") is None
         since = monotonic()

@@ -47,7 +47,7 @@ class Script:
     def confirm(self, lsn: LSN) -> bool:
         return self._note("confirm", int(lsn))
 
-    def waits(self, since: int | None) -> None:
+    def report_waiting(self, since: int | None) -> None:
         pass
 
     def vouch(self, lsn: LSN) -> LSN:

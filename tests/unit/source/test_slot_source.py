@@ -79,7 +79,7 @@ class FakeStream:
     def branches(self, timeline: int) -> dict[int, LSN]:
         return {}
 
-    def begin(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
+    def start_stream(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
         self.start = start
 
     def confirm(self, lsn: LSN) -> bool:
@@ -100,7 +100,7 @@ class Opened:
 
     def source(self, own: OwnPosition | None = None) -> SlotSource:
         source = SlotSource(READING, cast(Stream, self.stream), cast(Catalog, self.catalog), lambda text: None)
-        source.begin(source.where(own).lsn)
+        source.start_stream(source.find_start(own).lsn)
         return source
 
     def _wait(self, seconds: float) -> None:
@@ -114,11 +114,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 def test_what_is_remembered_and_held_goes_on_only_where_nothing_happened_to_slot_and_server(opened: Opened) -> None:
     source, confirmed = opened.source(), RelayPosition(HERE, "orders", LSN(100))
-    assert source.goes_on(confirmed)
-    assert source.goes_on(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
-    assert not source.goes_on(confirmed._replace(lsn=LSN(99))), "somebody else got further"
-    assert not source.goes_on(confirmed._replace(lsn=LSN(1001))), "the server lost WAL"
-    assert not source.goes_on(confirmed._replace(system=System("7301", 2)))
+    assert source.continues(confirmed)
+    assert source.continues(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
+    assert not source.continues(confirmed._replace(lsn=LSN(99))), "somebody else got further"
+    assert not source.continues(confirmed._replace(lsn=LSN(1001))), "the server lost WAL"
+    assert not source.continues(confirmed._replace(system=System("7301", 2)))
 
 
 def test_a_slot_that_another_process_reads_is_waited_for(opened: Opened) -> None:

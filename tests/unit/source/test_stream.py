@@ -131,7 +131,7 @@ class Streaming:
         self.now += milliseconds / 1000
 
     def begin(self, start: int = 100) -> "Streaming":
-        self.stream.begin(LSN(start), [("proto_version", "1")])
+        self.stream.start_stream(LSN(start), [("proto_version", "1")])
         self.libpq.sent.clear()
         return self
 
@@ -193,7 +193,7 @@ def test_only_a_server_that_was_promoted_is_asked_for_its_history(streaming: Str
 
 def test_the_first_status_update_is_the_position_the_stream_starts_at(streaming: Streaming) -> None:
     """Section D: D22, others began with 0/0 or with a stale position."""
-    streaming.stream.begin(LSN(100), [])
+    streaming.stream.start_stream(LSN(100), [])
     assert streaming.libpq.sent == [Status(100, 100, 100, False)]
     assert streaming.stream.start == 100
 
@@ -201,7 +201,7 @@ def test_the_first_status_update_is_the_position_the_stream_starts_at(streaming:
 def test_a_command_that_fails_is_told_by_what_it_means(streaming: Streaming) -> None:
     streaming.answers["START_REPLICATION"] = Result(ExecStatus.FATAL_ERROR, sqlstate="55006", text="slot is active")
     with pytest.raises(Retryable, match="'orders' is in use"):
-        streaming.stream.begin(LSN(100), [])
+        streaming.stream.start_stream(LSN(100), [])
     assert streaming.libpq.sent == []
 
 
