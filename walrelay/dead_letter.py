@@ -1,6 +1,6 @@
 """A dead letter: what is kept of a message that was refused or a row that could not be read, and its forms in JSON.
 
-Text stands in JSON as it is; what is not UTF-8 is {"base64": "..."}. Both forms can be read back, to the byte.
+Text is in JSON as it is; what is not UTF-8 is {"base64": "..."}. Both forms can be read back, to the byte.
 """
 
 import json
@@ -11,7 +11,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Message, OutboxRecord, RecordPosition
 
 WHOLE_TRANSACTION = -1
-"""The ordinal that stands for all records of a transaction."""
+"""The ordinal that means all records of a transaction."""
 
 UNDECODABLE = "undecodable"
 """The error of what is no outbox record: its letter has neither record nor message, but what it holds."""
@@ -33,12 +33,12 @@ class Origin(NamedTuple):
 
     @property
     def position(self) -> str:
-        """As in the message's header; without an ordinal for a whole transaction."""
+        """In the form of the message's header; without an ordinal for a whole transaction."""
         return str(RecordPosition(self.commit_lsn, None if self.ordinal == WHOLE_TRANSACTION else self.ordinal))
 
 
 class DeadLetter(NamedTuple):
-    """`topic` is None where it got none. `attempts`: how often it was offered; 0: it was not, see `reason`."""
+    """`topic`: None if it got none. `attempts`: how often it was offered; 0: never, see `reason`."""
 
     origin: Origin
     status: str  # waiting, blocked, replayed, discarded or skipped
@@ -67,7 +67,7 @@ def record_from(members: dict[str, Any]) -> OutboxRecord:
 
 
 def message_json(message: Message) -> str:
-    """As the stdout sink prints it: topic, key, value, headers, timestamp_ms."""
+    """In the form that the stdout sink prints: topic, key, value, headers, timestamp_ms."""
     topic, key, value, headers, timestamp_ms = message
     members = {
         "topic": shown(topic),

@@ -4,8 +4,8 @@ from walrelay.lsn import LSN
 
 
 class WalrelayError(Exception):
-    """Whatever walrelay says on purpose; its text names what happened and where. `hint` tells the operator what to do,
-    best as a command to paste; empty where nothing is to be done.
+    """Any error that walrelay raises on purpose; its text says what happened and where. `hint` tells the operator what
+    to do, best as a command to paste; empty if nothing is to be done.
     """
 
     hint: str = ""
@@ -14,8 +14,8 @@ class WalrelayError(Exception):
 class Retryable(WalrelayError):
     """The run is over, and a new one from the confirmed position may well succeed.
 
-    `retry_within` caps the pause before the next try, in seconds, where waiting longer buys nothing: a slot
-    that another process holds should be taken over soon after it is let go.
+    `retry_within` caps the pause before the next try, in seconds, where waiting longer gains nothing: a slot that
+    another process holds should be taken over soon after its release.
     """
 
     def __init__(self, message: str, *, retry_within: float | None = None) -> None:
@@ -28,8 +28,8 @@ class Disconnected(Retryable):
 
 
 class NotConnected(Disconnected):
-    """No connection could be made. `final`: the server refused this role, password or database, which may pass later in
-    a run, as when passwords are changed, but at its first connection is a mistake.
+    """No connection could be made. `final`: the server refused this role, password or database. That may pass during a
+    run, as when passwords are changed, but at the first connection it is a mistake.
     """
 
     def __init__(self, message: str, *, hint: str = "", final: bool = False) -> None:
@@ -38,11 +38,11 @@ class NotConnected(Disconnected):
 
 
 class NotKept(Retryable):
-    """The relay's own position cannot be written just now. What it stands for is published, and comes to no harm."""
+    """The relay's own position cannot be written just now. What it covers is published, and safe."""
 
 
 class Waiting(Retryable):
-    """Nothing is wrong: another process has the slot, and lets it go some time. The run did nothing yet."""
+    """Nothing is wrong: another process has the slot, and will release it. The run did nothing yet."""
 
 
 class StartAnew(Retryable):
@@ -53,7 +53,7 @@ class StartAnew(Retryable):
 
 
 class NoRoom(Retryable):
-    """The sink has had no room for a while, so the stream is let go of. The sink is kept where the lead can be kept."""
+    """The sink has had no room for a while, so the stream is closed. The sink is kept while the lead can be kept."""
 
 
 class Fatal(WalrelayError):

@@ -26,7 +26,7 @@ class RecordPosition(NamedTuple):
 
     @staticmethod
     def of_header(text: str) -> tuple[LSN, int] | None:
-        """Of a message that was read back, to compare; None for what is no position."""
+        """For the position of a message that was read back; None if the text is no position."""
         try:
             lsn, ordinal = RecordPosition.parse(text)
         except ValueError:
@@ -80,8 +80,8 @@ class Idle(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Something of ours at `lsn` that is passed over because the settings, or the operator, say so; it is told, never
-    silent. `ordinal`: of a row that could not be read, with `lsn` as its commit LSN.
+    """An event at `lsn` that is skipped because the settings, or the operator, say so; it is always reported.
+    `ordinal`: of a row that could not be read, with `lsn` as its commit LSN.
     """
 
     lsn: LSN
@@ -92,7 +92,7 @@ class Skipped(NamedTuple):
 class Undecoded(NamedTuple):
     """A transactional logical message with our prefix that is no outbox record: what it holds, why, and what to do.
 
-    It has its ordinal among the records of its transaction. What becomes of it is for the policy for refusals.
+    It has its ordinal among the records of its transaction. The policy for refusals decides what becomes of it.
     """
 
     commit_lsn: LSN
@@ -109,13 +109,13 @@ class Undecoded(NamedTuple):
 
 
 AnyRecord = OutboxRecord | Undecoded
-"""What has an ordinal: whoever counts the records of a transaction counts both."""
+"""What has an ordinal: both count as records of a transaction."""
 
 Event = AnyRecord | Committed | Idle | Skipped
 
 
 REPLAYED = ("replayed", b"true")
-"""The header that tells consumers that a message comes late, or again: its position says nothing of its place here."""
+"""The header of a message that comes late, or again: its position says nothing about its place in the topic."""
 
 
 class Message(NamedTuple):
@@ -136,7 +136,7 @@ class Receipt(NamedTuple):
 
 
 class Offered(Message):
-    """A message that knows the record it was made from, as its `number`th: for whoever keeps it when it is refused."""
+    """A message with the record it was made from, as its `number`th, for the dead letter if it is refused."""
 
     record: OutboxRecord
     number: int = 0
@@ -145,8 +145,8 @@ class Offered(Message):
 class Refusal(NamedTuple):
     """A message that the sink cannot make durable: why, and what an operator can do.
 
-    `message` is the very object that was offered, where the sink has it. `scope` says what is refused: this "message",
-    everything for its "topic", or whatever this "sink" offers. `ends`: the sink takes nothing more after it.
+    `message` is the very object that was offered, if the sink has it. `scope` says what is refused: this "message",
+    everything for its "topic", or everything this "sink" offers. `ends`: the sink accepts nothing more after it.
     """
 
     ticket: int
@@ -161,8 +161,8 @@ class Refusal(NamedTuple):
 class System(NamedTuple):
     """Which history of WAL a position belongs to: a promoted standby begins a new timeline of the same system.
 
-    `began`: where the timeline branched off the one before, since two standbys may give theirs one number; None of the
-    first one, and where that is not known.
+    `began`: where the timeline branched off the previous one, since two standbys may give theirs one number; None for
+    the first timeline, and where it is not known.
     """
 
     identifier: str
@@ -172,7 +172,7 @@ class System(NamedTuple):
 
 class Counting(NamedTuple):
     """What counts as a record, and so decides which ordinals the records of a transaction have. WAL does not change,
-    and the server decodes it with the catalog of then; so it is these settings alone.
+    and the server decodes it with the catalog of that time, so only these settings matter.
     """
 
     plugin: str  # with wal2json's format
@@ -184,10 +184,10 @@ class Counting(NamedTuple):
 class RelayPosition(NamedTuple):
     """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
 
-    Of the one transaction whose commit record starts at `commit_lsn`, those of the records before `ordinal` are durable
-    as well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before the
-    server got to `lsn`; 0 where that is not known. `counted`: by what those records were counted; None: by an earlier
-    version, or there is nothing to count.
+    In the one transaction whose commit record starts at `commit_lsn`, the messages of the records before `ordinal` are
+    durable as well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before
+    the server got to `lsn`; 0 if that is not known. `counted`: how those records were counted; None: an earlier version
+    counted them, or there are none.
     """
 
     system: System
@@ -199,7 +199,7 @@ class RelayPosition(NamedTuple):
     counted: Counting | None = None
 
     def as_json(self) -> bytes:
-        """For where a position is kept; LSNs as PostgreSQL writes them."""
+        """LSNs as PostgreSQL writes them."""
         system = {"identifier": self.system.identifier, "timeline": self.system.timeline}
         if self.system.began is not None:
             system["began"] = str(self.system.began)

@@ -7,8 +7,8 @@ of its messages that have no receipt yet. What may be confirmed is the end of th
     Invariant: every message of every transaction that ends at or before `confirmable` has its receipt.
 
 Idle progress (a keepalive, a transaction without outbox records) is an empty transaction: it extends the last one in
-the queue, so it waits for whatever stands before it. A transaction costs one entry, however many rows it has, and
-what is settled behind something unsettled is merged: one stuck topic must not make the account grow while others move.
+the queue, so it waits for what comes before it. A transaction costs one entry, however many rows it has, and
+what is settled behind something unsettled is merged: one stuck topic must not make the ledger grow while others move.
 """
 
 from collections import deque

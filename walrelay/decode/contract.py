@@ -1,4 +1,4 @@
-"""What every decoder is told and what it owes: frames in, events out, whichever output plugin made the frames."""
+"""The obligations of every decoder, for either output plugin: frames in, events out."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
@@ -10,16 +10,16 @@ REQUIRED = frozenset({"id", "payload"})
 
 
 Skips = frozenset[tuple[LSN, int | None]]
-"""Commit LSN and ordinal of rows that are passed over if they cannot be read; None: all rows of the transaction. Of a
-non-transactional message it is the message's LSN and None. What can be read is never passed over.
+"""Commit LSN and ordinal of rows to skip if they cannot be read; ordinal None: all rows of the transaction. A
+non-transactional message has its own LSN and None. What can be read is never skipped.
 """
 
 
 class Columns(NamedTuple):
-    """Which column of the outbox table plays which role; None: the table has no such column.
+    """Which column of the outbox table has which role; None: the table has no such column.
 
-    A role with a name must be in the table: a column that went missing stops the relay, because publishing
-    without it would be a guess (guarantees A32).
+    A role with a name must be in the table: a missing column stops the relay, because publishing without it would be a
+    guess (guarantees A32).
     """
 
     id: str | None = "id"
@@ -46,13 +46,12 @@ class OutboxLayout(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Pure: no socket, no clock. Made new for each connection, because the server announces relations anew."""
+    """Pure: no socket, no clock. Each connection needs a new one, because the server announces relations again."""
 
     def decode(self, frame: bytes) -> Iterable[Event]:
         """The events of one CopyData payload (an XLogData or a keepalive, header included), in order.
 
-        ProtocolError for what the protocol does not allow; Undecodable for a committed row that is not an
-        outbox record under these settings, and which the decoder was not told to skip. After an error the decoder is
-        not used again.
+        ProtocolError for what the protocol does not allow; Undecodable for a committed row that is not an outbox record
+        under these settings, unless it is one to skip. After an error the decoder is not used again.
         """
         ...

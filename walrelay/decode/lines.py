@@ -2,7 +2,7 @@ r"""What `walrelay tail` prints: a record as one line of JSON, or the lines of w
 
     {"position": "16/B374D848:0", "committed_at": "2026-11-21T09:58:54.956040Z", "id": "...", ..., "payload": {...}}
 
-`payload` and `headers` that are a JSON object or array stand there as they are, digit for digit. Any other text is a
+`payload` and `headers` that are a JSON object or array are printed as they are, digit for digit. Any other text is a
 string (a payload of JSON `"a"` is printed as `"\"a\""`, one of plain `a` as `"a"`, and one that is nested too deeply
 for Python's parser, about a thousand levels, as a string). What is not UTF-8 is `{"base64": "..."}`. The other members
 are strings, as PostgreSQL prints the column; null is NULL or no such column.
@@ -33,7 +33,7 @@ RawColumn = tuple[str, bytes | None]
 
 
 class RawRowReader:
-    """Fed with all frames of a stream, it can name the columns of a row; else the row is one column, its frame."""
+    """Names the columns of a row, if it has seen all frames of the stream; else a row is one column, its frame."""
 
     def __init__(self, plugin: str) -> None:
         self._pgoutput = plugin == "pgoutput"
@@ -46,7 +46,7 @@ class RawRowReader:
             self._relations[relation.oid] = relation
 
     def columns(self, frame: bytes) -> list[RawColumn]:
-        """Never an error: what cannot be taken apart is shown whole."""
+        """Never an error: what cannot be parsed is shown whole."""
         body = frame[BODY:]
         try:
             if self._pgoutput and body[:1] == b"I":
@@ -68,7 +68,7 @@ _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 class TailLine(NamedTuple):
-    """One line, without a newline. `record`: it is an outbox record, not the beginning or end of a transaction."""
+    """A line without a newline. `record`: it is an outbox record, not the beginning or end of a transaction."""
 
     text: bytes
     record: bool = True
@@ -78,7 +78,7 @@ TailItem = TailLine | Committed | Idle | Skipped
 
 
 class LineReader(Protocol):
-    """Frames in, lines out; obligations as those of `decode.contract.Decoder`.
+    """Frames in, lines out; see `decode.contract.Decoder` for the obligations.
 
     After the last line of a transaction comes Committed or Idle: everything before its position is printed.
     """
@@ -126,7 +126,6 @@ def _value(role: str, value: str | bytes | None) -> str:
 
 
 def _is_document(text: str) -> bool:
-    """Whether the text is a JSON object or array."""
     try:
         return isinstance(_DECODER.decode(text), dict | list)
     except (ValueError, RecursionError):
@@ -142,7 +141,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refu
 
 
 class ColumnType(NamedTuple):
-    """A column's type; `then`: its schema and name as the stream has them, which may be others by now."""
+    """`then`: schema and name of the type at that point of the stream; it may be called differently now."""
 
     oid: int
     modifier: int
@@ -150,7 +149,7 @@ class ColumnType(NamedTuple):
 
 
 TypeNames = Callable[[Sequence[ColumnType]], Sequence[str]]
-"""What format_type says, or said then, for each. Asked once for each Relation of the outbox."""
+"""The name of each type, as format_type prints it or printed it then. Called once for each Relation of the outbox."""
 
 _INSERT = b'{"action":"I",'
 _MESSAGE = b'{"action":"M",'
@@ -184,7 +183,7 @@ class _Transaction:
         self._open = False
 
     def message(self, text: bytes, lsn: LSN, *, transactional: bool) -> Iterator[TailItem]:
-        """A logical message; one that is not transactional is sent at once, outside any transaction."""
+        """A logical message that is not transactional is sent at once, outside any transaction."""
         if transactional:
             yield from self.record(text)
         else:

@@ -2,7 +2,7 @@
 
     {"id": "...", "aggregate_type": "order", "aggregate_id": "42", "type": "placed", "payload": {...}}
 
-`payload` and `headers` are taken as the JSON text that stands there, blanks and digits and all, because a payload
+`payload` and `headers` keep their JSON text unchanged, blanks and digits included, because a payload
 reaches the broker unchanged; the other roles are strings (or numbers, as they are written).
 """
 
@@ -18,7 +18,7 @@ from walrelay.errors import Undecodable
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, RecordPosition, Skipped, Undecoded
 
-AS_THEY_ARE = frozenset({"UTF8", "SQL_ASCII"})  # of the latter nobody knows more than whoever wrote the bytes
+AS_THEY_ARE = frozenset({"UTF8", "SQL_ASCII"})  # SQL_ASCII says nothing about the bytes
 
 # Single bytes: tests/integration/relaying/test_encodings.py compares every one of them with the server.
 CODECS = {
@@ -31,8 +31,8 @@ CODECS = {
 
 
 def in_utf8(content: bytes, encoding: str) -> bytes:
-    """The content without its mark; `encoding` as the server names the database's. ValueError where it is not known
-    what the bytes mean.
+    """The content without its byte order mark; `encoding`: the server's name for the database's. ValueError if the
+    meaning of the bytes is not known.
     """
     if content.startswith(BOM_UTF8):
         return content.removeprefix(BOM_UTF8)
@@ -49,7 +49,7 @@ _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")  # though Python's decoder takes it, and a consumer's would not
+    raise ValueError(f"{name} is not JSON")  # Python's decoder accepts it, and a consumer's would not
 
 
 # Numbers of any length, kept as they are written.
@@ -59,7 +59,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_c
 def message_event(
     content: bytes, commit_lsn: LSN, ordinal: int, committed_at: int, outbox: OutboxLayout, skips: Skips
 ) -> AnyRecord | Skipped:
-    """What becomes of a transactional logical message of the outbox's prefix: a record, or why it is none."""
+    """A transactional logical message with the outbox's prefix, as a record, or as the reason why it is none."""
     try:
         fields = message_fields(content, str(RecordPosition(commit_lsn, ordinal)), outbox.encoding)
     except Undecodable as error:
@@ -70,7 +70,7 @@ def message_event(
 
 
 def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> list[bytes | None]:
-    """The roles' values as text in UTF-8, in the order of `Columns`; Undecodable, naming `position`, for anything else.
+    """The roles' values as UTF-8 text, in the order of `Columns`; Undecodable, naming `position`, for anything else.
     `encoding`: the database's.
     """
     text = str(utf8_content(content, position, encoding), "utf-8", "surrogateescape")
@@ -92,7 +92,7 @@ def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> lis
 
 
 def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
-    """The content in UTF-8; Undecodable, naming `position`, where it is not known what its bytes mean."""
+    """The content in UTF-8; Undecodable, naming `position`, if the meaning of its bytes is not known."""
     try:
         return in_utf8(content, encoding)
     except ValueError as cause:
@@ -134,7 +134,7 @@ def _value(role: str, text: str) -> str | None:
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The members of a JSON object, each value as the very text that stands there."""
+    """The members of a JSON object, each value as its own unchanged text."""
     at = _expect(text, 0, "{")
     if text[at : at + 1] == "}":
         at = _skip(text, at + 1)

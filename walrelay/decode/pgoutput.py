@@ -97,7 +97,7 @@ class PgoutputDecoder:
         return (record,)
 
     def _misread(self, frame: bytes, layout: Layout) -> Undecodable:
-        """The error for a row with a value that its reader does not take: which, found by reading each alone."""
+        """The error for a row with a value that its reader does not accept; found by reading each value alone."""
         read: dict[str, Any] = {}
         failed, why = "", ""
         for column, reader in zip(layout.columns, layout.readers, strict=True):
@@ -153,13 +153,13 @@ class PgoutputDecoder:
         return str(RecordPosition(self._begin.final_lsn, self._ordinal))
 
     def _fails(self, error: WalrelayError) -> tuple[Event, ...]:
-        """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
+        """A row that cannot be read has an ordinal all the same: later rows keep theirs."""
         skipped = skipped_or_raise(self._skips, self._begin.final_lsn, self._ordinal, error)
         self._ordinal += 1
         return (skipped,)
 
     def _announce(self, relation: pgoutput.Relation) -> None:
-        """Keeps an error for the first row, so that it has a position."""
+        """Keeps an error for the first row, so that the error has a position."""
         self._faulty.pop(relation.oid, None)
         try:
             self._layouts[relation.oid] = self._layout(relation)

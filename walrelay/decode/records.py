@@ -24,7 +24,7 @@ as_text: Callable[[bytes], str] = methodcaller("decode", "utf-8", "surrogateesca
 
 
 def skipped_or_raise(skips: Skips, lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
-    """What becomes of a row that cannot be read: `error`, unless the operator named its position."""
+    """For a row that cannot be read: raises `error`, unless the operator named its position."""
     if not is_skipped(skips, lsn, ordinal):
         raise error from None
     return skipped(lsn, ordinal, error)
@@ -36,13 +36,12 @@ def is_skipped(skips: Skips, lsn: LSN, ordinal: int | None) -> bool:
 
 
 def skipped(lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
-    """What is passed over because it was named."""
     where = RecordPosition(lsn, ordinal)
     return Skipped(lsn, f"{where} is skipped in walrelay.dead_letters, and cannot be read: {error}", ordinal)
 
 
 def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable[bytes | None]) -> OutboxRecord:
-    """The record of `fields`, one per role in the order of Columns, as text; the id must not be None."""
+    """`fields`: one per role in the order of Columns, as text; the id must not be None."""
     values: list[Any] = [
         value if value is None or role in BYTES_ROLES else as_text(value)
         for role, value in zip(Columns._fields, fields, strict=True)
@@ -51,14 +50,14 @@ def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable
 
 
 def unhex(text: bytes) -> bytes:
-    r"""The bytes of a bytea in hex text, `\x` first (bytea_output is forced to hex)."""
+    r"""The bytes of a bytea's hex text, which begins with `\x` (bytea_output is set to hex)."""
     if text[:2] != b"\\x":
         raise ValueError("bytea text does not begin with \\x")
     return bytes.fromhex(text[2:].decode("ascii"))
 
 
 def missing_column(outbox: OutboxLayout, role: str, column: str, present: Iterable[str], where: str) -> Undecodable:
-    """The error for a role whose column the table does not have (any more)."""
+    """The error for a role whose column the table does not have, or no longer has."""
     return Undecodable(
         f"table {outbox.schema}.{outbox.table} has no column {column!r} for the role {role} at {where};"
         f" it has: {', '.join(present)}",
@@ -69,14 +68,14 @@ def missing_column(outbox: OutboxLayout, role: str, column: str, present: Iterab
 
 
 def _skip(where: str) -> str:
-    """`where` is a position in the stream, or words."""
+    """`where`: a position in the stream, or words."""
     if "/" not in where:
         return ""
     return f" A row that is in the WAL stays as it was written; to skip it: `walrelay skip --position {where}`"
 
 
 def unreadable_value(outbox: OutboxLayout, column: str, where: str, id_: str | None, why: str) -> Undecodable:
-    """The error for a value that is none of its column's type, as the server sends it."""
+    """The error for a value that its type cannot have, as the server sends it."""
     return Undecodable(
         f"column {column!r} of {outbox.schema}.{outbox.table} cannot be read in the row with id {id_ or '?'}"
         f" at {where}: {why}",
@@ -85,7 +84,7 @@ def unreadable_value(outbox: OutboxLayout, column: str, where: str, id_: str | N
 
 
 def null_id(outbox: OutboxLayout, where: str) -> Undecodable:
-    """The error for a row whose id is NULL: consumers could not tell it from a repetition."""
+    """The error for a row whose id is NULL: consumers could not recognize a repetition."""
     return Undecodable(
         f"a row of {outbox.schema}.{outbox.table} at {where} has no id ({outbox.columns.id} is NULL)",
         hint=f"Declare {outbox.columns.id!r} NOT NULL, so that no further one comes, or map outbox.columns.id to a"
@@ -94,7 +93,7 @@ def null_id(outbox: OutboxLayout, where: str) -> Undecodable:
 
 
 def not_transactional(prefix: str, where: str) -> Undecodable:
-    """The error for a logical message with our prefix that no transaction stands behind."""
+    """The error for a non-transactional logical message with our prefix."""
     return Undecodable(
         f"a non-transactional logical message with the prefix {prefix!r} at {where}: it was sent at once, even if"
         " its transaction rolled back, so it is not an outbox record",
@@ -116,7 +115,7 @@ def _jsonb(value: bytes) -> str:
 
 
 def json_text(value: bytes) -> bytes:
-    """The text of a jsonb value: what follows its version, of which only 1 is known."""
+    """The text of a jsonb value, without its version; only version 1 is known."""
     if not value.startswith(b"\x01"):
         raise ValueError(f"jsonb of version {value[:1]!r}, only 1 is known")
     return value[1:]
@@ -184,15 +183,15 @@ _BELOW = 2  # bytes
 
 
 def is_from_table(commit_lsn: LSN) -> bool:
-    """Whether a message with this commit LSN was made from the table, by a backfill or a replay: no commit has it."""
+    """Whether a message with this commit LSN was made from the table, by a backfill or a replay."""
     return commit_lsn == ZERO or commit_lsn % 8 == 8 - _BELOW
 
 
 class RowDecoder:
     """Numbers the rows of one reading. Their commit LSN is one that no transaction has, just below the slot's first.
 
-    Commits begin at multiples of 8, and one may begin at the very consistent point; the last byte of one is where
-    wal2json's format version 1 says that it is. So positions are still unique, and grow from the rows to the stream.
+    Commits begin at multiples of 8, and one may begin at the consistent point; wal2json's format version 1 gives a
+    commit's last byte. So positions are unique, and grow from the rows to the stream.
     """
 
     def __init__(self, outbox: OutboxLayout, types: Mapping[str, int], consistent_point: LSN, first: int = 0) -> None:
@@ -206,7 +205,7 @@ class RowDecoder:
             self._readers.append(None if column is None else self._reader(role, column, types))
 
     def decode(self, values: Sequence[bytes | None], committed_at: int) -> OutboxRecord:
-        """The record of a row; `values` are the texts of `columns`."""
+        """`values` are the texts of `columns`."""
         record = self.naming(values, committed_at)
         if record.id is None:
             raise null_id(self._outbox, record.position)
@@ -214,7 +213,7 @@ class RowDecoder:
         return record
 
     def naming(self, values: Sequence[bytes | None], committed_at: int = 0) -> OutboxRecord:
-        """As `decode`, for routing only: the id need not be among the columns."""
+        """`decode`, for routing only: the id need not be among the columns."""
         roles: list[Any] = [
             None if reader is None or (value := values[reader[0]]) is None else reader[1](value)
             for reader in self._readers

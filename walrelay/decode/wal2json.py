@@ -1,6 +1,6 @@
 """wal2json's frames to events, format versions 1 and 2: the same records as pgoutput's for the same transactions.
 
-Two things differ, both because the plugin does not say more. In format version 1 a record's `commit_lsn` is the last
+Two things differ, because the plugin does not say more. In format version 1 a record's `commit_lsn` is the last
 byte of its commit record instead of the first (see wire.wal2json), and the whole transaction is in memory at once.
 And a null of the types real, double precision and numeric may have been NaN or an infinity: in a column with a role
 that stops the relay, also where the role may be NULL, because publishing a NULL that was none would change the event
@@ -44,8 +44,8 @@ class Wal2jsonDecoder:
         self._ordinal = 0
 
     def decode(self, frame: bytes) -> Iterator[Event]:
-        """The events of `frame`: none or one in format version 2, all of a transaction in format version 1, of which
-        those before a row that cannot be read come before the error.
+        """None or one event in format version 2, all of a transaction in format version 1; those before a row that
+        cannot be read come before the error.
         """
         if frame[:1] == b"w":
             for message in self._parse(frame):
@@ -97,7 +97,7 @@ class Wal2jsonDecoder:
         return self._record(fields)
 
     def _fails(self, error: WalrelayError) -> Event:
-        """What comes of a row that cannot be read. It has an ordinal all the same: the rows behind it keep theirs."""
+        """A row that cannot be read has an ordinal all the same: later rows keep theirs."""
         skipped = skipped_or_raise(self._skips, self._begin.commit_lsn, self._ordinal, error)
         self._ordinal += 1
         return skipped

@@ -17,13 +17,13 @@ class Routing(Protocol):
 
 
 class Ahead:
-    """What the runs of one process tell each other. A process begins with a new one."""
+    """Carries from one run of a process to the next that it has to end ahead of a refused record."""
 
     def __init__(self) -> None:
         self._refused: Refused | None = None
 
     def run(self, run: Callable[[], None]) -> None:
-        """One run, which may say that the next one has to end ahead of a record."""
+        """Runs `run` and remembers the refused record of a StopAhead."""
         try:
             run()
         except StopAhead as why:
@@ -47,7 +47,7 @@ class _UpTo:
 
 
 class ResumedRouting:
-    """Of the transaction at `commit_lsn` the records before `ordinal` were published and yield nothing."""
+    """Yields nothing for the records before `ordinal` of the transaction at `commit_lsn`: they were published."""
 
     def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int) -> None:
         self._route, self._commit_lsn, self._ordinal = routing.route, commit_lsn, ordinal

@@ -1,4 +1,4 @@
-"""The routing of a record: its topic, key, value and headers. Richer rules will stand here."""
+"""The routing of a record: its topic, key, value and headers."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class Router:
     """One record to one message: topic by template (or the row's own), key = aggregate_id, value = payload.
 
     Headers are the row's own, in their order, then `id`, `type` and `position` (`16/B374D848:0`: commit LSN and
-    ordinal, which consumers may use to tell repetitions). The timestamp is the commit's.
+    ordinal, by which consumers may recognize repetitions). The timestamp is the commit's.
     """
 
     def __init__(self, topic: str, reserved: frozenset[str] = frozenset()) -> None:
@@ -61,7 +61,7 @@ class Router:
 
 
 def _refuse_bytes(record: OutboxRecord, topic: str) -> None:
-    """A SQL_ASCII database may hold names that are not UTF-8; a client library takes them badly, or not at all."""
+    """A SQL_ASCII database may hold names that are not UTF-8; client libraries do not accept them."""
     try:
         topic.encode()
     except UnicodeEncodeError as cause:
@@ -93,11 +93,11 @@ def _own_headers(record: OutboxRecord) -> Headers:
 
 
 class _Pairs(list[tuple[str, object]]):
-    """A JSON object's members in their order, a repeated name included."""
+    """A JSON object's members in their order, with repeated names."""
 
 
 class _Number(str):
-    """A number as it is written, however long."""
+    """A number as it is written, of any length."""
 
     __slots__ = ()
 

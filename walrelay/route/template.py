@@ -13,7 +13,7 @@ _MEMORY = 10_000  # rendered topics kept; a template over aggregate_id would oth
 
 
 class TopicTemplate:
-    """Renders the topic of a record. ValueError for a template that is none. `reserved`: topics for no record."""
+    """Renders the topic of a record. ValueError for an invalid template. `reserved`: topics for no record."""
 
     def __init__(self, template: str, reserved: frozenset[str] = frozenset()) -> None:
         self.template = template
@@ -50,7 +50,7 @@ class TopicTemplate:
 
 
 def reserved_topic(record: OutboxRecord, topic: str) -> Unroutable:
-    """A record in the topic of positions would be read as one, or compaction would forget one for it."""
+    """In the topic of positions a record would be read as a position, or compaction would remove a position for it."""
     return Unroutable(
         f"the topic {topic!r} of record {record.id} at {record.position} is where relays keep their positions",
         hint="Events go to other topics: correct route.topic or the row's own topic. Or give the relays another topic"

@@ -1,4 +1,4 @@
-"""What walrelay.slots knows of a backfill: that it is unfinished, what it publishes, and how far it got."""
+"""What walrelay.slots says of a backfill: that it is unfinished, what it publishes, and how far it got."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,9 @@ from walrelay.table.selection import Reached
 
 
 class Scope(NamedTuple):
-    """What a backfill publishes: the rows of transactions from `floor` on, `since` a time; and who asked for it."""
+    """What a backfill publishes: rows of transactions from `floor` on, written `since` a time; and the command that
+    began it.
+    """
 
     command: str = "init --backfill"
     floor: int = 0
@@ -29,7 +31,7 @@ class Scope(NamedTuple):
 
 
 class BackfillProgress(NamedTuple):
-    """A backfill that is not at its end. `order`: the names of the terms that `reached` speaks of."""
+    """An unfinished backfill. `order`: the names of the terms that `reached` refers to."""
 
     scope: Scope
     published: int = 0
@@ -38,7 +40,7 @@ class BackfillProgress(NamedTuple):
 
 
 class BackfillJournal:
-    """The row of walrelay.slots, while a backfill is under way: each call is durable when it returns."""
+    """The row of walrelay.slots during a backfill; each call is durable when it returns."""
 
     def __init__(self, catalog: Catalog, slot: str) -> None:
         self._catalog, self._slot = catalog, slot
@@ -48,8 +50,8 @@ class BackfillJournal:
         self._progress = BackfillProgress(Scope())
 
     def lock(self) -> None:
-        """For as long as this connection lives: of two at once the second would drop the slot of the first, and a relay
-        that begins meanwhile would stream ahead of the rows.
+        """Holds two locks for as long as this connection lives: a second backfill would drop the slot of the first, and
+        a relay that begins meanwhile would stream ahead of the rows.
         """
         hold(self._catalog, slot_lock(self._catalog, self._slot))
         hold(self._catalog, lead_lock(self._slot, "run the command again"))
@@ -63,18 +65,18 @@ class BackfillJournal:
     def made(
         self, consistent_point: LSN, xmin: int, note: PublicationNote, order: Sequence[str]
     ) -> tuple[Reached, ...]:
-        """The slot is there, with a snapshot; returns what earlier readings in the same order reached. `note`: of the
-        outbox before the slot was made.
+        """To be called when the slot is there, with a snapshot; returns what earlier readings in the same order
+        reached. `note`: of the outbox before the slot was made.
         """
         self._point, self._xmin = consistent_point, xmin
-        if self._progress.order != tuple(order):  # its places mean nothing in another order
+        if self._progress.order != tuple(order):  # places mean nothing in another order
             self._progress = self._progress._replace(order=tuple(order), reached=())
         self._earlier = self._progress.reached
         store_backfill_slot(self._catalog, self._slot, consistent_point, note)
         return self._earlier
 
     def reached(self, key: Sequence[bytes | None], published: int, *, passed: bool) -> None:
-        """All rows before `key` are durable, `published` of them since the last call; `passed`: see `Row.passed`."""
+        """All rows before `key` are durable, `published` of them since the last call; `passed`: see OutboxRow."""
         self._progress = self._progress._replace(published=self._progress.published + published)
         try:
             before = tuple(None if value is None else value.decode() for value in key)
@@ -107,9 +109,9 @@ class BackfillJournal:
 
 
 def unfinished_progress(catalog: Catalog, slot: str) -> BackfillProgress | None:
-    """How far the backfill of the slot got, if there is one that did not get to its end; None otherwise.
+    """How far an unfinished backfill of the slot got; None if there is none.
 
-    In a dump that was restored elsewhere the numbers of transactions mean nothing, and all is to be published anew.
+    In a dump that was restored elsewhere the numbers of transactions mean nothing, and everything is published again.
     """
     if (found := unfinished_backfill(catalog, slot)) is None:
         return None
@@ -118,16 +120,14 @@ def unfinished_progress(catalog: Catalog, slot: str) -> BackfillProgress | None:
 
 
 def refuse_unfinished_backfill(catalog: Catalog, slot: str) -> None:
-    """Fatal while rows of the table are still to be published before those of the stream.
-
-    A role that may not read walrelay.slots is not told of any.
+    """Fatal while rows of the table are still to be published before the stream's. A role that may not read
+    walrelay.slots is not refused.
     """
     if is_readable(catalog) and (progress := unfinished_progress(catalog, slot)) is not None:
         raise unfinished_backfill_error(catalog, slot, progress)
 
 
 def unfinished_backfill_error(catalog: Catalog, slot: str, progress: BackfillProgress) -> Fatal:
-    """Why nothing else may be done with the slot."""
     command = f"walrelay {progress.scope.command}"
     if who := holder(catalog, slot_lock(catalog, slot)):
         return Fatal(

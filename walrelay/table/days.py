@@ -1,7 +1,7 @@
 """The days of a partitioned outbox: which partitions walrelay made, the SQL for new ones, and what is left of old ones.
 
-What walrelay made is known by its comment. A partition that is to be dropped is detached first, and gets another
-comment in the same transaction: whoever finds such a table knows that it may be dropped, and of which outbox it was.
+A comment marks what walrelay made. A partition that is to be dropped is detached first, and gets another comment in the
+same transaction, which says that the table may be dropped and of which outbox it was.
 """
 
 import re
@@ -28,7 +28,7 @@ _STEM = 50  # bytes of a table's name that fit before the day, in the 63 of Post
 
 
 class Day(NamedTuple):
-    """A partition for the events before `end`, and not those of the day before."""
+    """A partition for the events of the day before `end`."""
 
     table: str
     end: date
@@ -44,7 +44,7 @@ class Partitions(NamedTuple):
 
     @property
     def today(self) -> bool:
-        """Whether today has one."""
+        """Whether today has a partition."""
         return any(day.end == today() + timedelta(days=1) for day in self.days)
 
     @property
@@ -61,13 +61,13 @@ def today() -> date:
 
 
 class NewDays(NamedTuple):
-    """The SQL that makes an outbox with days, and its days; the names are without quotes."""
+    """The SQL that makes a partitioned outbox and its days; names are without quotes."""
 
     schema: str
     table: str
 
     def outbox(self) -> str:
-        """The table, the coming days, and a partition that catches what no day is there for."""
+        """The table, the coming days, and a default partition."""
         days = "".join(self.day(day) for day in days_to_make([]))
         name = self._named("default")
         default = f"CREATE TABLE {name} PARTITION OF {self._parent} DEFAULT;"
@@ -78,8 +78,8 @@ class NewDays(NamedTuple):
         return "".join(f"{statement};\n" for statement in self.statements(day))
 
     def statements(self, day: date) -> tuple[str, str, str]:
-        """CREATE TABLE ... PARTITION OF would lock all writers out for a moment; ATTACH locks out those that write to
-        the default partition only.
+        """CREATE TABLE ... PARTITION OF would lock out all writers for a moment; ATTACH locks out only those that write
+        to the default partition.
         """
         name = self._named(f"{day:%Y%m%d}")
         copied = "INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION"
@@ -100,7 +100,7 @@ class NewDays(NamedTuple):
 
 
 def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
-    """Fatal where the outbox cannot have days that walrelay makes."""
+    """Fatal if the outbox cannot have days that walrelay makes."""
     if plugin == "wal2json":
         raise Fatal(
             "wal2json names the partition with each row: a partitioned outbox cannot be read with it",
@@ -120,7 +120,7 @@ def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
 
 
 def partitions(catalog: Catalog, table: str) -> Partitions:
-    """Those of a partitioned table: tables that hold rows."""
+    """Only those that hold rows."""
     with catalog.connection.transaction():
         catalog.run("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")  # bounds are printed by them
         rows = catalog.rows(
@@ -157,7 +157,7 @@ def detached_days(catalog: Catalog, table: str) -> list[str]:
 
 
 def days_to_make(days: list[Day]) -> Iterator[date]:
-    """The days from today on that have no partition and should."""
+    """The days from today on that should have a partition and have none."""
     there = {day.end for day in days}
     for number in range(AHEAD + 1):
         day = today() + timedelta(days=number)
@@ -166,7 +166,6 @@ def days_to_make(days: list[Day]) -> Iterator[date]:
 
 
 def detach_statements(table: str, day: Day) -> tuple[str, str]:
-    """The statements that take a day out of the outbox."""
     return (
         f"ALTER TABLE {table} DETACH PARTITION {day.table}",
         f"COMMENT ON TABLE {day.table} IS {literal(_DETACHED + table)}",

@@ -1,9 +1,9 @@
-"""walrelay.emit and its variants: what writers may call from SQL, made for the settings of now and kept current.
+"""walrelay.emit and its variants: what writers may call from SQL, made for the present settings and kept current.
 
-Each function says in its comment which version of walrelay's functions it is, for which outbox, and what its body was
-when it was made. So `walrelay init` replaces what it made itself for settings or by a version of before, leaves alone
-what was changed by hand or by a later version, and does not take a function from another outbox that is in use: its
-writers' events would go to this one.
+The comment of each function says which version of walrelay's functions it is, for which outbox, and the digest of its
+body. So `walrelay init` replaces what it made for earlier settings or by an earlier version, leaves alone what was
+changed by hand or by a later version, and does not take a function from another outbox that is in use: its writers'
+events would go to this one.
 """
 
 import re
@@ -21,7 +21,7 @@ from walrelay.wiring import Wiring
 UNPUBLISHED = "walrelay.emit_message is there, but outbox.messages.prefix is null: what it writes is not published"
 
 VERSION = 2
-"""Goes up with each change of these functions. (Version 1 had no comment.)"""
+"""To be increased with each change of these functions. (Version 1 had no comment.)"""
 
 _ARGUMENTS = re.compile(r"FUNCTION walrelay\.\w+\((.*?)\)\s+RETURNS", re.S)
 _BODY = re.compile(r"AS (\$\w+\$)(.*)\1", re.S)
@@ -31,8 +31,8 @@ _INSERT = re.compile(r"INSERT INTO (.+?) (?:AS o )?\(")
 
 
 class Function(NamedTuple):
-    """One of them. `function_exists`: it is as the settings want it, or is to stay as it is, and then `note` says why.
-    `differs`: it is there, and is to be replaced; why.
+    """`present`: the function is as the settings want it, or is to stay as it is; then `note` says why. `differs`: why
+    an existing function is to be replaced.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Function(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """As it is in the catalog. `made`: version, outbox and digest in its comment."""
+    """A function in the catalog. `made`: version, outbox and digest in its comment."""
 
     body: str
     settings: list[str] | None
@@ -58,14 +58,16 @@ class _Found(NamedTuple):
 
     @property
     def is_walrelays(self) -> bool:
-        """As walrelay made it."""
+        """Whether the function is unchanged since walrelay made it."""
         if self.made is not None:
             return self.made[2] == _digest(self.body)
         return _FIRST_VERSION.search(self.body) is not None
 
 
 def function_scripts(wiring: Wiring) -> dict[str, str]:
-    """The SQL of each function by its name."""
+    """The SQL of each function by its name. `table` is quoted where it must be; `columns`: argument -> column of the
+    outbox; without a `prefix` logical messages are no events.
+    """
     table, columns, prefix = wiring.table, wiring.emit_columns, wiring.outbox.prefix
     found = {"check_event_size": script("event_size", limit=str(wiring.writers.max_message_bytes))}
     arguments = script("emit_arguments")
@@ -79,7 +81,7 @@ def function_scripts(wiring: Wiring) -> dict[str, str]:
 
 
 def examine_functions(catalog: Catalog, table: str, slot: str, wanted: Mapping[str, str]) -> Iterator[Function]:
-    """What `function_scripts` gives beside what is there. `slot` publishes `table`."""
+    """Compares `wanted`, from `function_scripts`, with the catalog. `slot` publishes `table`."""
     found = {name: _found(catalog, sql) for name, sql in wanted.items()}
     theirs = {each.outbox for each in found.values() if each is not None and each.outbox is not None} - {table}
     user = next((use for other in sorted(theirs) if (use := _in_use(catalog, other, slot))), None)
@@ -102,7 +104,7 @@ def examine_functions(catalog: Catalog, table: str, slot: str, wanted: Mapping[s
 
 
 def type_without_uuid(catalog: Catalog, table: str, column: str) -> str | None:
-    """The type of that column of the outbox if it takes no UUID, which is what walrelay.emit writes as the id."""
+    """The type of that column of the outbox if it takes no UUID, which walrelay.emit writes as the id; else None."""
     query = """
         WITH RECURSIVE base AS (
             SELECT t.oid, t.typbasetype, t.typcategory, format_type(a.atttypid, a.atttypmod) AS name
@@ -119,7 +121,7 @@ def type_without_uuid(catalog: Catalog, table: str, column: str) -> str | None:
 
 
 def function_exists(catalog: Catalog, name: str) -> bool:
-    """Whether there is a function of that name, whatever its arguments."""
+    """With any arguments."""
     query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"
     return bool(catalog.value(query, name))
 
@@ -145,8 +147,8 @@ def _found(catalog: Catalog, sql: str) -> _Found | None:
 
 
 def _in_use(catalog: Catalog, table: str, slot: str) -> str | None:
-    """Who publishes that outbox, if somebody else does. A slot that was dropped with `walrelay drop` does not; one that
-    is being read does so under the settings of its relay, whatever those of `init` say.
+    """What publishes that outbox, if another slot does. A slot that `walrelay drop` dropped does not; a slot that is
+    being read does so under its relay's settings, even if `init` has others.
     """
     if (other := publisher(catalog, table, but=slot)) is not None:
         return f"{table}, which slot {other} publishes"
@@ -180,7 +182,7 @@ def _body(sql: str) -> str:
 
 
 def _settings(sql: str) -> list[str] | None:
-    """As pg_proc.proconfig has them."""
+    """In the form of pg_proc.proconfig."""
     found = re.findall(r"^(?:.*?\s)?SET (\w+) = (.+?)(?= AS \$|$)", sql.split(" AS $")[0], re.M)
     return [f"{name}={value}" for name, value in found] or None
 

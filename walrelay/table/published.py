@@ -27,13 +27,13 @@ from walrelay.table.selection import TableDescription
 _LOOK = 0.05  # seconds between two looks
 
 
-# Each number that a transaction takes leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its
-# assignment, 4 in that of the commit), so within so much the 32 bits of a number cannot have come round.
+# Each transaction number leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its assignment, 4 in
+# that of the commit), so within so much WAL the 32 bits of a number cannot have wrapped around.
 _WAL_OF_A_ROUND = 2**32 * 8
 
 
 class ConfirmedRows(NamedTuple):
-    """`everything` in the snapshot, or what transactions before `xmin` wrote. `why`: what else is known, for people."""
+    """`everything` in the snapshot, or what transactions before `xmin` wrote; then `why`, for people."""
 
     everything: bool
     xmin: int
@@ -43,7 +43,9 @@ class ConfirmedRows(NamedTuple):
 def confirmed_rows(
     catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]
 ) -> ConfirmedRows:
-    """Waits up to `patience` seconds for the relay to get there. Fatal without a slot that can tell."""
+    """Waits up to `patience` seconds for the relay to confirm the snapshot. Fatal if the slot does not say what is
+    confirmed.
+    """
     end = catalog.current_lsn()
     found, waited = _slot(catalog, slot), 0.0
     while not _is_at(found, end) and found.active_pid is not None and waited < patience:
@@ -65,8 +67,8 @@ def confirmed_rows(
 
 
 def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
-    """The xid8 below which all transactions had ended before the slot's position: it does not need them. None where it
-    does not say, or stands so far before the WAL's `end` that the 32 bits of a number may have come round.
+    """The xid8 below which all transactions had ended before the slot's position. None if the slot does not say, or is
+    so far behind the WAL's `end` that the 32 bits of a number may have wrapped around.
     """
     if slot.confirmed_flush_lsn is None or end - slot.confirmed_flush_lsn > _WAL_OF_A_ROUND:
         return None
@@ -94,15 +96,15 @@ _TIMES = {1114, 1184}  # timestamp, timestamptz
 
 _COMMIT_TIME = "pg_xact_commit_timestamp(o.xmin)"
 
-# As outbox_selection.xid8, but in each statement with its own snapshot: a row that was written after the pass began has
-# a number above that of the pass, and would seem to be one from 2^32 transactions ago.
+# table.selection.xid8, but with each statement's own snapshot: a row that was written after the pass began has a number
+# above the pass's, and would seem to be from 2^32 transactions ago.
 _NEWEST = "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)"
 _XID8 = f"({_NEWEST} - (({_NEWEST} - o.xmin::text::int8) & 4294967295))"
 
 
 class CleanupHorizon(NamedTuple):
-    """Rows of transactions below `xmin` are published once `slots` have confirmed up to `lsn`; from when on, the
-    slot's `own` record says. `came_round`: numbers have, so that they do not tell what is from before.
+    """Rows of transactions below `xmin` are published once `slots` have confirmed up to `lsn`; the slot's `own` record
+    says from when on. `came_round`: transaction numbers wrapped around, so they do not say what is from before.
     """
 
     slots: Mapping[str, SlotRecord]
@@ -113,7 +115,7 @@ class CleanupHorizon(NamedTuple):
 
 
 def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | None) -> CleanupHorizon:
-    """As it is now, for the outbox `table` that `slot` is for; Fatal where nothing may be deleted."""
+    """The horizon of now, for the outbox `table` that `slot` publishes; Fatal where nothing may be deleted."""
     catalog.refuse_standby()
     xmin, lsn = catalog.horizon()
     noted = slot_records(catalog, slot, table)
@@ -137,8 +139,8 @@ def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | 
 
 
 def refuse_changed_records(catalog: Catalog, horizon: CleanupHorizon, table: str) -> None:
-    """Fatal if a slot was made anew, or its outbox noted anew, since: then what it has confirmed says nothing of rows
-    of before.
+    """Fatal if a slot, or the record of its outbox, was replaced since: then what the slot has confirmed says nothing
+    about earlier rows.
     """
     now = slot_records(catalog, horizon.own.slot, table)
     _refuse_unfinished(catalog, now)
@@ -165,7 +167,6 @@ def slots_behind(catalog: Catalog, horizon: CleanupHorizon) -> list[Slot]:
 
 
 def slot_behind_error(slot: Slot, horizon: CleanupHorizon, patience: float) -> Fatal:
-    """Why the horizon was not confirmed in time."""
     where = f"slot {slot.name!r} is at {slot.confirmed_flush_lsn}, and not at {horizon.lsn} after {patience:g} s"
     if slot.active_pid is None:
         return Fatal(
@@ -191,8 +192,8 @@ def _readable(slot: Slot | None, name: str) -> Slot:
 
 
 class PartConditions:
-    """Conditions over a row `o` of one part of the outbox, each with its parameters. `since`: from when on its rows are
-    published.
+    """SQL conditions over a row `o` of one part of the outbox, each with its parameters. `since`: from when on its rows
+    are published.
     """
 
     def __init__(
@@ -210,19 +211,19 @@ class PartConditions:
         self._known, self._times_known = "true", list[Any]()
         if since != ALL:
             self._known = f"{_XID8} >= {since.number}"
-            # A row's own time is a second witness: an UPDATE gives it a later number, but not another time. That of the
-            # commit is one only where numbers came round.
+            # A row's own time is a second witness: an UPDATE gives it a later number, but not another time. The
+            # commit's time is one only where numbers wrapped around.
             if horizon.came_round or (since.time and written != _COMMIT_TIME):
                 self._known = f"({self._known} AND coalesce({written} >= %s::timestamptz, false))"
                 self._times_known = [since.time or horizon.own.made_at]
         self._ended = f"{_XID8} < {horizon.xmin}"
 
     def published(self) -> tuple[str, list[Any]]:
-        """Published and confirmed, of whatever age."""
+        """Published and confirmed, of any age."""
         return f"{self._is_this} AND {self._ours} AND {self._ended} AND {self._known}", self._times_known
 
     def going(self) -> tuple[str, list[Any]]:
-        """Old enough as well."""
+        """`published`, and old enough to be deleted."""
         published, parameters = self.published()
         return f"{self._old} AND {published}", [self._cutoff, *parameters]
 
@@ -232,12 +233,12 @@ class PartConditions:
 
     @property
     def all_known(self) -> bool:
-        """Whether there is no row of which it is not known."""
+        """Whether no row is `unknown`."""
         return self._known == "true"
 
 
 class CleanupParts:
-    """The outbox's parts as they were when this was made, which is after the horizon was."""
+    """The outbox's parts at the moment this is made, which has to be after the horizon."""
 
     def __init__(
         self, catalog: Catalog, horizon: CleanupHorizon, table: TableDescription, name: str, written: str, cutoff: str
@@ -249,15 +250,15 @@ class CleanupParts:
         self._published_from = horizon.own.published_from or 0
 
     def rows(self, name: str) -> PartConditions | NothingKnown:
-        """What may go of a part."""
+        """What may be deleted from a part."""
         found = self._parts.get(name)
         if found is None:
             return NothingKnown(f"{name} came after the pass had begun")
         return self._rows(found, published_since(found, self._published_from, self._horizon.own.parts))
 
     def rows_of_detached(self, name: str) -> PartConditions | NothingKnown:
-        """As `rows`, of a day that a clean-up detached, now or before: all in it was published, or is to be looked at
-        once more.
+        """`rows` for a day that a clean-up detached, now or before: everything in it was published, or has to be
+        checked again.
         """
         found = self._parts.get(name) or part(self._catalog, name)
         if found is None:
@@ -273,7 +274,7 @@ class CleanupParts:
 
 
 def written_time(table: TableDescription, created_at: str | None) -> str:
-    """The expression for a row's age: the column for it, or the commit's time where the server keeps that."""
+    """The expression for a row's age: the column for it, or the commit's time if the server keeps that."""
     if created_at is not None and table.types.get(created_at) in _TIMES:
         return f"o.{identifier(created_at)}::timestamptz".replace("%", "%%")
     if table.commits:

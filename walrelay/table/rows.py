@@ -26,9 +26,8 @@ _INT8, _BOOL = 20, 16
 
 
 class OutboxRow(NamedTuple):
-    """`values` of the columns that were asked for; `committed_at` in microseconds since 1970, as far as one knows.
-
-    `passed`: it comes after all that was reached before.
+    """`values` of the requested columns; `committed_at` in microseconds since 1970, as far as it is known. `passed`:
+    the row comes after everything that was reached before.
     """
 
     values: tuple[bytes | None, ...]
@@ -38,7 +37,7 @@ class OutboxRow(NamedTuple):
 
 
 class UnorderedRow(NamedTuple):
-    """A row as it lies: values of columns, when it was committed, as far as is known, and whether a condition holds."""
+    """Values of columns, the commit time in microseconds if it is known, and whether a condition holds."""
 
     values: tuple[bytes | None, ...]
     committed_at: int | None
@@ -48,7 +47,7 @@ class UnorderedRow(NamedTuple):
 def in_commit_order(view: View, table: TableDescription, selection: Selection) -> TableDescription:
     """Ordered by commit timestamps as well, if the server has those of all rows of the selection.
 
-    It forgets old ones, and a row whose timestamp goes would move to the front, where nobody would look for it.
+    The server forgets old ones, and a row that loses its timestamp would move to the front, behind what was reached.
     """
     if not table.commits:
         return table
@@ -66,12 +65,11 @@ class OutboxRows:
         self._reached = selection.reached
 
     def count(self) -> int:
-        """How many there are."""
         ((count,),) = self._view.rows(f"SELECT count(*) {self._from}", self._parameters)
         return int(count)
 
     def ask(self, expressions: str, clauses: str = "") -> list[tuple[Any, ...]]:
-        """`SELECT expressions` over them; the row is `o`."""
+        """`SELECT expressions` over the rows; a row is `o`."""
         return self._view.rows(f"SELECT {expressions} {self._from} {clauses}", self._parameters)
 
     def distinct(self, columns: Sequence[str]) -> Iterator[tuple[bytes | None, ...]]:
@@ -83,7 +81,7 @@ class OutboxRows:
         return self._view.stream(f"SELECT DISTINCT {listed} {self._from}", self._parameters, types)
 
     def groups(self, columns: Sequence[str]) -> Iterator[tuple[bytes | None, ...]]:
-        """As `distinct`, each with the number of its rows, and the times of the first and the last in microseconds."""
+        """`distinct`, each with the number of its rows, and the first and last time in microseconds."""
         listed = [f"o.{quoted(column)}" for column in columns]
         time = _microseconds(self._table.time)
         query = f"SELECT {', '.join([*listed, 'count(*)', f'min({time})', f'max({time})'])} {self._from}"
@@ -92,16 +90,14 @@ class OutboxRows:
         return self._view.stream(query + grouped, self._parameters, types)
 
     def unordered(self, columns: Sequence[str], flag: str = "true") -> Iterator[UnorderedRow]:
-        """All of them as they lie; `flag` is an expression over the row `o`."""
+        """All rows in no order; `flag` is an expression over the row `o`."""
         listed = ", ".join([*(f"o.{quoted(column)}" for column in columns), _microseconds(self._table.time), flag])
         types = [*(self._table.types[column] for column in columns), _INT8, _BOOL]
         for *values, time, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
             yield UnorderedRow(tuple(values), None if time is None else int(time), holds == b"t")
 
     def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[OutboxRow]]:
-        """All of them in order, the columns' values as PostgreSQL prints them; no batch is empty, none has more rows
-        than `most`.
-        """
+        """All rows in order, values as PostgreSQL prints them; a batch has at least one row and at most `most`."""
         batch, size = list[OutboxRow](), 0
         most = most or BATCH_ROWS
         for row in self._rows(columns):
@@ -134,7 +130,7 @@ class OutboxRows:
 
 
 def _microseconds(time: str) -> str:
-    """Since 1970; NULL where no time is known. A broker takes none before."""
+    """Since 1970; NULL where no time is known. Brokers take no earlier times."""
     if not time:
         return "NULL::int8"
     return f"CASE WHEN isfinite({time}) THEN greatest(0, (extract(epoch FROM {time}) * 1000000)::int8) END"
@@ -144,7 +140,7 @@ _WAIT = 0.05  # how long to wait for receipts at a time
 
 
 class BatchPublisher:
-    """The stages of one reading: route, publish, wait for the receipts. After an error it is not used again."""
+    """Routes records, publishes them and waits for the receipts. After an error it is not used again."""
 
     def __init__(self, router: Routing, sink: Sink, observer: Observer, stop: Callable[[], bool], grace: float) -> None:
         """`grace`: seconds that a batch may still take after `stop` became true."""
@@ -154,7 +150,7 @@ class BatchPublisher:
         self._deadline = inf
 
     def publish(self, records: Iterable[OutboxRecord]) -> None:
-        """Returns when every message of the records is durable. A sink without room is waited for."""
+        """Returns when every message of the records is durable; waits for a sink without room."""
         try:
             self._publish(records)
         except Fatal as error:

@@ -34,7 +34,7 @@ COMMIT = Term("commit", "pg_xact_commit_timestamp(o.xmin)", "timestamptz", _TIME
 
 
 class TableDescription(NamedTuple):
-    """What the catalog says about the table, as far as reading it needs that."""
+    """What the catalog says about the outbox, as far as reading it needs that."""
 
     name: str  # quoted where it must be
     types: dict[str, int]  # column -> type OID
@@ -47,7 +47,7 @@ class TableDescription(NamedTuple):
 
 
 def describe_table(catalog: Catalog, wiring: Wiring) -> TableDescription:
-    """The outbox as it is now; a column for `created_at` need not be there."""
+    """`created_at` is ignored if there is no such column."""
     table, id_, created_at = wiring.table, wiring.outbox.columns.id or "", wiring.outbox.columns.created_at
     found = {
         name: Term(name, f"o.{quoted(name)}", verbatim(kind), oid)
@@ -78,22 +78,24 @@ def describe_table(catalog: Catalog, wiring: Wiring) -> TableDescription:
 
 
 def id_text(table: TableDescription) -> str:
-    """The row's id, as messages and dead letters have it."""
+    """SQL: the row's id, as messages and dead letters have it."""
     return f"o.{quoted(table.id)}::text"
 
 
 def quoted(column: str) -> str:
-    """A column of the outbox, for such a query."""
+    """A column of the outbox, for a query with parameters."""
     return verbatim(identifier(column))
 
 
 def verbatim(text: str) -> str:
-    """Text for a query with parameters, in which a per cent sign stands for one."""
+    """Text for a query with parameters, with its per cent signs doubled."""
     return text.replace("%", "%%")
 
 
 def _row_filter(catalog: Catalog, publication: str | None, table: str) -> str:
-    """A publication may leave rows out of the stream (since PostgreSQL 15): then they are not ours here either."""
+    """The publication's row filter (PostgreSQL 15 and later), or an empty text: rows that are not in the stream are not
+    read here either.
+    """
     if publication is None:
         return ""
     return (
@@ -113,7 +115,7 @@ Key = tuple[str | None, ...]
 
 
 class Reached(NamedTuple):
-    """Everything that came before `before` in a snapshot with this xmin is durable at the broker."""
+    """Everything before `before`, in a snapshot with this xmin, is durable at the broker."""
 
     xmin: int
     before: Key
@@ -127,8 +129,8 @@ class Condition(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which rows: of transactions from `floor` on, committed or written since a time, whose ids are not known; of
-    transactions before `ceiling` (0: of any), and for which a condition holds.
+    """Rows of transactions from `floor` on and before `ceiling` (0: no limit), committed or written `since` a time,
+    whose ids are not in `known`, and that satisfy `also`.
     """
 
     floor: int = 0
@@ -140,7 +142,7 @@ class Selection(NamedTuple):
 
 
 def selection_condition(table: TableDescription, selection: Selection, xmax: int) -> tuple[str, list[Any]]:
-    """The condition for the selected rows in a snapshot with this xmax, and its parameters."""
+    """The condition, in a snapshot with this xmax, and its parameters."""
     conditions, parameters = ["true"], list[Any]()
     if selection.floor:
         conditions.append(f"{xid8(xmax)} >= {selection.floor}")
@@ -163,10 +165,10 @@ def selection_condition(table: TableDescription, selection: Selection, xmax: int
 
 
 def xid8(xmax: int) -> str:
-    """The full number of the transaction that wrote the row, which is below the snapshot's xmax.
+    """SQL: the full number of the transaction that wrote the row, which is below the snapshot's xmax.
 
-    Of a row so old that the 32 bits came round since, it is one of a later transaction: such a row may be published
-    again, but never passed over.
+    For a row so old that the 32 bits wrapped around since, it is the number of a later transaction: such a row may be
+    published again, but is never skipped.
     """
     return f"({xmax - 1} - (({xmax - 1} - o.xmin::text::int8) & 4294967295))"
 
@@ -194,8 +196,8 @@ _UUID, _INTEGERS = 2950, frozenset({20, 21, 23})
 
 
 class Filters(NamedTuple):
-    """All of them count. Times are ISO 8601, `until` is not included; an aggregate without an id stands for all of its
-    type; `ids` None: any, empty: none.
+    """All of them apply. Times are ISO 8601, `until` is exclusive; an aggregate without an id means all of its type;
+    `ids` None: any, empty: none.
     """
 
     since: str | None = None
@@ -206,7 +208,7 @@ class Filters(NamedTuple):
 
 
 def filter_condition(table: TableDescription, columns: Mapping[str, str | None], filters: Filters) -> Condition:
-    """`columns`: role -> column. Fatal where the table has no column that a filter needs."""
+    """`columns`: role -> column. Fatal if the table has no column that a filter needs."""
     conditions, parameters = list[str](), list[Any]()
     if filters.since or filters.until:
         _refuse_without_time(table)
@@ -229,7 +231,7 @@ def filter_condition(table: TableDescription, columns: Mapping[str, str | None],
 
 
 def _with_ids(table: TableDescription, ids: Sequence[str]) -> tuple[str, list[Any]]:
-    """Whether the row's id is among them, and the parameter: of the column's own type, so that an index is of use."""
+    """Whether the row's id is among them, and the parameter, of the column's own type, so that an index can be used."""
     column, type_ = f"o.{quoted(table.id)}", table.types.get(table.id)
     if type_ == _UUID:
         return f"{column} = ANY (%s::uuid[])", [str(each) for each in _readable(ids, UUID)]
@@ -239,7 +241,6 @@ def _with_ids(table: TableDescription, ids: Sequence[str]) -> tuple[str, list[An
 
 
 def all_of(*conditions: Condition) -> Condition:
-    """All of them."""
     return Condition(
         " AND ".join(f"({each.text})" for each in conditions),
         [parameter for each in conditions for parameter in each.parameters],
@@ -280,7 +281,7 @@ def _column(table: TableDescription, columns: Mapping[str, str | None], role: st
 
 
 def _readable(ids: Sequence[str], read: Callable[[str], Any]) -> list[Any]:
-    """No row has an id that cannot be one."""
+    """Without ids that no row can have."""
     found = list[Any]()
     for each in ids:
         with suppress(ValueError):

@@ -9,7 +9,7 @@ Options = Collection[tuple[str, str]]
 
 
 def literal(text: str) -> str:
-    """`text` as a string of the replication grammar, in which a backslash is just that."""
+    """`text` as a string of the replication grammar, in which a backslash has no special meaning."""
     if "\0" in text:
         raise ValueError("a text cannot contain the zero byte")
     return "'" + text.replace("'", "''") + "'"
@@ -29,7 +29,7 @@ def create_temporary_slot(slot: str, plugin: str) -> str:
 def create_slot(slot: str, plugin: str, *, failover: bool) -> str:
     """CREATE_REPLICATION_SLOT for a slot that stays, and exports a snapshot of its consistent point.
 
-    PostgreSQL 14 knows only the first form, which later ones still take; `failover` has only the second.
+    PostgreSQL 14 knows only the first form, which later versions still accept; only the second has `failover`.
     """
     made = f"CREATE_REPLICATION_SLOT {identifier(slot)} LOGICAL {identifier(plugin)}"
     return f"{made} (SNAPSHOT 'export', FAILOVER)" if failover else f"{made} EXPORT_SNAPSHOT"

@@ -57,7 +57,7 @@ class Relation(NamedTuple):
 
 
 class Type(NamedTuple):
-    """What a type that is not built in was called at that point of the WAL; of a domain it is the base type's name."""
+    """The name that a type that is not built in had at that point of the WAL; for a domain, its base type's name."""
 
     oid: int
     schema: str
@@ -65,7 +65,7 @@ class Type(NamedTuple):
 
 
 class LogicalMessage(NamedTuple):
-    """What `pg_logical_emit_message` wrote; a non-transactional one stands outside any transaction."""
+    """What `pg_logical_emit_message` wrote; a non-transactional message is outside any transaction."""
 
     transactional: bool
     lsn: LSN
@@ -74,7 +74,6 @@ class LogicalMessage(NamedTuple):
 
 
 def parse_begin(frame: bytes) -> Begin:
-    """The Begin message in `frame`."""
     if len(frame) != BODY + 1 + _BEGIN.size:
         raise ProtocolError(f"Begin has {_BEGIN.size} bytes, this one has {len(frame) - BODY - 1}")
     final_lsn, clock, xid = _BEGIN.unpack_from(frame, BODY + 1)
@@ -82,7 +81,6 @@ def parse_begin(frame: bytes) -> Begin:
 
 
 def parse_commit(frame: bytes) -> Commit:
-    """The Commit message in `frame`."""
     if len(frame) != BODY + 1 + _COMMIT.size:
         raise ProtocolError(f"Commit has {_COMMIT.size} bytes, this one has {len(frame) - BODY - 1}")
     _, commit_lsn, end_lsn, clock = _COMMIT.unpack_from(frame, BODY + 1)
@@ -92,7 +90,6 @@ def parse_commit(frame: bytes) -> Commit:
 
 
 def parse_relation(frame: bytes) -> Relation:
-    """The Relation message in `frame`."""
     try:
         oid = int.from_bytes(frame[BODY + 1 : BODY + 5])
         schema, at = _string(frame, BODY + 5)
@@ -112,7 +109,6 @@ def parse_relation(frame: bytes) -> Relation:
 
 
 def parse_type(frame: bytes) -> Type:
-    """The Type message in `frame`."""
     try:
         schema, at = _string(frame, BODY + 5)
         name, at = _string(frame, at)
@@ -124,7 +120,6 @@ def parse_type(frame: bytes) -> Type:
 
 
 def parse_message(frame: bytes) -> LogicalMessage:
-    """The Message in `frame`."""
     try:
         flags, lsn = _MESSAGE.unpack_from(frame, BODY + 1)
         prefix, at = _string(frame, BODY + 1 + _MESSAGE.size)
@@ -150,7 +145,7 @@ def parse_insert(frame: bytes) -> tuple[int, int]:
 def parse_row(frame: bytes, readers: Sequence[Callable[[bytes], Any] | None]) -> list[Any]:
     """The values of the Insert in `frame` whose columns have a reader, each as its reader made it of text or binary.
 
-    `readers` has one entry for each column that `parse_insert` counted; None: nobody needs it. A reader raises
+    `readers` has one entry for each column that `parse_insert` counted; None: the column is not needed. A reader raises
     ValueError for what it cannot read. The innermost loop of walrelay: one pass (docs/benchmarks.md has its worth).
     """
     values: list[Any] = []

@@ -11,7 +11,7 @@ the two say, and what they do not:
   other record starts, and in the right order among the positions of the other formats.
 - The text is in the DATABASE's encoding, whatever client_encoding says: only UTF8 and SQL_ASCII databases can be
   read. A partition's rows come under the partition's name. A wrong name in add-tables is silence, not an error.
-- bytea is hex without its `\\x` (the plugin cuts two characters off: bytea_output must be hex), numbers stand bare with
+- bytea is hex without its `\\x` (the plugin cuts two characters off: bytea_output must be hex), numbers are bare with
   PostgreSQL's own digits, NaN and Infinity of numeric, real and double precision are printed as null.
 - A logical message's content ends at its first NUL, and is printed even if it is not UTF-8.
 """
@@ -66,7 +66,7 @@ class Insert(NamedTuple):
 
 
 class EmittedMessage(NamedTuple):
-    """What `pg_logical_emit_message` wrote; a non-transactional one stands outside any transaction."""
+    """What `pg_logical_emit_message` wrote; a non-transactional message is outside any transaction."""
 
     transactional: bool
     lsn: LSN
@@ -78,10 +78,10 @@ Message = TransactionBegin | TransactionEnd | Insert | EmittedMessage
 
 
 def options(format_version: int, schema: str, table: str) -> list[tuple[str, str]]:
-    """The options of START_REPLICATION, names and values, for the inserts into one table and all logical messages.
+    """The options of START_REPLICATION for the inserts into one table and all logical messages.
 
-    Types are asked for as OIDs: for a type like "Odd Schema".mood the plugin prints a type name that breaks the
-    JSON. All these options are in every release since 2.0.
+    Types are requested as OIDs: for a type like "Odd Schema".mood the plugin prints a type name that breaks the JSON.
+    Every release since 2.0 has all these options.
     """
     return [
         ("format-version", str(format_version)),
@@ -97,9 +97,7 @@ def options(format_version: int, schema: str, table: str) -> list[tuple[str, str
 
 
 def plain_options(schema: str, table: str) -> list[tuple[str, str]]:
-    """The options under which the inserts into one table are printed in format version 2 as by default: only left out
-    is what concerns other tables and other changes. All logical messages come.
-    """
+    """Options to print the inserts into one table, and all logical messages, as format version 2 does by default."""
     return [
         ("format-version", "2"),
         ("add-tables", f"{_escaped(schema)}.{_escaped(table)}"),
@@ -108,7 +106,9 @@ def plain_options(schema: str, table: str) -> list[tuple[str, str]]:
 
 
 def _escaped(name: str) -> str:
-    """`name` for add-tables: comma and blanks part its items, a dot schema and table, and a lone `*` is everything."""
+    """`name` for add-tables, where commas and blanks separate items, a dot separates schema and table, and a lone `*`
+    means everything.
+    """
     return _SPECIAL.sub(r"\\\g<0>", name)
 
 
@@ -118,11 +118,11 @@ def parse_line(frame: bytes) -> Sequence[Message]:
 
 
 def end_lsn(frame: bytes) -> bytes:
-    """Up to where the server has told of the WAL with an XLogData `frame`, as eight bytes. In format version 1 the
-    header has the transaction's first change, and only the message its end.
+    """How far into the WAL an XLogData `frame` goes, as eight bytes. In format version 1 the header has the
+    transaction's first change, and only the message has its end.
     """
-    told = _NEXTLSN.match(frame, BODY)
-    return LSN.parse(told[1].decode()).to_bytes(8) if told else frame[9:17]
+    found = _NEXTLSN.match(frame, BODY)
+    return LSN.parse(found[1].decode()).to_bytes(8) if found else frame[9:17]
 
 
 def parse_transaction(frame: bytes) -> Sequence[Message]:
@@ -208,7 +208,7 @@ def _logical_message(message: object, lsn: LSN) -> EmittedMessage:
 def _columns(columns: Iterable[tuple[Any, Any, Any]]) -> dict[str, Value]:
     """Name, type OID and value of each column, as a Python dict of the text PostgreSQL prints.
 
-    The innermost loop of this plugin: as a `match` it took half of the decoder's time.
+    The innermost loop of this plugin: a `match` here took half of the decoder's time.
     """
     row: dict[str, Value] = {}
     count = 0
@@ -243,17 +243,17 @@ def _commit(commit_lsn: LSN, end_lsn: LSN) -> TransactionEnd:
 
 
 def _microseconds(timestamp: str) -> int:
-    """The Unix time of `2026-11-21 09:58:54.95604+00`; ISO whatever DateStyle is, in the session's TimeZone."""
+    """The Unix time of `2026-11-21 09:58:54.95604+00`; ISO under any DateStyle, in the session's TimeZone."""
     return (datetime.fromisoformat(timestamp) - _EPOCH) // timedelta(microseconds=1)
 
 
-# A number keeps its digits, as bytes: so it is never taken for a JSON string, nor a JSON string for a number. Python's
+# A number keeps its digits, as bytes: so it is never confused with a JSON string. Python's
 # NaN, which is no JSON, comes out as a float and is no value of any kind below.
 _DECODER = json.JSONDecoder(parse_float=str.encode, parse_int=str.encode)
 
 
 def _unexpected(what: object) -> str:
-    """Keys, never values: an error text goes where a payload must not."""
+    """Keys, never values: error texts may go where a payload must not."""
     if not isinstance(what, dict):
         return f"a {type(what).__name__} where an object should be"
     kind = what.get("action", what.get("kind"))

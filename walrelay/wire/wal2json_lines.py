@@ -33,7 +33,6 @@ class ColumnText(NamedTuple):
 
 
 def insert(schema: str, table: str, columns: Iterable[ColumnText]) -> bytes:
-    """The line of an inserted row."""
     printed = ",".join(
         f'{{"name":{_quoted(name)},"type":{_type(type_name)},"value":{_value(type_oid, text)}}}'
         for name, type_name, type_oid, text in columns
@@ -42,7 +41,7 @@ def insert(schema: str, table: str, columns: Iterable[ColumnText]) -> bytes:
 
 
 def logical_message(*, transactional: bool, prefix: str, content: bytes) -> bytes:
-    """The line of a logical message. The plugin takes its content for a C string: it ends at the first NUL."""
+    """The plugin reads the content as a C string: it ends at the first NUL."""
     text = str(content.partition(b"\0")[0], "utf-8", "surrogateescape")
     flag = "true" if transactional else "false"
     return _bytes(f'{{"action":"M","transactional":{flag},"prefix":{_quoted(prefix)},"content":{_quoted(text)}}}')
@@ -61,7 +60,9 @@ def _value(type_oid: int, text: str | None) -> str:
 
 
 def _type(name: str) -> str:
-    """The plugin takes a name in double quotes for a JSON string already: "Odd Schema".mood comes out as no JSON."""
+    """The plugin prints a name in double quotes as it is, as if it were a JSON string: "Odd Schema".mood makes invalid
+    JSON.
+    """
     return name if name.startswith('"') and not name.endswith("]") else _quoted(name)
 
 

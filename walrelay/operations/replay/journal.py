@@ -1,4 +1,4 @@
-"""What walrelay.replays knows of replays that are not at their end: what they publish again, and how far they got."""
+"""What walrelay.replays says of unfinished replays: what they publish again, and how far they got."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _TABLE = "walrelay.replays"
 
 
 class ReplayRequest(NamedTuple):
-    """What an operator typed: the same again means the same replay. `since` and `until` may be relative to now."""
+    """What an operator typed; the same request means the same replay. `since` and `until` may be relative to now."""
 
     since: str | None = None
     until: str | None = None
@@ -30,19 +30,18 @@ class ReplayRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """One for each thing to ask for."""
+        """The same for the same request."""
         return sha256(json.dumps(self).encode()).hexdigest()[:8]
 
     @property
     def selects(self) -> bool:
-        """Whether it says which rows."""
+        """Whether the request says which rows."""
         return self != ReplayRequest(topic=self.topic)
 
 
 class ReplayProgress(NamedTuple):
-    """A replay: of rows of transactions below `ceiling`, between two times as they were meant when it was begun.
-
-    Everything before `reached` in the order of these terms is durable.
+    """A replay of rows of transactions below `ceiling`, between two times that were fixed when it began. Everything
+    before `reached`, in the order of the terms in `order`, is durable.
     """
 
     asked: ReplayRequest
@@ -55,7 +54,7 @@ class ReplayProgress(NamedTuple):
 
 
 class ListedReplay(NamedTuple):
-    """One that is not at its end; times as PostgreSQL prints them."""
+    """An unfinished replay; times as PostgreSQL prints them."""
 
     name: str
     begun_at: str
@@ -64,15 +63,15 @@ class ListedReplay(NamedTuple):
 
 
 class ReplayJournal:
-    """The row of one replay: each call is durable when it returns."""
+    """The row of one replay; each call is durable when it returns."""
 
     def __init__(self, catalog: Catalog, slot: str, name: str) -> None:
         self._catalog, self._slot, self._name = catalog, slot, name
         self._now: ReplayProgress | None = None
 
     def begin(self, replaying: ReplayProgress, *, resumed: bool, restart: bool) -> None:
-        """Notes a new one, on request in the place of an earlier one, or goes on with that. Fatal where it is not any
-        more what it was when this was planned: another process ended it, or began it.
+        """Notes a new replay, or goes on with an earlier one; `restart` replaces that. Fatal if another process began
+        or ended it since this one was planned.
         """
         self._lock()
         _make_table(self._catalog)
@@ -92,7 +91,7 @@ class ReplayJournal:
         )
 
     def resumes(self) -> None:
-        """An attempt follows another; its row may have been dropped since."""
+        """For another attempt: the row may have been dropped since."""
         self._lock()
         self._now = unfinished_replay(self._catalog, self._slot, self._name)
         if self._now is None:
@@ -104,7 +103,7 @@ class ReplayJournal:
         return self._now.published if self._now else 0
 
     def in_order(self, order: Sequence[str]) -> tuple[Reached, ...]:
-        """What was reached, if that was in the same order: its places mean nothing in another one."""
+        """What was reached in the same order of terms; in another order a place means nothing."""
         assert self._now is not None
         if self._now.order != tuple(order):
             self._now = self._now._replace(order=tuple(order), reached=None)
@@ -127,11 +126,9 @@ class ReplayJournal:
             raise self._dropped()
 
     def finish(self) -> None:
-        """Everything is durable."""
         drop_replay(self._catalog, self._slot, self._name)
 
     def _lock(self) -> None:
-        """For as long as this connection lives."""
         hold(self._catalog, replay_lock(self._catalog, self._slot, self._name))
 
     def _dropped(self) -> Fatal:
@@ -142,8 +139,8 @@ class ReplayJournal:
 
 
 def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool = False) -> ReplayProgress | None:
-    """The replay of that name; None if there is none, or it does not matter because of a `restart`. Fatal in a dump
-    that was restored elsewhere: the numbers of transactions mean nothing there.
+    """The unfinished replay of that name; None if there is none, or `restart` ignores it. Fatal in a dump that was
+    restored elsewhere: the numbers of transactions mean nothing there.
     """
     if restart or not replays_table_exists(catalog):
         return None
@@ -162,7 +159,7 @@ def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool =
 
 
 def unfinished_replays(catalog: Catalog, slot: str) -> Iterator[ListedReplay]:
-    """Those that are not at their end, the oldest first."""
+    """The oldest first."""
     if replays_table_exists(catalog):
         query = (
             "SELECT name, to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),"
@@ -174,7 +171,7 @@ def unfinished_replays(catalog: Catalog, slot: str) -> Iterator[ListedReplay]:
 
 
 def drop_replay(catalog: Catalog, slot: str, name: str) -> bool:
-    """Forgets it; whether there was one."""
+    """Returns whether there was one."""
     query = f"DELETE FROM {_TABLE} WHERE slot_name = %s AND name = %s"
     return replays_table_exists(catalog) and catalog.run(query, slot, name) == 1
 
