@@ -167,8 +167,7 @@ class FilePositions:
             if cause.errno in (ENOSPC, EDQUOT):  # space may come back
                 raise NotKept(why) from cause
             raise Fatal(
-                why,
-                hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to.",
+                why, hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to."
             ) from cause
         return position.lsn
 

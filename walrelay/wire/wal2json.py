@@ -98,11 +98,7 @@ def options(format_version: int, schema: str, table: str) -> list[tuple[str, str
 
 def plain_options(schema: str, table: str) -> list[tuple[str, str]]:
     """Options to print the inserts into one table, and all logical messages, as format version 2 does by default."""
-    return [
-        ("format-version", "2"),
-        ("add-tables", f"{_escaped(schema)}.{_escaped(table)}"),
-        ("actions", "insert"),
-    ]
+    return [("format-version", "2"), ("add-tables", f"{_escaped(schema)}.{_escaped(table)}"), ("actions", "insert")]
 
 
 def _escaped(name: str) -> str:
