@@ -136,7 +136,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-# Numbers need not become Python's: those of thousands of digits would be refused.
+# Numbers stay text: Python refuses to parse thousands of digits.
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse)
 
 

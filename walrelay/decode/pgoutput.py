@@ -47,8 +47,8 @@ _PASSED_OVER = frozenset({pgoutput.ORIGIN, pgoutput.TYPE, pgoutput.UPDATE, pgout
 class Layout(NamedTuple):
     """How to read a row of the outbox."""
 
-    readers: tuple[Reader | None, ...]  # for each column what makes its value the record's; None: not a role's
-    roles: Callable[[list[Any]], tuple[Any, ...]]  # of the values that were read, each role's
+    readers: tuple[Reader | None, ...]  # by column: makes the record's value; None: the column has no role
+    roles: Callable[[list[Any]], tuple[Any, ...]]  # each role's value, of the values that were read
     columns: tuple[str, ...]
 
 

@@ -1,4 +1,7 @@
-"""What the catalog says about slot, publication and table; asked on an ordinary connection."""
+"""What the catalog says about slot, publication and table; asked on an ordinary connection.
+
+Every query on that connection goes through one class, so that a test can replace all of them.
+"""
 
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
@@ -303,17 +306,9 @@ class Catalog:
 
 
 def _slot(row: dict[str, Any]) -> Slot:
-    return Slot(
-        name=row["slot_name"],
-        plugin=row["plugin"],
-        database=row["database"],
-        active_pid=row["active_pid"],
-        restart_lsn=LSN.parse(row["restart_lsn"]) if row["restart_lsn"] else None,
-        confirmed_flush_lsn=LSN.parse(row["confirmed_flush_lsn"]) if row["confirmed_flush_lsn"] else None,
-        wal_status=row.get("wal_status"),
-        safe_wal_size=row.get("safe_wal_size"),
-        invalidation_reason=row.get("invalidation_reason"),
-        failover=bool(row.get("failover")),
-        temporary=row["temporary"],
-        two_phase=bool(row.get("two_phase")),
-    )
+    """What an earlier server does not know is None, or false."""
+    members: dict[str, Any] = {name: row.get(name) for name in Slot._fields}
+    for name in ("restart_lsn", "confirmed_flush_lsn"):
+        members[name] = LSN.parse(row[name]) if row[name] else None
+    members.update(name=row["slot_name"], failover=bool(row.get("failover")), two_phase=bool(row.get("two_phase")))
+    return Slot(**members)

@@ -120,7 +120,7 @@ class Backend(NamedTuple):
 
     pid: int
     started: int  # microseconds since 1970-01-01 UTC
-    address: str  # of its server, as that knows it
+    address: str  # of the server, by its own account
 
 
 _BACKEND = (

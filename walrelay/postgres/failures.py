@@ -80,9 +80,7 @@ def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str])
     match error:
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return words.again(f"{words.lost}: {text}")
-        case errors.ReadOnlySqlTransaction() if (
-            words.read_only
-        ):  # as hosting services set it while a disk is nearly full
+        case errors.ReadOnlySqlTransaction() if words.read_only:  # hosts set it while a disk is nearly full
             return words.again(f"{words.read_only}: {text}")
         case errors.InsufficientPrivilege():
             return Denied(f"{words.denied}: {text}", hint=grants() or words.hint)

@@ -57,7 +57,7 @@ def has_pooler(connection: psycopg.Connection[Any]) -> bool:
 def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any], dsn: str) -> None:
     """SharedSession unless each of the two connections, made with this DSN, keeps a session of its own."""
     seen: dict[psycopg.Connection[Any], set[tuple[Any, ...]]] = {one: set(), another: set()}
-    # Twice the same one: a pooler that gives two sessions in turn would give each connection always the same.
+    # Twice the same connection: a pooler that alternates two sessions would always give each the same one.
     for connection in (one, another, another) * _ROUNDS:
         seen[connection].add(_session(connection))
     if len(seen[one]) + len(seen[another]) > 2 or seen[one] == seen[another]:
@@ -76,6 +76,6 @@ def direct_dsn(connection: psycopg.Connection[Any], dsn: str) -> str:
 
 
 def _session(connection: psycopg.Connection[Any]) -> tuple[Any, ...]:
-    # Not prepared, because the next session would not know it.
+    # Not prepared: another session would not know the statement.
     ((pid, server),) = connection.execute(_SESSION, prepare=False).fetchall()
     return pid, server

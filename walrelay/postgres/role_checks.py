@@ -67,7 +67,7 @@ BEGIN
         RAISE EXCEPTION 'PUBLIC still may call pg_logical_emit_message' USING ERRCODE = 'insufficient_privilege';
     END IF;
 END $$;
-"""  # because REVOKE by a role that did not grant only warns
+"""  # REVOKE by a role that did not grant only warns
 
 
 class MessageRights(NamedTuple):
@@ -77,7 +77,7 @@ class MessageRights(NamedTuple):
 
     public: bool
     may: tuple[str, ...]
-    lacking: tuple[str, ...]  # of those who should
+    lacking: tuple[str, ...]  # the wanted roles that may not
     given: bool
     sql: str
 

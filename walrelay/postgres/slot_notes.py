@@ -21,10 +21,10 @@ def note_publication(
     )
 
     def otherwise(part: Part) -> PublishedSince:
-        # Empty: then all that comes is published, since the slot is there by now, and what was attached or rewritten
-        # holds no row of before. Otherwise so is what transactions write that take their numbers from now on; one that
-        # was under way when the slot was made may have ended before or after, and one that was when the outbox came
-        # back into the publication is not sent.
+        # If the part is empty, all its rows will be published: the slot is there by now, and what was attached or
+        # rewritten has no earlier row. Otherwise the rows of transactions with numbers from now on are; one that was
+        # open when the slot was made may have ended before or after, and one that was open when the outbox came back
+        # into the publication is not sent.
         certain = xmin is not None or not (mended or _differs(record, seen))
         return ALL if certain and _is_empty(catalog, part) else PublishedSince(next_number, now)
 

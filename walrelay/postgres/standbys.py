@@ -7,14 +7,14 @@ from walrelay.errors import Retryable
 from walrelay.postgres.catalog import Catalog, Slot
 
 _PATIENCE, _LOOK = 2.0, 0.01  # seconds: far below wal_sender_timeout, because the stream is not read meanwhile
-_WAITING = "WaitForStandbyConfirmation"  # what pg_stat_activity says of a walsender that is held up by one
+_WAITING = "WaitForStandbyConfirmation"  # the wait event of a walsender that waits for one
 
 _NAMED = (
     "unnest(string_to_array(current_setting('synchronized_standby_slots', true), ',')) WITH ORDINALITY u (n, i)"
     " CROSS JOIN LATERAL (SELECT trim(' \"' FROM n) AS name) AS t LEFT JOIN pg_replication_slots s ON slot_name = name"
     " WHERE name <> ''"
 )
-# restart_lsn of a physical slot is what its standby has flushed; the server itself goes by that.
+# restart_lsn of a physical slot is what its standby has flushed; the server itself compares with it.
 _LACKING = f"SELECT name FROM {_NAMED} AND (slot_type = 'physical' AND s.restart_lsn >= %s::pg_lsn) IS NOT TRUE"
 
 

@@ -30,7 +30,7 @@ _PEEK = b"""
 _ROWS_A_RECORD = 4  # Begin, Relation, Insert, Commit
 _GROWTH = 8
 _FEWEST, _MOST = 1000, 2**31 - 1
-_PATIENCE, _LOOK = 30.0, 1.0  # seconds: for standbys, and between two looks whether it is them that are waited for
+_PATIENCE, _LOOK = 30.0, 1.0  # seconds: to wait for standbys, and between two looks at what is waited for
 
 Row = tuple[int, int, bytes]
 
@@ -142,7 +142,7 @@ class _Standbys:
             self._since = waited
             self._notice(f"nothing of slot {self._slot!r} is shown until a standby has it: {trouble}")
         elif waited - self._since > _PATIENCE:
-            self._connection.cancel_safe(timeout=_LOOK)  # or the server would wait on, and keep the slot in use
+            self._connection.cancel_safe(timeout=_LOOK)  # else the server would wait on, with the slot in use
             raise Fatal(
                 f"slot {self._slot!r} cannot be looked into: PostgreSQL waits for {trouble}",
                 hint="Start the standby, or take its slot out of synchronized_standby_slots; then try again.",

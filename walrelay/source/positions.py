@@ -25,7 +25,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.source.contract import Positions
 
 _IDLE_INTERVAL = 10.0  # seconds: keeping a position in a table moves the WAL, which would then have to be kept again
-_IDLE_BYTES = 8 * 2**20  # of WAL, that need not wait for that
+_IDLE_BYTES = 8 * 2**20  # of WAL, after which an idle position need not wait
 _HORIZON_INTERVAL = 5.0  # seconds
 _LAST_PATIENCE, _LAST_PAUSE = 2.0, 0.01  # seconds
 _RETRY, _QUIET = 1.0, 30.0  # seconds between two tries where there is no space, and between two lines about it
@@ -181,7 +181,7 @@ class TablePositions:
 
     def __init__(self, catalog: Catalog, slot: str, reader: int | None) -> None:
         self._catalog, self._slot, self._reader = catalog, slot, reader
-        catalog.commits_survive()  # or a crash could take the row back, and not the slot, which is saved by itself
+        catalog.commits_survive()  # or a crash could undo the row, and not the slot, which is saved separately
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
             raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
 
@@ -240,7 +240,7 @@ def refuse_another_count(position: RelayPosition, now: Counting) -> None:
     """Fatal if the records of the transaction in which `position` lies are counted in another way now."""
     then = position.counted
     if then is None:
-        if now.prefix is None:  # what earlier versions kept does not say, and with them it was 'walrelay' by default
+        if now.prefix is None:  # earlier versions did not write it, and had 'walrelay' by default
             raise _refused(position, "was kept by an earlier version, for which outbox.messages.prefix was walrelay")
     elif then != now:
         raise _refused(position, f"was counted with {_differences(then, now)}")

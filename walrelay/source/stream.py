@@ -59,8 +59,8 @@ class Stream:
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
         self._fatal: WalrelayError | None = None
-        self._asked = False  # the server wants a status update at once
-        self._pinged = False  # we want a sign of life from the server
+        self._asked = False  # the server requested a status update
+        self._pinged = False  # a reply was requested from the server
         self._silence = 0.0  # seconds waited since the server was last heard
         self._received = bytes(8)  # the highest position received, big-endian: bytes compare as numbers do
         self._flushed = self.start = ZERO

@@ -26,7 +26,6 @@ from walrelay.table.selection import TableDescription
 
 _LOOK = 0.05  # seconds between two looks
 
-
 # Each transaction number leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its assignment, 4 in
 # that of the commit), so within so much WAL the 32 bits of a number cannot have wrapped around.
 _WAL_OF_A_ROUND = 2**32 * 8

@@ -111,7 +111,7 @@ class OutboxRows:
 
     @property
     def _from(self) -> str:
-        # Rows of tables that inherit from it are in the stream under their own names, those of partitions under its.
+        # In the stream, rows of inheriting tables have their own table's name, rows of partitions have the outbox's.
         only = "" if self._table.partitioned else "ONLY "
         return f"FROM {only}{self._table.name} AS o WHERE {self._where}"
 
