@@ -1,4 +1,4 @@
-"""The content of a logical message in UTF-8, or an error where nobody knows what its bytes mean."""
+"""The content of a logical message in UTF-8, or an error where the meaning of its bytes is not known."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_bytes_that_happen_to_be_utf_8_are_read_in_the_databases_encoding() -> N
 
 
 @pytest.mark.parametrize(("encoding", "content"), [("EUC_JP", b"\xc6\xfc"), ("WIN1253", b"\xaa"), ("LATIN6x", b"\xe9")])
-def test_what_nobody_knows_the_meaning_of_is_undecodable_at_its_position(encoding: str, content: bytes) -> None:
+def test_bytes_of_unknown_meaning_are_undecodable_at_their_position(encoding: str, content: bytes) -> None:
     with pytest.raises(Undecodable, match="the logical message at 0/1:2 cannot be read"):
         message_fields(b'{"id": "1", "payload": "' + content + b'"}', "0/1:2", encoding)
 

@@ -86,7 +86,7 @@ def test_bytes_that_are_not_utf_8_stay_as_they_are() -> None:
         ('{"id": "1", "payload": 1, "id": "2"}', "'id' is there twice"),
         ('{"id": true, "payload": 1}', "id is neither a string nor a number"),
         ('{"id": ["1"], "payload": 1}', "id is neither a string nor a number"),
-        ('{"id": "1", "payload": 1} {}', "something stands behind"),
+        ('{"id": "1", "payload": 1} {}', "there is more text after"),
         ('{"id": "1", "payload": 1', "',' expected"),
         ('{"id": "1", "payload": }', "Expecting value"),
         ('{"id": "1", "payload": 1,}', ""),

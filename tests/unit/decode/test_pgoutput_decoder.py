@@ -161,7 +161,7 @@ def test_a_row_without_an_id_is_undecodable() -> None:
 
 
 def test_a_partition_under_its_roots_name_is_the_outbox_and_under_its_own_is_not() -> None:
-    """With publish_via_partition_root the root's Relation and the partition's come, and rows have the root's OID."""
+    """The root's Relation and the partition's come with publish_via_partition_root, and rows have the root's OID."""
     partition = server.relation(8, "public", "outbox_2026", [("id", TEXT), ("payload", JSONB)])
     events = decode(
         BEGIN, RELATION, partition, server.insert(7, [b"1", b"{}"]), server.insert(8, [b"2", b"{}"]), COMMIT
@@ -283,7 +283,7 @@ def test_a_frame_that_is_none_is_a_protocol_error(raw: bytes) -> None:
 
 
 def test_a_new_decoder_knows_no_relation() -> None:
-    """The server announces relations anew on each connection; an old one would be a guess."""
+    """The server announces relations again on each connection; an old one would be a guess."""
     decoder = PgoutputDecoder(OUTBOX)
     for body in (BEGIN, RELATION, COMMIT):
         decoder.decode(frame(body))

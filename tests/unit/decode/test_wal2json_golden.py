@@ -16,7 +16,7 @@ def decoder(name: str, outbox: OutboxLayout) -> Decoder:
 
 
 def events(server: str, case: str, name: str) -> list[Event]:
-    """Of the messages alone: when a keepalive comes and how far it is, is not the plugin's to say."""
+    """Only messages are compared: the plugin does not decide when a keepalive comes and how far it is."""
     decode = decoder(name, OUTBOXES[case]).decode
     frames = [frame for frame in read_capture(server, case, name) if frame[0] == XLOGDATA]
     return [event for frame in frames for event in decode(frame)]

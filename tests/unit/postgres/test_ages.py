@@ -1,4 +1,4 @@
-"""How long ago something was, by the server's clock, which somebody may have set back since."""
+"""How long ago something was, by the server's clock, which may have been set back since."""
 
 import re
 from pathlib import Path

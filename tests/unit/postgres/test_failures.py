@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean: wait and try again, or call somebody."""
+"""What PostgreSQL's errors mean: wait and try again, or call an operator."""
 
 import psycopg
 import pytest
@@ -37,7 +37,7 @@ def test_what_may_pass_is_retried_and_keeps_its_text(sqlstate: str | None) -> No
 
 @pytest.mark.parametrize("sqlstate", ["55000", "22023"])
 def test_a_standby_that_is_away_is_no_lost_slot(sqlstate: str) -> None:
-    # from a server in another language; both SQLSTATEs stand for what is final in other cases
+    # from a server in another language; both SQLSTATEs are final in other cases
     text = "el slot de replicación «standby_1» especificado en «synchronized_standby_slots» no tiene active_pid"
     error = meaning(sqlstate, text)
     assert isinstance(error, Retryable)

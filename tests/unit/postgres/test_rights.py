@@ -24,12 +24,12 @@ OTHERS = {"bench", "demo"}
 
 
 def test_no_text_besides_the_list_grants_a_right_to_a_table_of_walrelay() -> None:
-    told = re.compile(r"GRANT [A-Z, ]+(?:\([a-z_]+\) )?ON (?:SCHEMA )?(?:walrelay|public\.outbox)\b")
+    named = re.compile(r"GRANT [A-Z, ]+(?:\([a-z_]+\) )?ON (?:SCHEMA )?(?:walrelay|public\.outbox)\b")
     ours = [*(ROOT / "walrelay").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     texts = {
         file: file.read_text().replace(rights.grants_script(), "") for file in ours if OTHERS.isdisjoint(file.parts)
     }
-    assert [file.name for file, text in texts.items() if told.search(text)] == []
+    assert [file.name for file, text in texts.items() if named.search(text)] == []
 
 
 def test_the_relay_needs_more_only_where_the_settings_ask_for_it() -> None:
@@ -40,4 +40,6 @@ def test_the_relay_needs_more_only_where_the_settings_ask_for_it() -> None:
     assert {(right.privilege, right.table) for right in least if right.table} == {("SELECT", "slots")}
     assert rights.Right("DELETE", "app", "events") in most
     assert rights.Right("INSERT", "walrelay", "positions") in most
-    assert not [right for right in most if right.column], "what is to be revoked again is asked for by whoever needs it"
+    assert not [right for right in most if right.column], (
+        "what is to be revoked again is asked for by the command that needs it"
+    )

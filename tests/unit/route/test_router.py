@@ -122,7 +122,7 @@ def test_a_header_name_that_is_not_utf_8_is_unroutable() -> None:
 
 @pytest.mark.parametrize("change", [{"topic": "caf\udce9"}, {"aggregate_type": "caf\udce9"}])
 def test_a_topic_that_is_not_utf_8_is_unroutable(change: dict[str, Any]) -> None:
-    """A SQL_ASCII database can hold one, and confluent-kafka answers it with an error that nobody expects."""
+    """A SQL_ASCII database can hold one, and confluent-kafka answers it with an error that no code expects."""
     with pytest.raises(Unroutable, match=r"the topic of record 7 at 16/B374D848:0 is not UTF-8"):
         message(RECORD._replace(**change))
 

@@ -116,7 +116,7 @@ def test_what_is_remembered_and_held_goes_on_only_where_nothing_happened_to_slot
     source, confirmed = opened.source(), RelayPosition(HERE, "orders", LSN(100))
     assert source.continues(confirmed)
     assert source.continues(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
-    assert not source.continues(confirmed._replace(lsn=LSN(99))), "somebody else got further"
+    assert not source.continues(confirmed._replace(lsn=LSN(99))), "another reader got further"
     assert not source.continues(confirmed._replace(lsn=LSN(1001))), "the server lost WAL"
     assert not source.continues(confirmed._replace(system=System("7301", 2)))
 
@@ -171,7 +171,7 @@ def test_a_look_is_taken_only_when_something_is_to_be_vouched_for(opened: Opened
 
 
 def test_a_busy_outbox_is_looked_at_now_and_then(opened: Opened) -> None:
-    """Its own commits confirm it, and tell neither of a row filter nor of commits that wait for the relay."""
+    """Commits to the table confirm the slot, and say nothing about a row filter or commits that wait for the relay."""
     source = opened.source()
     opened.catalog.synchronous = True
     opened.now += 9

@@ -50,7 +50,7 @@ def test_what_was_published_of_a_transaction_before_is_not_published_again() -> 
 
 
 def test_a_slot_that_went_on_without_us_is_refused() -> None:
-    """Section D: D9 and pitfall A11: somebody consumed it, or it was made anew, and events are missing."""
+    """Section D: D9 and guarantees A11: something else consumed it, or it was created again, and events are missing."""
     with pytest.raises(Fatal, match="is at 0/64, but walrelay confirmed only 0/63"):
         start_of(SLOT, own(99), SERVER)
 
@@ -90,7 +90,7 @@ def test_a_timeline_that_is_not_in_the_servers_past_says_nothing_and_the_slot_th
     assert "consumers have seen what it does not have" in start.notice
 
 
-def test_a_timeline_that_is_not_in_the_servers_past_is_refused_where_somebody_has_moved_the_slot_since() -> None:
+def test_a_timeline_that_is_not_in_the_servers_past_is_refused_where_the_slot_was_moved_since() -> None:
     with pytest.raises(Fatal, match="is of timeline 2, as the position file says, which is not in the history"):
         start_of(SLOT, own(200, PROMOTED), Server(System("7301", 3), LSN(1000), {1: LSN(99)}))
 
@@ -132,7 +132,7 @@ def test_a_server_that_lost_wal_is_refused() -> None:
 
 
 def test_a_slot_in_its_servers_future_is_refused_whatever_else_is_known() -> None:
-    """Another server's position, which this one was told: up to there it would never publish anything."""
+    """A position of another server was confirmed to this one: up to there nothing would ever be published."""
     ahead = SLOT._replace(confirmed_flush_lsn=LSN(1001))
     for known in (None, remembered(1001), own(1001), row(1001)):
         with pytest.raises(Fatal, match="is at 0/3E9, but this server's WAL ends at 0/3E8") as caught:

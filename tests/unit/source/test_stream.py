@@ -100,7 +100,7 @@ class Connection:
 
 
 class Streaming:
-    """A stream that began at 100 (unless told otherwise), and the time it sees."""
+    """A stream that began at 100 (by default), and the time it sees."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -124,7 +124,7 @@ class Streaming:
         return next(answer for name, answer in self.answers.items() if name in command)
 
     def register(self, socket: int, events: int) -> None:
-        """As select.poll has it."""
+        """The interface of select.poll."""
 
     def poll(self, milliseconds: float) -> None:
         """Nothing comes, and the time passes."""
@@ -143,8 +143,8 @@ class Streaming:
         """What is sent for a `confirm` so many seconds later."""
         self.now += after
         self.libpq.sent.clear()
-        told = self.stream.confirm(LSN(lsn))
-        assert told == any(status.flush for status in self.libpq.sent)
+        moved = self.stream.confirm(LSN(lsn))
+        assert moved == any(status.flush for status in self.libpq.sent)
         return self.libpq.sent
 
     def _notice(self, text: str) -> None:
@@ -218,7 +218,7 @@ def test_progress_is_told_with_what_was_received(streaming: Streaming) -> None:
 
 @pytest.mark.parametrize("lsn", [99, 301, 1 << 60])
 def test_a_position_that_cannot_be_right_is_never_sent(streaming: Streaming, lsn: int) -> None:
-    """PostgreSQL believes any value it is told (PITFALLS A5)."""
+    """PostgreSQL believes any value (guarantees A5)."""
     streaming.begin().receive(wal(300))
     with pytest.raises(LedgerError, match="about to confirm"):
         streaming.confirm(lsn, after=100)

@@ -56,15 +56,15 @@ def test_no_ids_are_no_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("filters", "told"),
+    ("filters", "text"),
     [
         (Filters(types=["A"]), "--type needs a column for type"),
         (Filters(aggregates=[("order", None)]), "--aggregate needs a column for aggregate_type"),
         (Filters(until="2026-11-21"), "a period needs times"),
     ],
 )
-def test_a_column_that_a_filter_needs_is_named(filters: Filters, told: str) -> None:
-    with pytest.raises(Fatal, match=told) as caught:
+def test_a_column_that_a_filter_needs_is_named(filters: Filters, text: str) -> None:
+    with pytest.raises(Fatal, match=text) as caught:
         filter_condition(table(time=""), dict.fromkeys(ROLES), filters)
     assert "outbox.columns" in caught.value.hint
 
