@@ -13,8 +13,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
-from walrelay.postgres import pooler
-from walrelay.postgres.dsn import address, cure
+from walrelay.postgres.dsn import OwnSession, QueuedConnection, address, cure, has_pooler, refuse_shared
 from walrelay.postgres.failures import connection_broke, first_line, server_message
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
@@ -82,10 +81,10 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
     """An ordinary connection in autocommit mode, with a session of its own; `statement_timeout` in seconds."""
     connection = _connect(dsn, application_name="walrelay control")
     try:
-        if pooler.has_pooler(connection):
-            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(pooler.OwnSession):
-                another.meanwhile = pooler.QueuedConnection(connection).look
-                pooler.refuse_shared(connection, another, dsn)
+        if has_pooler(connection):
+            with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(OwnSession):
+                another.meanwhile = QueuedConnection(connection).look
+                refuse_shared(connection, another, dsn)
         connection.execute(PINNED.encode())
         connection.execute("SET client_encoding = 'UTF8'")
         if connection.info.server_version >= 140000:

@@ -15,7 +15,8 @@ from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
 from walrelay.errors import Disconnected
-from walrelay.postgres import connect, pooler
+from walrelay.postgres import connect
+from walrelay.postgres.dsn import SharedSession, has_pooler
 
 SESSION = "pool_mode = session"
 
@@ -117,7 +118,7 @@ def test_sessions_that_are_not_shared_are_taken(in_front: MakePooler, database: 
     dsn = in_front(SESSION).dsn(database.name)
     for _ in range(3):
         with connect.ordinary(dsn) as connection:
-            assert pooler.has_pooler(connection)
+            assert has_pooler(connection)
     patient = Patient(tmp_path, dsn, database.dsn)
     patient.init()
     assert patient.run("status").exit_code == 0
@@ -146,7 +147,7 @@ def test_the_last_session_there_is_will_not_do_where_others_take_it(in_front: Ma
     thread = Thread(target=work)
     thread.start()
     try:
-        with pytest.raises((pooler.SharedSession, Disconnected)):
+        with pytest.raises((SharedSession, Disconnected)):
             connect.ordinary(dsn)
     finally:
         done.set()
@@ -190,7 +191,7 @@ def _expect_a_direct_dsn(between: PgBouncer, database: Database, tmp_path: Path)
 
 def _expect_refusals(dsn: str) -> None:
     for _ in range(5):
-        with pytest.raises(pooler.SharedSession):
+        with pytest.raises(SharedSession):
             connect.ordinary(dsn)
 
 

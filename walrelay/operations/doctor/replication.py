@@ -11,9 +11,8 @@ from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.operations.doctor.server import free_senders
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.dsn import cure, refusal
+from walrelay.postgres.dsn import SharedSession, cure, direct_dsn, has_pooler, refusal
 from walrelay.postgres.failures import Denied, first_line, server_message
-from walrelay.postgres.pooler import SharedSession, direct_dsn, has_pooler
 from walrelay.postgres.rights import grant_statements
 from walrelay.postgres.role_checks import rights_to_replicate
 
