@@ -1,7 +1,7 @@
 """What `walrelay init` makes: schema objects, publication, then the slot.
 
 The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
-what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (PITFALLS A18).
+what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (guarantees A18).
 """
 
 from collections.abc import Iterator

@@ -45,9 +45,9 @@ class Status(NamedTuple):
     lag_seconds: float | None
     retained_wal_bytes: int | None
     safe_wal_bytes: int | None
-    held_by: str  # what keeps restart_lsn back when the relay is not it (PITFALLS A4)
-    catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (PITFALLS A48)
-    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (PITFALLS A13)
+    held_by: str  # what keeps restart_lsn back when the relay is not it (guarantees A4)
+    catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (guarantees A48)
+    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (guarantees A13)
     dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
     leader: Instance | None
     standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs

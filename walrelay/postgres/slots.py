@@ -1,8 +1,8 @@
-"""Slots made and dropped.
+"""Making and dropping slots.
 
-A slot that is made by CREATE_REPLICATION_SLOT exports the snapshot of its consistent point: what was committed before
-that is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The
-snapshot can be taken over until the next command on the connection that made it (PITFALLS A27).
+A slot that CREATE_REPLICATION_SLOT makes exports the snapshot of its consistent point: what was committed before that
+is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The snapshot
+can be used until the next command on the connection that made it (guarantees A27).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _LOCK_NOT_AVAILABLE = "55P03"
 
 
 class NewSlot(NamedTuple):
-    """Where the slot's stream begins, and the snapshot of that point, to be taken over while the connection is idle."""
+    """Where the slot's stream begins, and the snapshot of that point, usable while the connection is idle."""
 
     consistent_point: LSN
     snapshot: str
@@ -32,8 +32,8 @@ class NewSlot(NamedTuple):
 def new_slot(
     dsn: str, beside: Catalog, slot: str, plugin: str, *, failover: bool, patience: float
 ) -> Iterator[NewSlot]:
-    """Makes the slot, on the server of the catalog; Fatal after `patience` seconds of waiting. The snapshot is
-    there until the context is left.
+    """Makes the slot on the server of the catalog; Fatal after `patience` seconds. The snapshot exists until the
+    context is left.
     """
     connection = connect.replication(dsn)
     try:
@@ -52,7 +52,7 @@ def new_slot(
 
 
 def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
-    """Making a slot waits for all transactions that were writing when it began (PITFALLS A28)."""
+    """Making a slot waits for all transactions that were writing when it began (guarantees A28)."""
     writers = catalog.rows(
         f"SELECT pid, coalesce(application_name, ''), state, round({age('xact_start')})"
         " FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5"
@@ -66,7 +66,7 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
 
 
 def drop_slot(catalog: Catalog, slot: str) -> bool:
-    """Removes the slot; whether there was one. Fatal if somebody reads it."""
+    """Returns whether there was a slot; Fatal if a process reads it."""
     found = unread(catalog, slot)
     if found is not None:
         catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
@@ -74,7 +74,7 @@ def drop_slot(catalog: Catalog, slot: str) -> bool:
 
 
 def unread(catalog: Catalog, slot: str) -> Slot | None:
-    """The slot, if there is one; Fatal if somebody reads it."""
+    """The slot, if there is one; Fatal if a process reads it."""
     found = catalog.slot(slot)
     if found is not None and found.active_pid is not None:
         raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")

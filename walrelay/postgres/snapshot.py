@@ -1,9 +1,4 @@
-"""The rows of the outbox as they were at one moment: at a new slot's beginning, or now.
-
-A slot that CREATE_REPLICATION_SLOT makes exports the snapshot of its consistent point: what was committed before that
-is visible in it, and everything else comes in the stream, so the two together have no gap and no overlap. The snapshot
-can be used until the next command on the connection that made it (A27).
-"""
+"""The rows of the outbox as they were at one moment: at a new slot's beginning, or now."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -89,7 +89,7 @@ class Relay:
         settling.settle(self.source, 0)
 
     def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
-        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (PITFALLS A8)."""
+        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (guarantees A8)."""
         paused = monotonic()
         while not self._sink.publish(message, self.ledger.ticket):
             self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)

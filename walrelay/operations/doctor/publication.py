@@ -91,7 +91,7 @@ def covers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (PITFALLS A19)."""
+    """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (guarantees A19)."""
     if expected.publication is None or (seen := noted_publication(catalog, expected.slot)) is None:
         return
     if change := catalog.published(expected.publication, expected.outbox).since(

@@ -92,7 +92,7 @@ _OUTPUT_PLUGIN = "output plugin"
 
 
 def allowed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """The minors since August 2026 have a list of the plugins that may be used (PITFALLS A35)."""
+    """The minors since August 2026 have a list of the plugins that may be used (guarantees A35)."""
     libraries = catalog.value("SELECT setting FROM pg_settings WHERE name = 'output_plugin_libraries'")
     if libraries is not None and (fix := allowing(libraries, expected.plugin)):
         yield problem("output_plugin_libraries", f"does not have {expected.plugin}: {libraries}", fix)

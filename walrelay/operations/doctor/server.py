@@ -14,7 +14,7 @@ from walrelay.wire.commands import literal
 _OLDEST = 140000
 
 # ALTER PUBLICATION while a transaction writes could lose that transaction's later rows; the first fix could end the
-# decoding for want of memory, and the second came with the minors of August 2025 (PITFALLS A20).
+# decoding for want of memory, and the second came with the minors of August 2025 (guarantees A20).
 _MENDED = {14: 140019, 15: 150014, 16: 160010, 17: 170006}
 
 

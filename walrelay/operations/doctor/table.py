@@ -226,7 +226,7 @@ def _column(expected: Expected, role: str, name: str, free: list[str]) -> str:
 
 
 def generated(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """pgoutput leaves generated columns out: stored ones before PostgreSQL 18, virtual ones always (PITFALLS A21)."""
+    """pgoutput leaves generated columns out: stored ones before PostgreSQL 18, virtual ones always (guarantees A21)."""
     table = look(catalog, expected)
     if table is None or table.kind not in REPLICATED_KINDS:
         return

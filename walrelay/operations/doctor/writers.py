@@ -16,7 +16,7 @@ LONG = 60.0  # seconds
 
 def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Those that wrote something and are older than a minute, prepared ones included; all databases count. They hold
-    the slot's restart_lsn back, whatever the relay confirms (PITFALLS A4).
+    the slot's restart_lsn back, whatever the relay confirms (guarantees A4).
 
     Of other roles' sessions a role without pg_read_all_stats sees that they write, not since when: those it leaves out.
     """
