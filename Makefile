@@ -14,9 +14,9 @@ SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
 EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
 SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance))
 
-# How many tests run at once: 0 is one after the other, as it has to be where they share a server that somebody else
-# runs (tests/servers/choose.py).
-WORKERS ?= 0
+# How many tests run at once, each worker with servers of its own; most of the time they wait. 0 is one after the other,
+# as it has to be where they share a server that somebody else runs (tests/servers/choose.py).
+WORKERS ?= $(if $(WALRELAY_TEST_POSTGRES_DSN)$(WALRELAY_TEST_KAFKA),0,4)
 
 # The tests start walrelay thousands of times, which would be compiled anew each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -33,7 +33,7 @@ demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 quick: $(VENV)/dev.stamp  ## the tests whose servers come with the package: a minute, no root, no Java
 	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
 
-test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=4: four at once)
+test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=0: one after the other)
 	@exec $(PYTEST) -n $(WORKERS) --max-worker-restart=0 $(ARGS) $(SUITES)
 
 check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports

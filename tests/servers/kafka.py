@@ -212,6 +212,8 @@ class KafkaServer(Kafka):
             # kills one would wait that long.
             "broker.session.timeout.ms": 1500,
             "broker.heartbeat.interval.ms": 300,
+            # Twice a second the controller would write that nothing happens: a quarter of what an idle broker costs.
+            "metadata.max.idle.interval.ms": 0,
             # One broker, small and soon ready.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 1,

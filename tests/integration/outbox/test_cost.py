@@ -18,7 +18,7 @@ from tests.servers.database import Database
 from walrelay.outbox import Event, Outbox
 from walrelay.outbox.django import write_recorded
 
-NUMBER, LAPS, ROUNDS, MOST = 10_000, 4, 5, 1.5  # a lap is a twentieth
+NUMBER, LAPS, ROUNDS, MOST = 10_000, 4, 3, 1.5  # a lap is a twentieth
 
 pytestmark = pytest.mark.timeout(600)
 
