@@ -17,7 +17,6 @@ from walrelay.operations.cleanup import Retention
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
 from walrelay.relay import run
-from walrelay.relay.contract import Parameters
 from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.leadership import lead, lead_at_once
@@ -76,20 +75,7 @@ class Runs(run.Runs):
     """The runs of one process."""
 
     def __init__(self, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
-        super().__init__(parameters(wiring), Factories(wiring, observer), observer, from_slot=from_slot)
-
-
-def parameters(wiring: Wiring) -> Parameters:
-    """What a run goes by."""
-    return Parameters(
-        slot=wiring.slot,
-        plugin=wiring.plugin,
-        exactly_once=wiring.exactly_once,
-        place=wiring.position.place,
-        confirm_interval=wiring.streaming.timing.confirm_interval,
-        counting=wiring.counting,
-        limits=wiring.limits,
-    )
+        super().__init__(wiring, Factories(wiring, observer), observer, from_slot=from_slot)
 
 
 class Factories:

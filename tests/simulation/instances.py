@@ -13,7 +13,7 @@ from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock, put_in_place
 from tests.simulation.cluster import SLOT, FakeCatalog, FakeStream, Place, Questions, Server
 from tests.simulation.fuse import Fuse, Killed
-from walrelay.compose import Factories, parameters, wiring
+from walrelay.compose import Factories, wiring
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
@@ -72,7 +72,7 @@ class Instance(Seen):
         self.asked_to_stop = False
         try:
             factories, clock = _Factories(self), self.cluster.clock
-            runs = self.cluster.runs(parameters(self.cluster.wiring), factories, self, clock=clock, timer=clock.timer)
+            runs = self.cluster.runs(self.cluster.wiring, factories, self, clock=clock, timer=clock.timer)
             runs.until(self.is_set, self.wait, Backoff())
         except Killed:
             pass

@@ -15,11 +15,11 @@ from tests.simulation.world import World
 from walrelay.errors import Fatal, Refused, Undecodable
 from walrelay.model import System
 from walrelay.publish import ExactlyOnceSink
-from walrelay.relay.contract import Parameters
 from walrelay.sinks.kafka import transactions
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
+from walrelay.wiring import PositionPlace, Wiring
 
 ALL_KINDS = [*KINDS, "another_one_leads"]
 
@@ -41,8 +41,8 @@ class ExactlyOnceWorld(World):
         return event.id in self.uncounted or super().safe(event)
 
     @property
-    def parameters(self) -> Parameters:
-        return super().parameters._replace(exactly_once=True, place="topic")
+    def wiring(self) -> Wiring:
+        return super().wiring._replace(exactly_once=True, position=PositionPlace("topic"))
 
     def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
         return self.sink_type(self.settings, system, "slot", self._history, self.counting)

@@ -19,8 +19,8 @@ from tests.simulation.world import World
 from walrelay.errors import Disconnected, NotKept
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
-from walrelay.relay.contract import Parameters
 from walrelay.source.contract import Positions
+from walrelay.wiring import PositionPlace, Wiring
 
 __all__ = ["make_world"]
 
@@ -194,8 +194,8 @@ class KeepingWorld(World):
     position: RelayPosition | None = None
 
     @property
-    def parameters(self) -> Parameters:
-        return super().parameters._replace(place="file")
+    def wiring(self) -> Wiring:
+        return super().wiring._replace(position=PositionPlace("file"))
 
     def positions(self) -> Positions:
         return _Place(self)
@@ -279,8 +279,8 @@ class FencedWorld(KeepingWorld):
     answers_at = 0.0  # by the clock
 
     @property
-    def parameters(self) -> Parameters:
-        return super().parameters._replace(place="topic")
+    def wiring(self) -> Wiring:
+        return super().wiring._replace(position=PositionPlace("topic"))
 
     def positions(self) -> Positions:
         return _FencedPlace(self)

@@ -18,15 +18,19 @@ from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
-from walrelay.publish import ExactlyOnceSink
-from walrelay.relay.contract import Parameters
+from walrelay.publish import ExactlyOnceSink, SinkHandle
 from walrelay.relay.run import Runs
+from walrelay.sinks import memory
 from walrelay.source.contract import Positions
 from walrelay.supervise import Backoff
-from walrelay.wiring import Limits, Policy
+from walrelay.wiring import Limits, Policy, Rules, Wiring
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
 OUTBOX = OutboxLayout(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)
+
+_NO_SINK = SinkHandle(
+    "memory", memory.MemorySettings(keep=1), memory.plugin
+)  # a process opens those of the fake broker
 
 _PATIENCE = 20_000  # turns of the loop: who has not finished by then never will
 
@@ -59,12 +63,13 @@ class World:
         self._turns = 0
 
     @property
-    def parameters(self) -> Parameters:
-        return Parameters("slot", "pgoutput", False, "slot", 0.1, self.counting, self.limits)
+    def wiring(self) -> Wiring:
+        rules = Rules("{aggregate_type}")
+        return Wiring("", "slot", "pgoutput", "walrelay", self.outbox, rules, _NO_SINK, limits=self.limits)
 
     @property
     def counting(self) -> Counting:
-        return Counting("pgoutput", "walrelay", "public.outbox", self.outbox.prefix)
+        return self.wiring.counting
 
     def done(self) -> bool:
         """Everything is published and PostgreSQL may forget all of it."""
@@ -101,7 +106,7 @@ class World:
     def run_process(self) -> None:
         """One process, whose memory is fresh; what can be retried is retried in it."""
         process = self.process()
-        runs = self.runs(self.parameters, process, self.seen, clock=self.clock, timer=self.clock.timer)
+        runs = self.runs(self.wiring, process, self.seen, clock=self.clock, timer=self.clock.timer)
         try:
             runs.until(self._stop, self.clock.wait, Backoff())
         except Killed:

@@ -1,34 +1,19 @@
-"""What a run asks of whoever starts it: what it goes by, and what it opens."""
+"""What a run opens and asks outside."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol
+from typing import Protocol
 
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
-from walrelay.model import Counting, RelayPosition, System
+from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream
-from walrelay.wiring import Limits
-
-
-class Parameters(NamedTuple):
-    """What a run goes by. `place`: where the relay keeps its own position; exactly once it is the topic.
-    `confirm_interval` in seconds.
-    """
-
-    slot: str
-    plugin: str
-    exactly_once: bool
-    place: Literal["slot", "file", "table", "topic"]
-    confirm_interval: float
-    counting: Counting
-    limits: Limits = Limits()
 
 
 class Factories(Protocol):

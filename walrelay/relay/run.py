@@ -17,7 +17,7 @@ from walrelay.observe import Noticed, Observer, Streaming, notices
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import Sink
-from walrelay.relay.contract import Factories, Parameters
+from walrelay.relay.contract import Factories
 from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
 from walrelay.route import Ahead, ResumedRouting, Routing
@@ -28,6 +28,7 @@ from walrelay.source.start import OwnPosition, Start
 from walrelay.source.stream import Stream
 from walrelay.supervise import Backoff, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
+from walrelay.wiring import Wiring
 
 _HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
 _FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
@@ -42,7 +43,7 @@ class Runs:
 
     def __init__(
         self,
-        parameters: Parameters,
+        wiring: Wiring,
         factories: Factories,
         observer: Observer,
         *,
@@ -51,7 +52,7 @@ class Runs:
         timer: MakeTimer = Timer,
     ) -> None:
         """`from_slot`: begin where the slot stands, whatever the relay's own position says."""
-        self._parameters, self._factories, self._observer, self._from_slot = parameters, factories, observer, from_slot
+        self._wiring, self._factories, self._observer, self._from_slot = wiring, factories, observer, from_slot
         self.bookmark: RelayPosition | None = None
         self._relay: Relay | None = None
         self._sink: Sink | None = None
@@ -90,7 +91,7 @@ class Runs:
         try:
             self._connect(stop)
         except Disconnected:
-            if self._relay is None or self._parameters.exactly_once:
+            if self._relay is None or self._wiring.exactly_once:
                 self.close()
             else:
                 self._holding.begin()
@@ -135,7 +136,7 @@ class Runs:
             try:
                 return self._lead(stream, catalog, stop)
             except NoRoom as why:
-                if self._relay is None or self._parameters.exactly_once or stop():
+                if self._relay is None or self._wiring.exactly_once or stop():
                     raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
                 self._observer.saw(Noticed(f"{why}; it begins again when there is room, and the lead is kept"))
                 stream.pause(stop)
@@ -145,12 +146,12 @@ class Runs:
     def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
         """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
         stream.command("SELECT 1")
-        slot, plugin = self._parameters.slot, self._parameters.plugin
+        slot, plugin = self._wiring.slot, self._wiring.plugin
         usable_slot(catalog.slot(slot), slot, plugin, catalog.database)
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
         catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
-        refuse_unfinished_backfill(catalog, self._parameters.slot)
+        refuse_unfinished_backfill(catalog, self._wiring.slot)
         self._factories.examine(catalog)
         source, decodes = self._factories.source(stream, catalog, self.bookmark)
         relay = self._relay
@@ -160,7 +161,7 @@ class Runs:
             self.close()
             self._relay = relay = self._begin(source, decodes, catalog, stop)
         self.bookmark = source.bookmark
-        self._observer.saw(Streaming(source.slot.name, source.start, self._parameters.plugin))
+        self._observer.saw(Streaming(source.slot.name, source.start, self._wiring.plugin))
         try:
             with self._factories.while_leading(catalog):
                 relay.run(stop)
@@ -171,7 +172,7 @@ class Runs:
     def _may_resume(self, source: SlotSource) -> bool:
         """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
         bookmark = self.bookmark
-        if bookmark is None or self._parameters.exactly_once:
+        if bookmark is None or self._wiring.exactly_once:
             return False  # a Kafka transaction that is open is aborted: nobody has seen it
         return source.continues(bookmark)
 
@@ -191,13 +192,13 @@ class Runs:
         own = None if self._from_slot else self._own(kept)
         start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.find_start(own)
         if own is not None and start.ordinal:
-            refuse_another_count(own.position, self._parameters.counting)
+            refuse_another_count(own.position, self._wiring.counting)
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.saw(Noticed(start.notice))
         source.start_stream(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
-        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._parameters.limits)
+        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._wiring.limits)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
         """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
@@ -216,14 +217,14 @@ class Runs:
 
     def _own(self, positions: Positions | None) -> OwnPosition | None:
         """What the place says that every run of this relay writes to; without one, what this process remembers."""
-        where, last = self._parameters.place, self.bookmark if positions is None else positions.last()
+        where, last = self._wiring.position.place, self.bookmark if positions is None else positions.last()
         return None if last is None else OwnPosition("memory" if where == "slot" else where, last)
 
     def _open_sink(
         self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]
     ) -> tuple[Sink, Positions | None]:
         """The sink, and where the relay keeps its own position, if it does: in exactly-once mode that is the sink."""
-        if self._parameters.exactly_once:
+        if self._wiring.exactly_once:
             self._sink = sink = self._factories.exactly_once_sink(source.system)
             self._fence(sink, stop)
             return sink, sink
@@ -242,7 +243,7 @@ class Runs:
                 )
 
     def _keeper(self, kept: Positions | None, catalog: Catalog) -> OwnPositionKeeper | None:
-        interval = self._parameters.confirm_interval
+        interval = self._wiring.streaming.timing.confirm_interval
         return OwnPositionKeeper(kept, catalog, interval, notices(self._observer)) if kept else None
 
     def _routing(self, start: Start) -> Routing:
