@@ -16,7 +16,7 @@ import pytest
 
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
 from tests.servers.older_postgres import fetched_programs
-from tests.servers.programs import PostgresPrograms, installed_programs, wheel_programs
+from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
 
 POSTGRES_ADDRESS = "WALRELAY_TEST_POSTGRES_DSN"
 KAFKA_ADDRESS = "WALRELAY_TEST_KAFKA"
@@ -66,14 +66,14 @@ def this_machine() -> Machine:
     )
 
 
-def shared_postgres(machine: Machine) -> Address | Docker | PostgresPrograms:
+def shared_postgres(machine: Machine) -> Address | Docker | Programs:
     """The server that most tests share: one with wal2json before one without."""
     if address := machine.environ.get(POSTGRES_ADDRESS):
         return Address(address)
     return Docker() if machine.docker_answers() else postgres_programs(machine)
 
 
-def postgres_programs(machine: Machine, major: int | None = None) -> PostgresPrograms:
+def postgres_programs(machine: Machine, major: int | None = None) -> Programs:
     """Programs to start servers from that tests may stop and crash, of any version or of this one."""
     installed = installed_programs(machine.postgresql)
     with_wal2json = [programs for programs in installed if programs.has_wal2json]
@@ -87,7 +87,7 @@ def postgres_programs(machine: Machine, major: int | None = None) -> PostgresPro
     )
 
 
-def newest_postgres_programs(machine: Machine) -> PostgresPrograms:
+def newest_postgres_programs(machine: Machine) -> Programs:
     """The newest version there is."""
     found = [*installed_programs(machine.postgresql), *_in_wheel(machine)]
     if not found:
@@ -146,7 +146,7 @@ def _program(name: str, what: str) -> Path:
     return Path(found)
 
 
-def _in_wheel(machine: Machine) -> list[PostgresPrograms]:
+def _in_wheel(machine: Machine) -> list[Programs]:
     return wheel_programs(machine.wheel) if machine.wheel is not None else []
 
 

@@ -5,17 +5,17 @@ a partition in memory. It does not fence producers, hide aborted transactions or
 need KafkaServer.
 """
 
+import signal
 import subprocess
 import sys
 from typing import Self
 
-from confluent_kafka import Producer
-
-from tests.servers.topics import QUIET, Kafka
+from tests.servers import reaper
+from tests.servers.topics import Kafka
 
 
 class MockKafka(Kafka):
-    """Runs from start() to stop(). The child ends by itself when its standard input is closed."""
+    """That of the demo; runs from start() to stop()."""
 
     def __init__(self, brokers: int = 1) -> None:
         super().__init__("")  # known when it runs
@@ -24,12 +24,13 @@ class MockKafka(Kafka):
 
     def start(self) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(self._brokers)],
-            stdin=subprocess.PIPE,
+            [sys.executable, "-m", "walrelay.lab.servers.kafka", str(self._brokers)],
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,  # Ctrl-C goes to the tests, which end their servers in order
         )
+        reaper.watch_process(self._child.pid, signal.SIGKILL)
         assert self._child.stdout is not None
         self.bootstrap_servers = self._for_tests = self._child.stdout.readline().strip()
         if not self.bootstrap_servers:
@@ -38,7 +39,9 @@ class MockKafka(Kafka):
     def stop(self) -> None:
         if self._child is None:
             return
+        self._child.kill()
         self._child.communicate(timeout=10)
+        reaper.forget_process(self._child.pid)
         self._child = None
 
     @property
@@ -53,16 +56,3 @@ class MockKafka(Kafka):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def serve(brokers: int) -> None:
-    """The child: say the address on standard output, live until standard input ends."""
-    client = Producer({**QUIET, "test.mock.num.brokers": brokers})
-    addresses = client.list_topics(timeout=10).brokers.values()
-    sys.stdout.write(",".join(f"{broker.host}:{broker.port}" for broker in addresses) + "\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-
-
-if __name__ == "__main__":
-    serve(int(sys.argv[1]))

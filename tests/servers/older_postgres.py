@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.servers.kafka_jars import cache
-from tests.servers.programs import PostgresPrograms
+from walrelay.lab.servers.postgres import Programs
 
 VERSIONS = {14: "14.19.0", 17: "17.6.0"}
 
@@ -21,9 +21,9 @@ _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64v8"}
 
 
-def fetched_programs(environ: Mapping[str, str]) -> list[PostgresPrograms]:
+def fetched_programs(environ: Mapping[str, str]) -> list[Programs]:
     """Those that are in the cache, the newest first."""
-    found = [PostgresPrograms(home(environ, major) / "bin") for major in sorted(VERSIONS, reverse=True)]
+    found = [Programs(home(environ, major) / "bin") for major in sorted(VERSIONS, reverse=True)]
     return [programs for programs in found if (programs.bin / "postgres").is_file()]
 
 

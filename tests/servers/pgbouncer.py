@@ -9,8 +9,8 @@ import psycopg
 
 from tests.servers.choose import Missing
 from tests.servers.ports import LOOPBACK
-from tests.servers.process import unprivileged_account
 from tests.servers.single import SingleServer
+from walrelay.lab.servers.backstage import unprivileged
 
 
 def pgbouncer_program() -> Path:
@@ -29,7 +29,7 @@ class PgBouncer(SingleServer):
     LAST_SIGNAL = signal.SIGTERM  # at once, whoever is connected
 
     def __init__(self, program: Path, host: str, port: int, user: str, password: str, *settings: str) -> None:
-        super().__init__(program, unprivileged_account())
+        super().__init__(program, unprivileged())
         self._log.touch()
         lines = [
             "[databases]",

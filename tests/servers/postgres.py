@@ -12,9 +12,11 @@ from psycopg import sql
 
 from tests.servers.database import Postgres
 from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.process import ServerProcess, memory, temporary_directory, unprivileged_account
-from tests.servers.programs import PostgresPrograms
+from tests.servers.process import ServerProcess, memory, temporary_directory
+from tests.servers.programs import within_reach_of
 from tests.servers.waiting import wait_until
+from walrelay.lab.servers.backstage import unprivileged
+from walrelay.lab.servers.postgres import INITDB, Programs
 
 Setting = str | int | float | bool | tuple[str, ...]
 StopMode = Literal["smart", "fast", "immediate"]
@@ -29,9 +31,9 @@ _STOP_SIGNALS: dict[StopMode, signal.Signals] = {
 class PostgresServer(Postgres):
     """Made by initdb when created; runs between start() and stop(), or as a context manager. Needs no root."""
 
-    def __init__(self, programs: PostgresPrograms, settings: Mapping[str, Setting] | None = None) -> None:
-        self._account = unprivileged_account()
-        self._programs = programs.within_reach_of(self._account)
+    def __init__(self, programs: Programs, settings: Mapping[str, Setting] | None = None) -> None:
+        self._account = unprivileged()
+        self._programs = within_reach_of(self._account, programs)
         self._major = programs.major
         self._home = temporary_directory("postgres", self._account, within=memory())
         self._data = self._home / "data"
@@ -52,7 +54,7 @@ class PostgresServer(Postgres):
         return self._programs.has_wal2json
 
     @property
-    def programs(self) -> PostgresPrograms:
+    def programs(self) -> Programs:
         """The installation that it is started from."""
         return self._programs
 
@@ -159,10 +161,7 @@ class PostgresServer(Postgres):
         self.remove()
 
     def _make_data(self) -> None:
-        self._run(
-            *("initdb", "--pgdata", self._data, "--username", "postgres", "--auth", "trust"),
-            *("--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions"),
-        )
+        self._run("initdb", "--pgdata", self._data, "--no-instructions", *INITDB)
         # A server that has been used for years: positions beyond 31 and 32 bits that soon have another digit, and
         # transaction ids (xid8) beyond 32 bits. A new one hides what takes either for a small number. (Some
         # distributions have no pg_resetwal.)

@@ -1,46 +1,16 @@
 """A server process: started as an unprivileged account where need be, its output in a file, ended by its pid."""
 
 import os
-import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from tests.servers import reaper
-
-
-@dataclass(frozen=True)
-class Account:
-    """The system user that a server runs as."""
-
-    name: str
-    uid: int
-    gid: int
-
-    def identity(self) -> dict[str, Any]:
-        """What subprocess needs to run a program as this account."""
-        return {"user": self.uid, "group": self.gid, "extra_groups": []}
-
-
-@cache
-def unprivileged_account() -> Account | None:
-    """Whom to run PostgreSQL as, which refuses to be root. None: just as ourselves."""
-    if os.geteuid() != 0:
-        return None
-    for name in ("postgres", "nobody"):
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Account(name, entry.pw_uid, entry.pw_gid)
-    raise RuntimeError("running as root, and there is neither a user 'postgres' nor 'nobody' for PostgreSQL")
-
+from walrelay.lab.servers.backstage import SystemUser
 
 _MEMORY = Path("/dev/shm")
 _GB = 10**9
@@ -57,7 +27,7 @@ def memory() -> Path | None:
     return _MEMORY if installed > 12 * _GB and shutil.disk_usage(_MEMORY).free > 8 * _GB else None
 
 
-def temporary_directory(name: str, account: Account | None = None, *, within: Path | None = None) -> Path:
+def temporary_directory(name: str, account: SystemUser | None = None, *, within: Path | None = None) -> Path:
     """A new directory owned by `account`, deleted at the latest when the test process is gone."""
     path = Path(tempfile.mkdtemp(prefix=f"walrelay-{name}-", dir=within))
     reaper.watch_directory(path)
@@ -76,7 +46,7 @@ class ServerProcess:
         log: Path,
         cwd: Path,
         last_signal: signal.Signals,
-        account: Account | None = None,
+        account: SystemUser | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         identity = account.identity() if account is not None else {}

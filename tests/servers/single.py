@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from tests.servers.ports import free_port
-from tests.servers.process import Account, ServerProcess, temporary_directory
+from tests.servers.process import ServerProcess, temporary_directory
 from tests.servers.waiting import wait_until
+from walrelay.lab.servers.backstage import SystemUser
 
 
 class SingleServer(ABC):
@@ -21,7 +22,7 @@ class SingleServer(ABC):
 
     LAST_SIGNAL: ClassVar[signal.Signals] = signal.SIGKILL
 
-    def __init__(self, program: Path, account: Account | None = None) -> None:
+    def __init__(self, program: Path, account: SystemUser | None = None) -> None:
         self.port = free_port()
         self._program, self._account = program, account
         self._home = temporary_directory(self.NAME.lower(), account)

@@ -7,7 +7,7 @@ import pytest
 from tests.servers import choose, older_postgres
 from tests.servers.choose import Address, Docker, Machine, Missing
 from tests.servers.kafka_jars import KafkaJars, kafka_home, kafka_version
-from tests.servers.programs import PostgresPrograms
+from walrelay.lab.servers.postgres import Programs
 
 
 def machine(
@@ -27,7 +27,7 @@ def machine(
     )
 
 
-def install_debian(tmp_path: Path, major: int, *, wal2json: bool) -> PostgresPrograms:
+def install_debian(tmp_path: Path, major: int, *, wal2json: bool) -> Programs:
     root = tmp_path / "debian" / str(major)
     (root / "lib").mkdir(parents=True)
     if wal2json:
@@ -35,7 +35,7 @@ def install_debian(tmp_path: Path, major: int, *, wal2json: bool) -> PostgresPro
     return _postgres(root / "bin", major)
 
 
-def install_wheel(tmp_path: Path, directory: str, major: int) -> PostgresPrograms:
+def install_wheel(tmp_path: Path, directory: str, major: int) -> Programs:
     return _postgres(tmp_path / "wheel" / directory / "bin", major)
 
 
@@ -43,10 +43,10 @@ def install_java(tmp_path: Path, version: str) -> Path:
     return _program(tmp_path / "java", f"    java.specification.version = {version}", ">&2")
 
 
-def _postgres(directory: Path, major: int) -> PostgresPrograms:
+def _postgres(directory: Path, major: int) -> Programs:
     directory.mkdir(parents=True)
     _program(directory / "postgres", f"postgres (PostgreSQL) {major}.4 (Debian {major}.4-1)")
-    return PostgresPrograms(directory)
+    return Programs(directory)
 
 
 def _program(path: Path, says: str, to: str = "") -> Path:

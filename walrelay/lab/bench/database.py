@@ -2,7 +2,6 @@
 database has paid so far: statements, WAL, the CPU time of the server. A cost is two readings apart."""
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from walrelay.lab.bench.child import BUSINESS, CHANNEL, ROLE, SCHEMA, TABLE
 from walrelay.lab.bench.machine import cpu_s, title
 from walrelay.lab.bench.results import Cost
 from walrelay.lab.servers import guest
-from walrelay.lab.servers.backstage import Child
+from walrelay.lab.servers.backstage import Child, waited
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.wiring import Wiring
@@ -213,13 +212,7 @@ class Meter:
         Each of them has left a dead version behind.
         """
         updated = self._catalog.value(f"SELECT count(*) FROM {TABLE} WHERE published_at IS NOT NULL")
-        _wait(lambda: self._dead_tuples() - (before.dead_tuples or 0.0) >= updated)
+        waited(lambda: self._dead_tuples() - (before.dead_tuples or 0.0) >= updated, _STATISTICS_PATIENCE, 0.05)
 
     def _dead_tuples(self) -> float:
         return float(self._catalog.value(_DEAD))
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _STATISTICS_PATIENCE
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)

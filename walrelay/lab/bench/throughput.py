@@ -18,7 +18,7 @@ from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult,
 from walrelay.lab.bench.screen import Screen
 from walrelay.lab.servers.backstage import Backstage, Interruption, opened
 from walrelay.lab.servers.kafka import Kafka, MockKafka
-from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
+from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres, installed_programs
 
 _DEBIAN = Path("/usr/lib/postgresql")
 
@@ -39,13 +39,7 @@ def started(servers: Servers, backstage: Backstage, *, wal2json: bool, tcp: bool
 
 def with_wal2json(installations: Path) -> Path | None:
     """The newest installation below a directory like Debian's that has the plugin: its directory of programs."""
-    found = [path.parent for path in installations.glob("*/bin/postgres") if path.parent.parent.name.isdecimal()]
-    having = [directory for directory in found if _has_wal2json(directory.parent / "lib")]
-    return max(having, key=lambda directory: int(directory.parent.name), default=None)
-
-
-def _has_wal2json(libraries: Path) -> bool:
-    return any((directory / "wal2json.so").is_file() for directory in (libraries, libraries / "postgresql"))
+    return next((programs.bin for programs in installed_programs(installations) if programs.has_wal2json), None)
 
 
 def _limits_plugins(programs: Path) -> bool:

@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -80,10 +81,20 @@ def free_port() -> int:
     return port
 
 
+def waited(condition: Callable[[], object], patience: float, interval: float = 0.02) -> bool:
+    """Whether it became true within `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(interval)
+    return True
+
+
 _LONGEST = 60  # characters: a Unix socket's path has room for little more than a hundred
 
 
-class Account(NamedTuple):
+class SystemUser(NamedTuple):
     """A system user without rights."""
 
     uid: int
@@ -94,7 +105,7 @@ class Account(NamedTuple):
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
 
-def unprivileged() -> Account | None:
+def unprivileged() -> SystemUser | None:
     """None: just as ourselves, who are not root. No user is created for this."""
     if os.geteuid() != 0:
         return None
@@ -103,7 +114,7 @@ def unprivileged() -> Account | None:
             entry = pwd.getpwnam(name)
         except KeyError:
             continue
-        return Account(entry.pw_uid, entry.pw_gid)
+        return SystemUser(entry.pw_uid, entry.pw_gid)
     raise Fatal(
         "PostgreSQL does not run as root, and this machine has neither a user 'postgres' nor 'nobody'",
         hint="Run this as an ordinary user.",
@@ -180,7 +191,7 @@ class Backstage:
             child.end(last_signal)
         self._guardian.close()
 
-    def directory(self, name: str, account: Account | None = None) -> Path:
+    def directory(self, name: str, account: SystemUser | None = None) -> Path:
         """A private directory below home, of that account."""
         path = self.home / name
         path.mkdir(mode=0o700)
@@ -194,7 +205,7 @@ class Backstage:
         command: Sequence[str | Path],
         *,
         last_signal: signal.Signals = signal.SIGKILL,
-        account: Account | None = None,
+        account: SystemUser | None = None,
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
         output: bool = False,

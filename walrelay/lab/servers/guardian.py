@@ -1,4 +1,4 @@
-"""Ends and deletes what a demo leaves, however it ended: a small process of its own, run as a script.
+"""Ends and deletes what a demo or the tests leave, however they ended: a small process of its own, run as a script.
 
 It reads from a pipe what was started and made. The kernel closes the pipe when the demo goes, after SIGKILL too;
 then the guardian ends the processes by pid and deletes the directories. A parent-death signal would not do: it is
@@ -33,7 +33,11 @@ class Guardian:
 
         Called by a child between fork and exec: told by its parent, it would be unknown if that were killed just then.
         """
-        self._tell(f"process {os.getpid()} {int(last_signal)}")
+        self.watch_process(os.getpid(), last_signal)
+
+    def watch_process(self, pid: int, last_signal: signal.Signals) -> None:
+        """As watch_me, told by the parent; a process without a group of its own is ended alone."""
+        self._tell(f"process {pid} {int(last_signal)}")
 
     def forget_process(self, pid: int) -> None:
         """The process was waited for: its pid may belong to someone else from now on."""
@@ -74,12 +78,12 @@ def guard(lines: Iterable[str], patience: float) -> None:
         _wait(partial(_deleted, directory), patience)
 
 
-def _send(group: int, number: int) -> bool:
-    try:
-        os.killpg(group, number)
-    except OSError:
-        return False
-    return True
+def _send(pid: int, number: int) -> bool:
+    for send in (os.killpg, os.kill):
+        with contextlib.suppress(OSError):
+            send(pid, number)
+            return True
+    return False
 
 
 def _deleted(directory: Path) -> bool:

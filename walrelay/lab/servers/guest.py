@@ -3,11 +3,10 @@
 Its objects bear one name: a schema with a mark in its comment, a publication, a slot.
 """
 
-import time
-
 import psycopg
 
 from walrelay.errors import Fatal
+from walrelay.lab.servers.backstage import waited
 from walrelay.operations import setup
 from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
@@ -81,9 +80,7 @@ def remove_leftovers(catalog: Catalog, wiring: Wiring, what: str, schema: str, m
 
 def until_let_go(catalog: Catalog, slot: str, patience: float = 5.0) -> None:
     """A walsender notices that its reader has left only a moment later."""
-    deadline = time.monotonic() + patience
-    while (found := catalog.slot(slot)) and found.active_pid is not None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    waited(lambda: not (found := catalog.slot(slot)) or found.active_pid is None, patience)
 
 
 def _bookkeeping_is_empty(catalog: Catalog) -> bool:

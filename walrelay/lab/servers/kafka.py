@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers.backstage import LOOPBACK, Backstage, Child, free_port
+from walrelay.lab.servers.backstage import LOOPBACK, Backstage, Child, free_port, waited
 
 T = TypeVar("T")
 
@@ -109,11 +109,9 @@ class RealKafka:
                     f"topic {topic} could not be created: {_text(cause)}",
                     hint=f"Create it yourself: kafka-topics.sh --create --topic {topic} --partitions {PARTITIONS} ...",
                 ) from cause
-        deadline = time.monotonic() + 15
-        while not patiently(lambda: self._has_leaders(topic), f"topic {topic} cannot be asked for"):
-            if time.monotonic() > deadline:
-                raise Fatal(f"topic {topic} has partitions without a leader")
-            time.sleep(_PAUSE)
+        there = partial(patiently, lambda: self._has_leaders(topic), f"topic {topic} cannot be asked for")
+        if not waited(there, 15, _PAUSE):
+            raise Fatal(f"topic {topic} has partitions without a leader")
 
     def _delete(self, topic: str, complain: Callable[[str], None]) -> None:
         try:
@@ -180,16 +178,6 @@ def _code(cause: Exception) -> int | None:
 def _text(cause: Exception) -> str:
     error = cause.args[0] if cause.args else "no answer"
     return error.str() if isinstance(error, KafkaError) else str(error)
-
-
-def serve() -> None:
-    """The child: says the address on standard output and lives until it is ended."""
-    client = Producer({**QUIET, "test.mock.num.brokers": 1})
-    brokers = client.list_topics(timeout=10).brokers.values()
-    sys.stdout.write(",".join(f"{broker.host}:{broker.port}" for broker in brokers) + "\n")
-    sys.stdout.flush()
-    while True:
-        time.sleep(3600)
 
 
 _PATIENCE = 60.0  # seconds; a JVM on a busy machine takes some
@@ -285,5 +273,15 @@ def default_home() -> Path | None:
     return found[0] if found and shutil.which("java") else None
 
 
+def serve(brokers: int = 1) -> None:
+    """The child: says the address on standard output and lives until it is ended."""
+    client = Producer({**QUIET, "test.mock.num.brokers": brokers})
+    addresses = client.list_topics(timeout=10).brokers.values()
+    sys.stdout.write(",".join(f"{broker.host}:{broker.port}" for broker in addresses) + "\n")
+    sys.stdout.flush()
+    while True:
+        time.sleep(3600)
+
+
 if __name__ == "__main__":
-    serve()
+    serve(*map(int, sys.argv[1:]))

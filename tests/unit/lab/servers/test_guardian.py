@@ -58,3 +58,12 @@ def test_a_process_deaf_to_its_signal_is_killed(guardian: Guardian) -> None:
         child.stdout.readline()
         guardian.close()
         assert child.wait(5) == -signal.SIGKILL
+
+
+def test_a_process_in_the_group_of_others_is_ended_alone(guardian: Guardian) -> None:
+    with subprocess.Popen(SLEEP) as child, subprocess.Popen(SLEEP) as other:
+        guardian.watch_process(child.pid, signal.SIGTERM)
+        guardian.close()
+        assert child.wait(5) == -signal.SIGTERM
+        assert other.poll() is None
+        other.kill()

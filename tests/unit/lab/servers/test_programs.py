@@ -29,5 +29,5 @@ def test_programs_that_others_cannot_reach_are_copied_and_run(tmp_path: Path, mo
 
 def test_programs_within_reach_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walrelay.lab.servers.postgres.enterable", lambda directory: True)
-    found = Programs(Path("/usr/lib/postgresql/18/bin"), "18.4")
+    found = Programs(Path("/usr/lib/postgresql/18/bin"))
     assert found.reachable(tmp_path) == found
