@@ -34,10 +34,12 @@ from walrelay.observe import (
 
 # structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`
 # starts.
-sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+_rich_is_hidden = "rich" not in sys.modules
+if _rich_is_hidden:
+    sys.modules["rich"] = None  # type: ignore[assignment]
 import structlog  # noqa: E402
 
-if sys.modules["rich"] is None:
+if _rich_is_hidden:
     del sys.modules["rich"]
 
 _EVERY = 10.0  # seconds between two lines about progress, or about the same notice
