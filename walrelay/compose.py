@@ -1,4 +1,4 @@
-"""Settings to a relay: its wiring, and what its runs open. The one module that names concrete classes."""
+"""Makes a relay from settings: its wiring, and what its runs open. The only module that names concrete classes."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -29,7 +29,7 @@ from walrelay.wiring.positions import positions
 
 
 def wiring(settings: Settings) -> Wiring:
-    """The relay of the settings; made once in a process, because its sinks hand on what they learn."""
+    """To be made once in a process: its sinks remember what they learned."""
     source, refusals, exactly_once = settings.source, settings.refusals, settings.delivery == "exactly_once"
     return Wiring(
         dsn=source.dsn.get_secret_value(),
@@ -66,7 +66,7 @@ def wiring(settings: Settings) -> Wiring:
 def relay_until(stop: Event, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
     """Runs the relay until `stop` is set; Fatal when an operator must act.
 
-    `from_slot`: begin where the slot stands, whatever the relay's own position says.
+    `from_slot`: begin at the slot's position, and ignore the relay's own.
     """
     Runs(wiring, observer, from_slot=from_slot).until(stop.is_set, stop.wait, wiring.backoff)
 

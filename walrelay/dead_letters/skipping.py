@@ -17,15 +17,15 @@ _AT_A_TIME = 1000  # records
 
 
 class Unreadable(NamedTuple):
-    """A row that cannot be read: the dead letter to keep of it, and what it holds."""
+    """A row that cannot be read: its dead letter, and its columns."""
 
     letter: DeadLetter
     columns: list[RawColumn]
 
 
 class Skipping:
-    """The unreadable rows at a position of the slot, which no relay may be reading now; without an ordinal, those of
-    that transaction. Read as the relay would. Fatal where that stops at another row, which has to be looked at first.
+    """The unreadable rows at a position of the slot, or in a transaction, if the position has no ordinal. No relay may
+    be reading the slot. Rows are read as the relay reads them: Fatal if that stops at an earlier row.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Skipping:
             )
 
     def skip(self, reason: str, by: str) -> None:
-        """Has the relay pass over them: keeps them whole, with who asked for that, and why."""
+        """Makes the relay skip them: keeps them whole, with operator and reason."""
         for letter, _ in self.rows:
             why = f"{letter.reason} Skipped because: {reason}" if reason else letter.reason
             self._writer.skip(letter._replace(reason=why), by)
@@ -59,7 +59,7 @@ def _unreadable(
     with closing(peek.frames(_AT_A_TIME)) as frames:
         for frame in frames:
             raw.learn(frame)
-            for event in _readable(decode, frame):  # one by one: what stands behind the named row is not in its way
+            for event in _readable(decode, frame):  # one by one: later rows do not matter
                 if isinstance(event, Undecoded) and wiring.policy.default == "stop":
                     raise _another(event.reason, event.hint)
                 if isinstance(event, Skipped) and event.lsn == lsn and ordinal in (None, event.ordinal):
@@ -78,9 +78,7 @@ def _readable(decode: Callable[[bytes], Iterable[Event]], frame: bytes) -> Itera
 
 
 def _another(why: str, hint: str) -> Fatal:
-    return Fatal(
-        f"the relay stops at another row than the one that was named: {why}", hint=f"Look at that one first. {hint}"
-    )
+    return Fatal(f"the relay stops at another row than the named one: {why}", hint=f"Look at that one first. {hint}")
 
 
 def _letter(skipped: Skipped, frame: bytes) -> DeadLetter:

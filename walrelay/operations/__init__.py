@@ -1,1 +1,1 @@
-"""What an operator can ask for, one package or module a command; no operation imports another."""
+"""The operations of the commands, one package or module each; no operation imports another."""

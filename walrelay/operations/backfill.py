@@ -28,16 +28,16 @@ def backfill_until(
     patience: float,
     known: Sequence[str] = (),
 ) -> bool:
-    """Makes the slot and publishes the rows of `scope`, less those whose ids are `known`; goes on with a backfill that
-    was interrupted. True when it got to its end, and the slot may be read. `patience`: seconds to wait for open
-    transactions when the slot is made.
+    """Makes the slot and publishes the rows of `scope`, without those whose ids are `known`; continues an interrupted
+    backfill. True when it is complete, and the slot may be read. `patience`: seconds to wait for open transactions when
+    the slot is made.
     """
     attempts = _Attempts(wiring, scope, observer, patience, known, stop.is_set)
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
 class _Attempts:
-    """The slot is made anew for each; what is durable, walrelay.slots knows."""
+    """Each attempt makes the slot again; walrelay.slots knows what is durable."""
 
     def __init__(
         self,
@@ -54,14 +54,13 @@ class _Attempts:
         self.finished = False
 
     def run(self) -> None:
-        """See Attempts."""
         wiring, stop = self._wiring, self._stop
         with Catalog(wiring.dsn) as catalog:
             catalog.refuse_standby()
             journal = BackfillJournal(catalog, wiring.slot)
             journal.lock()
             rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
-            refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} anew")
+            refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} again")
             progress = journal.begin(self._scope, wiring.plugin)
             note = note_before_backfill(catalog, wiring.slot, wiring.table, wiring.publication)
             drop_slot(catalog, wiring.slot)
@@ -86,7 +85,7 @@ class _Attempts:
                 self.finished = True
 
     def _begin_at(self, catalog: Catalog, xmin: int) -> None:
-        """The rows are published: that the position cannot be kept now is no reason to publish them again."""
+        """Stores the position. A failure is only a warning: the rows are published, and need not be published again."""
         try:
             begin_at(self._wiring, catalog, xmin=xmin)
         except Retryable as error:
@@ -96,7 +95,7 @@ class _Attempts:
     def _publish(
         self, rows: OutboxRows, decoder: RowDecoder, journal: BackfillJournal, stop: Callable[[], bool]
     ) -> bool:
-        """Whether it got to the end. What comes before a batch is durable: noted, and only then is the batch begun."""
+        """Whether it reached the end. Before each batch everything earlier is durable, and the journal says so."""
         wiring = self._wiring
         sink = self._wiring.sink.open()
         try:

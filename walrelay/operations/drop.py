@@ -9,8 +9,8 @@ from walrelay.postgres.slots import unread
 
 
 def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
-    """Removes the publication, the record, and last the slot, which cannot be brought back; never the table. All of
-    them or, where something is in the way, none. Tells what came of each.
+    """Removes the publication, the record, and last the slot, which cannot be restored; never the table. All of them,
+    or none if one cannot be removed. Yields the outcome of each.
     """
     hold(catalog, slot_lock(catalog, slot))
     hold(catalog, lead_lock(slot, "drop again"))

@@ -1,7 +1,7 @@
 """What `walrelay init` makes: schema objects, publication, then the slot.
 
 The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
-what was written before it existed would stop the stream, or since PostgreSQL 18 be passed over (guarantees A18).
+what was written before it existed would stop the stream, or since PostgreSQL 18 be skipped (guarantees A18).
 """
 
 from collections.abc import Iterator
@@ -59,8 +59,8 @@ Verdict = Literal[
 
 
 class Step(NamedTuple):
-    """One object: whether it is there, and the SQL that makes it. `optional`: init goes on without it. `verdict`: what
-    the SQL does. `note`: why it is left as it is, though the settings want another.
+    """One object: whether it exists, and the SQL that makes it. `optional`: init goes on without it. `verdict`: what
+    the SQL does. `note`: why it is left as it is, although the settings ask for another.
     """
 
     kind: Kind
@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a step, and why it was not made where it was not."""
+    """The outcome of a step; `why` it was not made."""
 
     verdict: Verdict
     why: str = ""
@@ -87,8 +87,8 @@ class Outcome(NamedTuple):
 
 
 def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
-    """The steps in order, each with whether it is done already. Fatal where a step would hide a loss. `partitioned`:
-    the outbox is to have a partition for each day.
+    """The steps in order, and which are done already. Fatal where a step would hide a loss. `partitioned`: the outbox
+    is to have a partition for each day.
     """
     slot = catalog.slot(wiring.slot)
     refuse_unfinished_backfill(catalog, wiring.slot)
@@ -100,7 +100,7 @@ def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list
 
 
 def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
-    """As `plan`, for a slot that is made while the rows in the table are published: it has no SQL of its own."""
+    """`plan` for a slot that is made while the rows of the table are published: it has no SQL of its own."""
     slot = catalog.slot(wiring.slot)
     if (progress := unfinished_progress(catalog, wiring.slot)) is not None:
         if progress.scope.command != Scope().command:
@@ -120,7 +120,7 @@ def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False
 
 
 def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
-    """Everything but the slot."""
+    """All steps but the slot's."""
     table, days = wiring.table, _days(wiring) if partitioned else None
     if days is not None:
         refuse_days(catalog, table, wiring.plugin)
@@ -142,11 +142,11 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
 
 
 def apply(catalog: Catalog, wiring: Wiring, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, Outcome]]:
-    """Makes what is missing, one step after the other, and tells what came of each. `patience`: seconds to wait for
-    open transactions when the slot is made.
+    """Makes what is missing, one step after the other, and yields each outcome. `patience`: seconds to wait for open
+    transactions when the slot is made.
     """
     connect.set_statement_timeout(catalog.connection, patience)
-    catalog.run("SET default_transaction_read_only = off")  # a database may have it: what is asked for here is to write
+    catalog.run("SET default_transaction_read_only = off")  # a database may have set it, and init has to write
     with held(catalog, slot_lock(catalog, wiring.slot)):
         yield from _applied(catalog, wiring, steps, patience)
 
@@ -156,7 +156,7 @@ def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: floa
         catalog, missing_rights_on_slots(catalog, "INSERT", "UPDATE"), f"take note of slot {wiring.slot}"
     )
     new = {step.kind for step in steps if not step.present}
-    made_here = "slot" in new  # of another nothing is known
+    made_here = "slot" in new  # nothing is known of a slot made elsewhere
     xmin = catalog.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8") if made_here else None
     for step in steps:
         if step.present:
@@ -171,7 +171,7 @@ def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: floa
         except StatementTimeout as cause:
             raise blocked(catalog, step.what, patience) from cause
         except PostgresError as cause:
-            if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError has what no retry cures as well
+            if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError also covers errors that no retry cures
                 raise Retryable(f"{step.what} could not be made: {first_line(cause)}") from cause
             if not step.optional:
                 raise _not_made(step, cause, wiring) from cause
@@ -187,7 +187,7 @@ def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: floa
 
 
 def _refuse_loss(catalog: Catalog, wiring: Wiring, slot: Slot | None) -> None:
-    """A slot that was made and is gone, or is of no more use, is never made again as if nothing had happened."""
+    """Fatal for a slot that was lost: to make it again without a recovery would hide the loss."""
     if slot is None:
         if slot_origin(catalog, wiring.slot) is not None:
             raise missing_slot(catalog, wiring.slot)
@@ -210,7 +210,7 @@ def _table_is_there(catalog: Catalog, table: str) -> bool:
 
 
 def _functions(catalog: Catalog, wiring: Wiring) -> list[Step]:
-    """Optional: writers may do without, and with other columns than ours some cannot be made."""
+    """Optional: writers may do without them, and with other columns some cannot be made."""
     scripts = functions.function_scripts(wiring)
     id_column = wiring.emit_columns["id"]
     unfit = functions.type_without_uuid(catalog, wiring.table, id_column)
@@ -230,7 +230,7 @@ def _functions(catalog: Catalog, wiring: Wiring) -> list[Step]:
 
 
 def _message_rights(catalog: Catalog, wiring: Wiring) -> list[Step]:
-    """Where messages are events, who may write them publishes: PostgreSQL lets everybody."""
+    """Where logical messages are events, a role that may write them may publish; by default every role may."""
     if wiring.outbox.prefix is None:
         return []
     rights = message_rights(catalog, wiring.writers.roles)
@@ -251,9 +251,7 @@ def _publication(catalog: Catalog, wiring: Wiring, name: str) -> Step:
 
 
 def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable) -> bool:
-    """Whether the partitioned table will be there by its own name as soon as it is published under that: now the
-    publication shows its partitions.
-    """
+    """Whether publish_via_partition_root is all that is missing: now the publication shows the table's partitions."""
     if published.via_root or not published.partitioned:
         return False
     everything = catalog.value("SELECT puballtables FROM pg_publication WHERE pubname = %s", name)
@@ -274,7 +272,7 @@ def _slot(wiring: Wiring) -> str:
 
 
 def _by_replication(wiring: Wiring) -> str:
-    """For people: a snapshot is exported on a replication connection only."""
+    """A comment for the reader: only a replication connection exports a snapshot."""
     made = create_slot(wiring.slot, wiring.plugin, failover=wiring.streaming.failover)
     return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
 

@@ -1,4 +1,4 @@
-"""What `walrelay status` tells: where the slot stands and what it costs the server."""
+"""What `walrelay status` shows: the slot's position and what it costs the server."""
 
 import json
 from typing import NamedTuple
@@ -13,23 +13,23 @@ from walrelay.postgres.slot_records import missing_slot
 from walrelay.postgres.standbys import standbys_waited_for
 from walrelay.source.lag import lag_seconds
 
-_PATIENCE = 5.0  # seconds that an event may wait before somebody had better look
+_PATIENCE = 5.0  # seconds; an event that waits for longer needs an operator
 
 
 class Instance(NamedTuple):
-    """A relay that leads or stands by: its walsender's PID, where it comes from and since when (ISO 8601)."""
+    """A relay that leads or stands by: its walsender's PID, address and start (ISO 8601)."""
 
     pid: int
     application_name: str
     client_address: str | None
     connected_at: str
     role: str = ""
-    replicates: bool = True  # as a relay does; otherwise a command of walrelay's, or somebody else
+    replicates: bool = True  # as a relay does; otherwise another command, or another program
 
 
 class Status(NamedTuple):
     """Positions are LSN texts, sizes bytes. `lag_seconds` is the age of the oldest event that waits to be confirmed,
-    on the server's clock (see `source.lag`); None where nobody knows.
+    on the server's clock (see `source.lag`); None if that is not known.
     """
 
     slot: str
@@ -47,10 +47,10 @@ class Status(NamedTuple):
     safe_wal_bytes: int | None
     held_by: str  # what keeps restart_lsn back when the relay is not it (guarantees A4)
     catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (guarantees A48)
-    waits_for: str  # the standbys that must be ahead of a failover slot, and are not (guarantees A13)
-    dead_letters: int | None  # those that wait or are blocked; None: there is no table for them
+    waits_for: str  # standbys that must be ahead of a failover slot, and are not (guarantees A13)
+    dead_letters: int | None  # open ones; None: there is no table for them
     leader: Instance | None
-    standbys: list[Instance]  # whoever waits for the lead, in the order in which it will be theirs
+    standbys: list[Instance]  # they wait for the lead, in this order
     next: str  # what to do about it, as a command to paste where there is one; empty where all is well
     problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
@@ -66,7 +66,7 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
     messages may be events.
     """
     if catalog.in_recovery():
-        raise Fatal("the server is a standby; the slot's state is told by the primary")
+        raise Fatal("the server is a standby; only the primary has the slot's state")
     slot = catalog.slot(slot_name)
     if slot is None:
         raise missing_slot(catalog, slot_name)
@@ -106,7 +106,7 @@ def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
     if slot.wal_status == "lost":
         return "walrelay recover --dry-run  # the slot cannot be read any more"
     if slot.active_pid is None:
-        return "walrelay doctor  # then start the relay: nobody reads the slot, and its log has why it ended"
+        return "walrelay doctor  # then start the relay: no relay reads the slot; its log says why it ended"
     if lag is None or lag > _PATIENCE:
         return "walrelay doctor  # something keeps the relay, which is connected, from confirming"
     return "walrelay dlq list  # what the broker refused waits for a decision" if dead_letters else ""

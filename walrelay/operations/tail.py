@@ -20,25 +20,25 @@ from walrelay.wiring import Wiring
 from walrelay.wiring.wiring import encoded
 
 _ENOUGH = 1 << 16  # bytes that are worth a write
-_PATIENCE = 0.25  # seconds in which a stop, a keepalive or a reader that left is noticed
+_PATIENCE = 0.25  # seconds within which a stop, a keepalive or a reader that left is noticed
 
 Form = Literal["walrelay", "wal2json"]
 
 
 class Output(Protocol):
-    """Lines that wait for a reader, and their bytes."""
+    """Lines that wait for a reader; its length is in bytes."""
 
     def add(self, line: bytes) -> None: ...
 
     def __len__(self) -> int: ...
 
     def drain(self, patience: float | None) -> bool:
-        """Writes what waits, as long as the reader takes something within so many seconds; whether nothing is left."""
+        """Writes as long as the reader takes something within so many seconds; returns whether nothing is left."""
         ...
 
 
 class Tail:
-    """The lines of one outbox, in that form, up to `limit` records (0: all); `note` is told what is not among them."""
+    """Prints the records of one outbox in that form, up to `limit` (0: all); `note` gets what is left out, and why."""
 
     def __init__(
         self, wiring: Wiring, catalog: Catalog, form: Form, output: Output, limit: int, note: Callable[[str], None]
@@ -46,21 +46,21 @@ class Tail:
         self._wiring, self._catalog, self._form, self._output, self._note = wiring, catalog, form, output, note
         self._options, self._lines = _lines(wiring, catalog, form)
         self._limit, self._left = limit, limit or inf
-        self._position = ZERO  # the end of the last transaction that was taken
+        self._position = ZERO  # the end of the last transaction
         self.done = False  # the limit was reached
 
     def remarks(self, told: Iterable[Finding]) -> Iterator[str]:
-        """Why lines may be missing, or be others than expected; `told`: what the doctor finds."""
+        """Why lines may be missing or unexpected; `told`: the doctor's findings."""
         for finding in told:
             if self._form == "wal2json" and finding.subject == "columns":
-                continue  # its lines have whatever columns there are
+                continue  # its lines have all columns
             yield f"rows may be missing: {finding.detail}; {finding.fix}"
         name, table = self._wiring.publication, self._wiring.table
         if self._form == "wal2json" and name is not None and not self._catalog.published(name, table).fault(name, ""):
             yield from wal2json_differences(self._catalog, name, table)
 
     def waiting(self) -> None:
-        """What waits in the slot, which stays where it is."""
+        """Prints what waits in the slot, and leaves the slot where it is."""
         wiring, catalog = self._wiring, self._catalog
         usable_slot(catalog.slot(wiring.slot), wiring.slot, wiring.plugin, catalog.database)
         peek = Peek(wiring.dsn, catalog, wiring.slot, wiring.publication, self._options, self._note)
@@ -73,11 +73,11 @@ class Tail:
                     if len(self._output) > _ENOUGH:
                         self._output.drain(None)
             finally:
-                self._output.drain(None)  # what was decoded before an error is printed before it
+                self._output.drain(None)  # records before an error are printed before it
 
     def follow(self, stop: Event) -> None:
-        """What is committed from now on, until the stop or the limit. A reader that pauses pauses the stream, which is
-        kept alive; nothing piles up but on the server, so after the limit of a pause it is Fatal.
+        """Prints what is committed from now on, until the stop or the limit. If the reader pauses, the stream pauses
+        and WAL piles up on the server: Fatal after `source.pause_limit`.
         """
         wiring, output, timing = self._wiring, self._output, self._wiring.streaming.timing
         stream = temporary_stream(
@@ -103,7 +103,9 @@ class Tail:
                 output.drain(_PATIENCE)
 
     def _take(self, frame: bytes) -> None:
-        """Stops before the first record too many, or where its transaction would end: C comes after the last I."""
+        """Stops before the first record beyond the limit, or where its transaction would end: C comes after the
+        last I.
+        """
         for item in self._lines.read(frame):
             if isinstance(item, TailLine):
                 if item.record and not self._left:
@@ -112,7 +114,7 @@ class Tail:
                 self._output.add(item.text)
                 self._left -= item.record
             elif isinstance(item, Skipped):
-                self._note(f"passed over at {item.lsn}, as the settings say: {item.why}")
+                self._note(f"skipped at {item.lsn}, as the settings say: {item.why}")
             else:
                 self._position = max(self._position, item[0])
                 self.done = not self._left
@@ -120,7 +122,7 @@ class Tail:
 
 def _paused(seconds: float) -> Fatal:
     return Fatal(
-        f"whoever reads standard output has read nothing for {seconds:g} s: the temporary slot is let go, because it"
+        f"nothing was read from standard output for {seconds:g} s: the temporary slot is dropped, because it"
         " holds back WAL, and may hold up checkpoints",
         hint="Run it again for what is committed from then on; `walrelay tail --follow > events` leaves the reading for"
         " later, and source.pause_limit is how long a pause may be.",
@@ -128,7 +130,7 @@ def _paused(seconds: float) -> Fatal:
 
 
 def _lines(wiring: Wiring, catalog: Catalog, form: Form) -> tuple[Options, LineReader]:
-    """What the plugin is told, and what makes lines of its answer."""
+    """The plugin's options, and what makes lines from its answer."""
     encoding = catalog.server_encoding()
     if form == "walrelay":
         decoder = wiring.decoder(wiring.shown, encoding=encoding, binary=False)
@@ -141,8 +143,8 @@ def _lines(wiring: Wiring, catalog: Catalog, form: Form) -> tuple[Options, LineR
 
 
 def type_names(catalog: Catalog, types: Sequence[tuple[int, int, tuple[str, str] | None]]) -> list[str]:
-    """For each (type OID, type modifier, schema and name then) the name as PostgreSQL writes it, such as `character
-    varying(60)`; of a type that was called otherwise then, or is gone, as it would have been written then.
+    """For each (type OID, type modifier, schema and name at that time) the name as PostgreSQL prints it, such as
+    `character varying(60)`; for a type that was renamed or dropped since, as it was printed at that time.
     """
     rows = catalog.rows(
         r"""
@@ -167,7 +169,7 @@ def type_names(catalog: Catalog, types: Sequence[tuple[int, int, tuple[str, str]
 
 
 def wal2json_differences(catalog: Catalog, publication: str, table: str) -> Iterator[str]:
-    """Why lines rendered from pgoutput cannot be those of the plugin for this table, as sentences."""
+    """Why lines rendered from pgoutput differ from wal2json's for this table, as sentences."""
     if catalog.published(publication, table).partitioned:
         yield (
             f"{table} is partitioned: rows are printed under its name, where wal2json prints that of the partition"

@@ -1,4 +1,4 @@
-"""The memory sink: keeps the last messages in a list. For tests and for trying things out; durable it is not."""
+"""The memory sink: keeps the last messages in a list. For tests and for trying things out; nothing is durable."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ class MemorySettings(BaseModel):
 
 
 class MemorySink:
-    """Counts a message as durable as soon as it is asked for receipts."""
+    """Reports a message as durable when it is asked for receipts."""
 
     def __init__(self, keep: int = 1000) -> None:
         self.messages: deque[Message] = deque(maxlen=keep)

@@ -31,14 +31,14 @@ class StdoutSettings(BaseModel):
 
 
 class LastLine:
-    """`rest` is what a sink left of a line that it wrote half of: the reader needs it before the next one's lines."""
+    """`rest`: the end of a line that a sink wrote only in part. The reader needs it before the next sink's lines."""
 
     def __init__(self) -> None:
         self.rest = b""
 
 
 class StdoutSink:
-    """Never blocks on a reader that has stopped reading: what it cannot write is room it does not have."""
+    """Never blocks on a reader that has stopped reading: it has no more room then."""
 
     def __init__(self, descriptor: int, last_line: LastLine) -> None:
         self._descriptor, self._last_line = descriptor, last_line
@@ -76,7 +76,7 @@ class StdoutSink:
         self._last_line.rest = bytes(self._waiting)
 
     def trouble(self) -> str:
-        return "whoever reads standard output is not reading" if self._waiting else ""
+        return "standard output is not being read" if self._waiting else ""
 
     def _write(self, timeout: float) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a relay is made of, as values: made of the settings once, and all that the rooms above know of them."""
+"""What a relay is made of, as values: made once from the settings. The rooms above see nothing else of them."""
 
 from walrelay.wiring.wiring import Limits, Policy, PositionPlace, Rules, Streaming, Wiring, Writers
 

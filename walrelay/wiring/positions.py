@@ -1,4 +1,4 @@
-"""Where a relay keeps its own position: for its runs, for a recovery, and for a slot that was just made."""
+"""A relay's own position: where it is kept, for runs, for a recovery, and for a new slot."""
 
 from time import monotonic
 
@@ -14,8 +14,8 @@ _PATIENCE = 10.0  # seconds
 
 
 def positions(wiring: Wiring, catalog: Catalog, system: System, reader: int | None = None) -> Positions | None:
-    """The place that is named; None where the slot's own position is all there is. `reader`: the walsender of
-    the relay that keeps it there, which nobody else may do while it does.
+    """Where it is kept; None with the slot's position alone. `reader`: the walsender of the relay that keeps it there:
+    no other process may.
     """
     match wiring.position.place:
         case "file":
@@ -28,14 +28,14 @@ def positions(wiring: Wiring, catalog: Catalog, system: System, reader: int | No
 
 
 def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0) -> None:
-    """From now on the relay's own position is where the slot stands, which was made just now: what the place has is of
-    an earlier slot, and would be taken for that of somebody who moved this one. `xmin`: as in Position.
+    """Stores the position of a slot that was just made. The one that is kept is an earlier slot's: this slot would seem
+    to have been moved. `xmin`: as in Position.
     """
     system, slot = catalog.system(), catalog.slot(wiring.slot)
     kept = positions(wiring, catalog, system)
     if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
         return
-    here = server_history(wiring.dsn, catalog).system  # which knows where its timeline began
+    here = server_history(wiring.dsn, catalog).system  # includes where its timeline began
     wanted = RelayPosition(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
     deadline = monotonic() + _PATIENCE
     while kept.keep(wanted) < wanted.lsn:
@@ -44,7 +44,7 @@ def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0) -> None:
 
 
 def _is_ours(kept: Positions, system: System) -> bool:
-    """What is of another server, or cannot be read, is somebody's loss; the relay refuses it, and says what to do."""
+    """A position of another server, or an unreadable one, stays: the relay refuses it, and says what to do."""
     try:
         before = kept.last()
     except Fatal:

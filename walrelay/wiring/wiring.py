@@ -27,13 +27,13 @@ _ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
 
 
 class Rules(NamedTuple):
-    """Where records go: a template for those that name no topic, and topics that none may go to."""
+    """Where records go: a template for records without a topic of their own, and topics that are reserved."""
 
     topic: str
     reserved: frozenset[str] = frozenset()
 
     def router(self) -> Router:
-        """Records to messages by these rules."""
+        """Makes messages from records by these rules."""
         return Router(self.topic, self.reserved)
 
     @property
@@ -43,12 +43,12 @@ class Rules(NamedTuple):
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are known beforehand, with `*` for what only a row can say."""
+        """The topics that are known beforehand, with `*` for what a row fills in."""
         return [self.topic.format(**dict.fromkeys(FIELDS, "*"))]
 
     def named(self, names: Sequence[str], *, exact: bool) -> list[str]:
-        """The topics that are meant by these names, each once: one that the template can give stands for itself, as all
-        of them do where that names no field or several, or with `exact`; any other is what fills its one field.
+        """The topics for these names, each once. A name that the template can give is a topic; so is every name with
+        `exact`, or if the template has not exactly one field. Any other name is filled into that field.
         """
         fields = self.fields
         (pattern,) = self.topics
@@ -62,12 +62,12 @@ class Rules(NamedTuple):
 
     @property
     def whole_topics(self) -> set[str]:
-        """Those of them that need no row to be named."""
+        """The topics that are known without a row."""
         return {name for name in self.topics if "*" not in name}
 
 
 class Streaming(NamedTuple):
-    """How the slot is made and read. `binary`: wanted, as far as the columns allow it. `check_interval` in seconds."""
+    """How the slot is made and read. `binary`: if the columns allow it. `check_interval` in seconds."""
 
     binary: bool = True
     wal2json_format: Literal[1, 2] = 2
@@ -77,14 +77,14 @@ class Streaming(NamedTuple):
 
 
 class Writers(NamedTuple):
-    """What writers get of `walrelay init`. `roles`: who may write logical messages that are events."""
+    """What `walrelay init` gives to writers. `roles`: those that may write logical messages that are events."""
 
     roles: tuple[str, ...] = ()
     max_message_bytes: int = 1_000_000
 
 
 class PositionPlace(NamedTuple):
-    """Where the relay keeps a position of its own; `slot`: nowhere. `path`: the file."""
+    """Where the relay keeps its own position; `slot`: it has none. `path`: the file."""
 
     place: Literal["slot", "file", "table", "topic"] = "slot"
     path: Path = Path("walrelay.position")
@@ -94,8 +94,8 @@ Choice = Literal["stop", "dead_letter", "skip"]
 
 
 class Policy(NamedTuple):
-    """What becomes of a message that the broker refuses, and of a record that no rule routes. `table` and `topic` say
-    where dead letters go; `topic` None: not to one.
+    """What happens to refused messages and to records that no rule routes. `table` and `topic` say where dead letters
+    go; `topic` None: to none.
     """
 
     default: Choice = "stop"
@@ -106,9 +106,8 @@ class Policy(NamedTuple):
     topic: str | None = None
 
     def of(self, topic: str) -> Choice:
-        """What is done about a refusal for `topic`; the first pattern that matches counts.
-
-        What even the topic of the dead letters refuses has no other place to go.
+        """What to do about a refusal of `topic`; the first matching pattern counts. A refusal of the dead letters'
+        topic stops the relay.
         """
         if topic == self.topic:
             return "stop"
@@ -116,24 +115,25 @@ class Policy(NamedTuple):
 
     @property
     def only_stops(self) -> bool:
-        """Whether there is nothing else it may do."""
         return {self.default, *(choice for _, choice in self.topics)} == {"stop"}
 
 
 class Limits(NamedTuple):
-    """Seconds: how long reading may pause for want of room, and how long leaving may take."""
+    """In seconds: how long reading may pause while the sink has no room, and how long a stop may take."""
 
     pause: float = 30.0
     shutdown: float = 25.0
 
 
 class Wiring(NamedTuple):
-    """A relay: one slot, one outbox, one sink. `dsn` is in the clear. `retention` in seconds; None: nothing goes."""
+    """A relay: one slot, one outbox, one sink. `dsn` includes the password. `retention` in seconds; None: no
+    clean-up.
+    """
 
     dsn: str
     slot: str
     plugin: Literal["pgoutput", "wal2json"]
-    publication: str | None  # None for wal2json, which knows none
+    publication: str | None  # None for wal2json, which uses none
     outbox: OutboxLayout
     rules: Rules
     sink: SinkHandle
@@ -153,18 +153,18 @@ class Wiring(NamedTuple):
 
     @property
     def needed(self) -> OutboxLayout:
-        """The outbox with the roles that routing asks for: a column that nobody needs is not read, nor missed."""
+        """The outbox with the roles that routing needs: other columns are not read, and may be missing."""
         return only(self.outbox, _ROUTED | set(self.rules.fields))
 
     @property
     def shown(self) -> OutboxLayout:
-        """The outbox with all its roles, of which those that routing does not ask for may be missing in a row."""
+        """The outbox with all its roles; those that routing does not need may be missing in a row."""
         required = {role for role, column in self.needed.columns._asdict().items() if column}
         return self.outbox._replace(optional=frozenset(Columns._fields) - required)
 
     @property
     def emit_columns(self) -> dict[str, str]:
-        """The arguments of walrelay.emit and the columns of the outbox that they go to."""
+        """The columns of the outbox by arguments of walrelay.emit."""
         columns = self.outbox.columns._asdict()
         return {role: column for role, column in columns.items() if column and role != "created_at"}
 
@@ -188,7 +188,7 @@ class Wiring(NamedTuple):
         return all(types.get(column) in BINARY_PRINTERS for column in self.needed.columns if column)
 
     def options(self, *, binary: bool) -> Options:
-        """What START_REPLICATION tells the plugin."""
+        """The plugin's options in START_REPLICATION."""
         if self.publication is None:
             return wal2json.options(self.streaming.wal2json_format, self.outbox.schema, self.outbox.table)
         return pgoutput_options(self.publication, binary=binary)

@@ -56,7 +56,7 @@ def test_a_row_that_somebody_has_locked_is_passed_over_and_told(
         assert monotonic() - begun < 4  # a statement's own limit is 5 seconds
         assert 20 < tally.rows < 30
         assert left(outbox)[0].startswith("0 ")
-        assert any("somebody has locked rows" in note for note in tally.notes)
+        assert any("rows there are locked" in note for note in tally.notes)
         other.rollback()
         clean(outbox)
     assert left(outbox) == []

@@ -1,11 +1,12 @@
-"""The table reconciled with the topics: which rows arrived, how often, and whether in the order of their commits. Pure.
+"""Compares the table with the topics: which rows arrived, how often, and whether in the order of their commits.
+Pure.
 
-An event is known by 60 bits of its id's hash, so that it takes some 80 bytes here: of a million, two are taken for one
-another once in two million audits. What happened to it is one small number: two flags, and the count of its messages.
+An event is identified by 60 bits of its id's hash, so that it takes some 80 bytes: among a million, two are mistaken
+for one another once in two million audits. Its state is one small number: two flags, and the count of its messages.
 
-First deliveries of a partition have to grow in their positions. What a replay or a backfill published is not judged:
-its position is not that of a commit. A message that came before does count as "before" whether or not it is of the
-period, so that a row of the period that comes behind a later one is found.
+The positions of first deliveries must grow within a partition. Messages of a replay or a backfill are not checked:
+their position is not that of a commit. A row of the period is compared with all messages before it, also those of other
+times.
 """
 
 import json
@@ -34,7 +35,7 @@ class Misplaced(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A row that is in no topic; `topic` by the rules of today."""
+    """A row that is in no topic; `topic` by today's rules."""
 
     id: str
     topic: str
@@ -42,7 +43,7 @@ class Missing(NamedTuple):
 
 
 class SetAside(NamedTuple):
-    """A row that is a dead letter instead."""
+    """A row that became a dead letter."""
 
     id: str
     position: str
@@ -51,10 +52,10 @@ class SetAside(NamedTuple):
 
 
 class Tally:
-    """What is known of the events of a period, in milliseconds since 1970: first the rows, then the messages."""
+    """Collects the events of a period (in milliseconds since 1970): first the rows, then the messages."""
 
     def __init__(self, since_ms: int, until_ms: int, listed: int) -> None:
-        """Of each kind the first `listed` are kept."""
+        """`listed`: how many of each kind are listed."""
         self._since, self._until, self._listed = since_ms, until_ms, listed
         self._rows: dict[int, int] = {}
         self._strangers: dict[int, int] = {}
@@ -66,11 +67,11 @@ class Tally:
         self.unknown: list[Found] = []
 
     def expect(self, id_: str) -> None:
-        """A row of the period, which the relay has confirmed."""
+        """A row of the period that the relay has confirmed."""
         self._rows[_hash(id_)] = 0
 
     def beside(self, id_: str) -> None:
-        """A row that is not judged, but in the table."""
+        """A row of the table that is not checked."""
         self._beside.add(_hash(id_))
 
     def found(self, each: Found) -> None:
@@ -87,7 +88,7 @@ class Tally:
                 self._last[where] = place, each.position
 
     def _events(self, hash_: int, each: Found) -> dict[int, int] | None:
-        """Where it is counted; None: it is not of the period."""
+        """The event's slot in the counts; None: it is not of the period."""
         if hash_ in self._rows:
             return self._rows
         if hash_ in self._beside or not self._since <= each.timestamp_ms < self._until:
@@ -123,7 +124,7 @@ class Tally:
             kind.append(each)
 
     def is_missing(self, id_: str) -> bool:
-        """Whether it is a row that no message was found of."""
+        """Whether it is a row without a message."""
         return not self._rows.get(_hash(id_), _ONE) & ~_LETTER
 
     def is_letter(self, id_: str) -> bool:
@@ -143,13 +144,13 @@ class Tally:
         return len(self._strangers)
 
     def times(self) -> dict[int, int]:
-        """How many events came twice, three times ... from the stream."""
+        """How many events came twice, three times and so on from the stream."""
         counted = Counter(code // _ONE for events in (self._rows, self._strangers) for code in events.values())
         return {times: events for times, events in sorted(counted.items()) if times > 1}
 
 
 def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]) -> list[Misplaced]:
-    """Each with whether it is behind a later one of its own key, as the messages, read again, say."""
+    """Sets for each whether it is behind a later message of its own key; `messages` are read again for that."""
     told = {_where(each.found): each for each in misplaced}
     last: dict[tuple[str, int, bytes | None], _Place] = {
         (each.found.topic, each.found.partition, each.found.key): (LSN(0), 0)
@@ -169,12 +170,12 @@ def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]
 
 
 class Report(NamedTuple):
-    """What an audit found. Times are ISO 8601; of each kind the first few are listed, the rest is counted."""
+    """The result of an audit. Times are ISO 8601; the first few of each kind are listed, the rest is counted."""
 
     since: str
     until: str  # empty: up to what the relay has confirmed
     delivery: str
-    rows: int  # that were judged
+    rows: int  # that were checked
     unconfirmed: int  # rows of the period that were not
     why: str  # nothing more is known to be confirmed
     messages: int
@@ -191,19 +192,19 @@ class Report(NamedTuple):
     repeated: dict[int, int]  # how often they came -> events
     repeated_listed: list[Found]
     again: int  # messages that a replay or a backfill published
-    unknown: int  # events that the table does not have
+    unknown: int  # events without a row in the table
     unknown_listed: list[Found]
 
     @property
     def faults(self) -> list[str]:
-        """What is not as it was promised."""
+        """What violates the guarantees, for the verdict."""
         repeated = sum(self.repeated.values()) if self.delivery == "exactly_once" else 0
         counts = ((self.missing, "missing"), (self.misplaced, "out of order"), (repeated, "repeated"))
         return [f"{count} {what}" for count, what in counts if count]
 
     @property
     def hidden(self) -> list[Span]:
-        """What was not read to its end, because a transaction is open there."""
+        """Partitions that could not be read to their end, because a transaction is open there."""
         return [span for span in self.spans if span.ended < span.high]
 
     def as_json(self) -> str:

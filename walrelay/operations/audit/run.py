@@ -1,4 +1,4 @@
-"""An audit: the rows of a period, the topics that they went to, and what is to be said of both."""
+"""An audit: reads the rows of a period and the topics that they went to, and makes the report."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +20,15 @@ from walrelay.wire.commands import literal
 from walrelay.wiring import Wiring
 
 _HOUR = timedelta(hours=1)
-_MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
-_SETTLED = timedelta(seconds=2)  # a commit that is younger has its time, and may not be visible yet
+_MARGIN = timedelta(minutes=10)  # between the times of a row and of its message
+_SETTLED = timedelta(seconds=2)  # a younger commit has its time, but may not be visible yet
 _PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
 _AT_ONCE = 1000  # ids
 
 
 class Period(NamedTuple):
-    """What is to be audited: rows committed since, and before (None: up to what the relay has confirmed), in the topics
-    of the rules and in these. Of each kind of finding so many are `listed`.
+    """What to audit: rows committed since, and before (None: up to what the relay has confirmed), in the topics of the
+    rules and in these. `listed`: how many of each kind to list.
     """
 
     since: datetime | None = None
@@ -38,7 +38,7 @@ class Period(NamedTuple):
 
 
 def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> Report:
-    """Reads the table once, the topics once, and those rows again that were not found. Changes nothing."""
+    """Reads the table once, the topics once, and again the rows that were not found. Changes nothing."""
     read_back = wiring.sink.reader("`walrelay audit`")
     with Catalog(wiring.dsn) as catalog:
         catalog.refuse_standby()
@@ -111,7 +111,7 @@ class _Audit:
         )
 
     def _absent(self, view: View) -> "_Absent":
-        """What is to be said of the rows that no message was found of."""
+        """The rows without a message, as missing ones or dead letters."""
         absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
         while some := list(islice(found, _AT_ONCE)):
             letters = dead_letters_of(self._catalog, self._wiring.slot, [row.id for row, _ in some])
@@ -130,7 +130,7 @@ class _Audit:
         return read_back(names, _ms(self._since - _MARGIN))
 
     def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
-        """The rows that no message was found of, as far as they are still there, and whether the slot is younger."""
+        """The rows without a message that still exist, and whether each is older than the slot."""
         topic_of = TopicOf(self._wiring, self._table, roles=("id",))
         slot, system = self._wiring.slot, self._catalog.system()
         before = f"{xid8(view.xmax)} < {first_xmin(self._catalog, slot, system.identifier)}"
@@ -157,7 +157,7 @@ class _Audit:
 
 
 class _Absent:
-    """Rows without a message: missing, or set aside."""
+    """Rows without a message: missing, or dead letters."""
 
     def __init__(self, listed: int) -> None:
         self._listed = listed
@@ -167,13 +167,12 @@ class _Absent:
         self.statuses: Counter[str] = Counter()
 
     def row(self, row: Missing, is_before: bool) -> None:
-        """One that nothing explains; `is_before`: unless that it is older than the slot."""
+        """A missing row; `is_before`: it is older than the slot."""
         self.rows += 1
         self.before_slot += is_before
         self.missing += [row] if len(self.missing) < self._listed else []
 
     def letter(self, letter: SetAside) -> None:
-        """One that is a dead letter."""
         self.rows += 1
         self.statuses[letter.status] += 1
         self.set_aside += [letter] if len(self.set_aside) < self._listed else []

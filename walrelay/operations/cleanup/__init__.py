@@ -1,4 +1,4 @@
-"""Cleaning the outbox: rows that were published, confirmed and are old enough; whole days where it is partitioned."""
+"""Cleans the outbox: deletes old rows that are published and confirmed, or drops whole days of a partitioned outbox."""
 
 from walrelay.operations.cleanup.batches import Session
 from walrelay.operations.cleanup.cleanup import CleanupReport, CleanupRequest, Step, cleaning

@@ -1,7 +1,7 @@
-"""A table gone through in batches of pages, beside its writers.
+"""Goes through a table in batches of pages, while writers work.
 
-The connection gives way where it would have to wait, and makes nobody wait; how many pages at a time, and with which
-pauses, follows from how long the last ones took.
+The connection gives way instead of waiting, and makes no writer wait; the size of a batch and the pause after it follow
+from how long the last ones took.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from walrelay.postgres.locks import cleanup_lock, hold
 from walrelay.table.published import PartConditions
 from walrelay.table.selection import verbatim
 
-ROW_PATIENCE = 0.5  # seconds to wait for a row that somebody has locked: nobody waits behind that
+ROW_PATIENCE = 0.5  # seconds to wait for a locked row: no one else waits meanwhile
 TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue up
 
 # A deletion that a crash undoes is done again, so its commit waits for no disk and no standby. One statement is one
@@ -39,11 +39,11 @@ _BY_ANOTHER_ROLE = (
 
 
 class Busy(Exception):
-    """Somebody else has what the statement needs, or it took too long; nothing was changed."""
+    """A lock that the statement needs is taken, or it took too long; nothing was changed."""
 
 
 class Session(Catalog):
-    """Questions, as a catalog answers them, and short transactions."""
+    """A Catalog with short transactions."""
 
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn)
@@ -56,20 +56,20 @@ class Session(Catalog):
             raise
 
     def changed(self, statement: str, *parameters: Any) -> int:
-        """How many rows it deletes, in a transaction of its own; or Busy. `%%` stands for a per cent sign."""
+        """Returns how many rows it deletes, in its own transaction; or Busy. `%%` stands for a per cent sign."""
         return self._attempt(statement, list(parameters)).rowcount
 
     def counts(self, query: str, *parameters: Any) -> tuple[int, ...]:
-        """Its only row; or Busy. `%%` stands for a per cent sign."""
+        """Returns its only row; or Busy. `%%` stands for a per cent sign."""
         (row,) = self._attempt(query, list(parameters)).fetchall()
         return tuple(row)
 
     def at_once(self, *statements: str) -> None:
-        """All of them, verbatim, in one transaction, or none: Busy unless every lock is to be had at once."""
+        """Executes all of them in one transaction, or none: Busy unless every lock is free."""
         self._give_way(TABLE_PATIENCE)
         try:
             with self._explained(""), self.connection.transaction():
-                self.connection.execute("SET LOCAL statement_timeout = '1s'")  # what has its lock makes others wait
+                self.connection.execute("SET LOCAL statement_timeout = '1s'")  # others wait while it has its locks
                 for statement in statements:
                     self._attempt(statement, None)
         finally:
@@ -77,16 +77,14 @@ class Session(Catalog):
                 self._give_way(ROW_PATIENCE)
 
     def alone(self, table: str) -> None:
-        """Fatal if another clean-up of the table is under way; from now on, as long as this connection lives, no other
-        can be.
-        """
+        """Fatal if another clean-up of the table runs. Keeps others out for as long as this connection lives."""
         hold(self, cleanup_lock(self, table), patience=0)
 
     def _give_way(self, patience: float) -> None:
         self.connection.execute(f"SET lock_timeout = {int(patience * 1000)}".encode())
 
     def _attempt(self, statement: str, parameters: list[Any] | None) -> Cursor:
-        """Without parameters (None, not an empty list) a per cent sign stands for itself and is not doubled."""
+        """Without parameters (None, not an empty list) a per cent sign is not doubled."""
         with self._explained(statement):
             try:
                 return self.connection.execute(statement.encode(), parameters)
@@ -104,18 +102,18 @@ class Session(Catalog):
         )
 
 
-# Seconds that a batch should take. A commit of somebody else's waits until the WAL of the batch is on disk too: that is
-# why it is short, and not its locks, for which nobody waits.
+# Seconds that a batch should take. Other commits wait until the WAL of the batch is on disk too: so it is short. Its
+# locks make no one wait.
 TARGET = 0.01
 _FIRST, _MOST = 32, 8192  # pages
 _LONGEST_PAUSE = 5.0
 
 
 class Rhythm:
-    """Pages for the next batch, and the pause before it; both follow from how long the last one took."""
+    """The pages of the next batch, and the pause before it; both follow from how long the last one took."""
 
     def __init__(self, share: float, target: float | None = None) -> None:
-        """`share`: of the time that is worked, above 0 and up to 1."""
+        """`share`: of the time to work, above 0 and up to 1."""
         self._share, self._target = share, TARGET if target is None else target
         self.pages = _FIRST
 
@@ -126,7 +124,7 @@ class Rhythm:
         return min(_LONGEST_PAUSE, seconds * (1 / self._share - 1))
 
     def gave_way(self) -> None:
-        """The batch could not be done."""
+        """After a batch that could not be done."""
         self.pages = max(1, self.pages // 4)
 
 
@@ -138,9 +136,9 @@ Wait = Callable[[float], object]
 
 
 class Batch(NamedTuple):
-    """The pages before `end` of `pages` were gone through; `counts`: of each condition, in this batch.
+    """The pages before `end` of `pages` are done; `counts`: rows of each condition, in this batch.
 
-    `passed_over`: somebody held on to rows in it.
+    `passed_over`: it was skipped, because rows in it were locked.
     """
 
     end: int
@@ -150,14 +148,14 @@ class Batch(NamedTuple):
 
 
 class Heap:
-    """One table, without those that inherit from it. `wait`: passes so many seconds, or fewer when it is time to go."""
+    """One table, without its children. `wait` passes that many seconds, or fewer when it is time to stop."""
 
     def __init__(self, session: Session, name: str, rhythm: Rhythm, wait: Wait) -> None:
         self._session, self._name, self._rhythm, self._wait = session, name, rhythm, wait
         self._quoted = verbatim(name)
 
     def delete(self, rows: PartConditions, first: int = 0) -> Iterator[Batch]:
-        """Deletes what may go; counts that, and what is not known to be published."""
+        """Deletes rows that may go; counts them, and rows that are not known to be published."""
         yield from self._batches(first, lambda tids: self._deleted(tids, rows))
 
     def count(self, *conditions: Condition) -> Iterator[Batch]:

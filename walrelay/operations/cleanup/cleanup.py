@@ -1,4 +1,4 @@
-"""One pass of a clean-up: what may go is found out, then rows go, or whole days; and the coming days are made."""
+"""One pass of a clean-up: finds out what may go, deletes rows or drops whole days, and makes the coming days."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -26,16 +26,16 @@ from walrelay.table.published import (
 from walrelay.table.selection import TableDescription, describe_table
 from walrelay.wiring import Wiring
 
-_LOOK = 0.1  # seconds between two looks at what the slots have confirmed
-_NUDGE = 1.0  # seconds after which a server that is idle is made to write some WAL
-_ATTEMPTS = 20  # at a lock that others hold
+_LOOK = 0.1  # seconds between two queries for what the slots have confirmed
+_NUDGE = 1.0  # seconds after which an idle server is made to write some WAL
+_ATTEMPTS = 20  # to get a lock that others hold
 _PAUSE = 0.5  # seconds at most between two attempts
 
 
 class CleanupRequest(NamedTuple):
-    """What should go: rows that are `older_than` so many seconds; None: nothing, but the coming days are made.
+    """Delete rows that are `older_than` that many seconds; None: delete nothing, only make the coming days.
 
-    `pace`: the share of the time that is worked; `patience`: seconds to wait until the slots have confirmed.
+    `pace`: the share of time to work; `patience`: seconds to wait until the slots have confirmed.
     """
 
     older_than: float | None
@@ -45,7 +45,7 @@ class CleanupRequest(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a pass is: `done` of `whole` pages of a table, or seconds of its patience."""
+    """Progress of a pass: `done` of `whole` pages of a table, or seconds of its patience."""
 
     what: str
     done: float
@@ -58,10 +58,10 @@ class CleanupReport:
 
     rows: int = 0
     unknown: int = 0
-    """Old enough, but from before the slot: nobody is known to have published them."""
+    """Rows that are old enough, but from before the slot: they are not known to be published."""
     dropped: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
-    """Days."""
+    """The days whose partitions were made."""
     notes: list[str] = field(default_factory=list)
     complete: bool = False
 
@@ -70,9 +70,9 @@ class CleanupReport:
 def cleaning(
     wiring: Wiring, request: CleanupRequest, wait: Wait, reached: dict[str, int] | None = None
 ) -> Iterator[tuple[Iterator[Step], CleanupReport]]:
-    """The steps of a pass, to be iterated over for as long as it may go on, and what came of it so far.
+    """The steps of a pass, to be iterated over for as long as it may go on, and its report so far.
 
-    `wait` passes the time between two batches; `reached`: the page that an earlier pass got to in each table.
+    `wait` passes the time between two batches; `reached`: the page that an earlier pass reached in each table.
     """
     with Session(wiring.dsn) as session:
         session.refuse_standby()
@@ -83,9 +83,9 @@ def cleaning(
 
 
 class Cleanup:
-    """Works while its steps are iterated over; whoever stops doing so stops it after the current batch.
+    """Works while its steps are iterated over, and stops after the current batch when that stops.
 
-    `reached`: table -> the page that an earlier pass got to; kept up to date for a later one.
+    `reached`: by table, the page that an earlier pass reached; kept up to date for a later one.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Cleanup:
         self._days = PartitionDays(session, table, self.tally, self._rhythm, wait, dry_run=request.dry_run)
 
     def steps(self, slot: str, publication: str | None, created_at: str | None) -> Iterator[Step]:
-        """To the end of the pass, or until nobody asks for the next step. Fatal where nothing may be deleted."""
+        """To the end of the pass. Fatal where nothing may be deleted."""
         if not self._request.dry_run:
             self._session.alone(self._table)
         if self._outbox.partitioned:
@@ -120,7 +120,7 @@ class Cleanup:
             yield from self._clean(parts, cutoff)
             if rows := self.tally.unknown:
                 they = "1 row is" if rows == 1 else f"{rows} rows are"
-                self.tally.notes.append(f"{they} from before the slot: nobody is known to have published them")
+                self.tally.notes.append(f"{they} from before the slot: not known to be published")
         self.tally.complete = True
 
     def _make_days(self) -> None:
@@ -187,7 +187,7 @@ class Cleanup:
 
     def _count(self, table: str, batch: Batch) -> None:
         if batch.passed_over:
-            self.tally.notes.append(f"passed over pages up to {batch.end} of {table}: somebody has locked rows there")
+            self.tally.notes.append(f"skipped pages up to {batch.end} of {table}: rows there are locked")
             return
         self.tally.rows += batch.counts[0]
         self.tally.unknown += batch.counts[1]
@@ -196,7 +196,7 @@ class Cleanup:
 
 
 class PartitionDays:
-    """Those of one outbox, `table` quoted. With `dry_run` it only says what it would do."""
+    """The days of one outbox, `table` quoted. With `dry_run` it only reports what it would do."""
 
     def __init__(
         self, session: Session, table: str, tally: CleanupReport, rhythm: Rhythm, wait: Wait, *, dry_run: bool
@@ -205,7 +205,7 @@ class PartitionDays:
         self._rhythm, self._wait, self._dry_run = rhythm, wait, dry_run
 
     def make(self, found: Partitions) -> None:
-        """The days that come next. One of which the default partition has rows already stays there."""
+        """Makes the coming days. A day of which the default partition has rows already stays there."""
         ((schema, table),) = self._session.rows(
             "SELECT nspname::text, relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
             " WHERE c.oid = to_regclass(%s)",
@@ -218,7 +218,7 @@ class PartitionDays:
                 self._tally.made.append(str(day))
 
     def drop(self, found: Partitions, parts: CleanupParts, cutoff: datetime) -> Iterator[tuple[str, Batch]]:
-        """Days that ended before `cutoff` and of which everything is published; first those that are detached."""
+        """Drops days that ended before `cutoff` and are published completely; detached ones first."""
         for table in days.detached_days(self._session, self._table):
             yield from self._finish(table, parts)
         for day in found.days:
@@ -235,7 +235,7 @@ class PartitionDays:
             yield from self._finish(day.table, parts)
 
     def _finish(self, table: str, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
-        """Until it was detached somebody may have written to it."""
+        """Rows may have been written to it until it was detached."""
         count = yield from self._published(table, parts.rows_of_detached(table))
         if count is not None and (self._dry_run or self._done(f"DROP TABLE {table}")):
             self._goes(table, count)
@@ -263,7 +263,7 @@ class PartitionDays:
         return count
 
     def _done(self, *statements: str) -> bool:
-        """Whether they were, in a moment in which nobody held a lock that is in their way."""
+        """Executes them when their locks are free; returns whether it could."""
         for _ in range(_ATTEMPTS):
             try:
                 self._session.at_once(*statements)

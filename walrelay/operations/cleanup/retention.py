@@ -1,4 +1,4 @@
-"""The leader cleans up: passes in a thread beside the relay, on a connection of their own, for as long as it leads."""
+"""The leader cleans up: passes in a thread of the relay's process, on their own connection, for as long as it leads."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +15,11 @@ _FIRST = 10.0  # seconds after the relay began to stream
 _SHORTEST, _LONGEST = 1.0, 6 * 3600.0  # seconds between two passes
 _AFTER_AN_ERROR = 300.0
 _PATIENCE = 60.0  # for slots to confirm
-_FAREWELL = 0.5  # seconds that a batch may take to its end when the relay leaves
+_FAREWELL = 0.5  # seconds for the current batch when the relay stops
 
 
 class Retention:
-    """Made once in a process; knows from one run to the next how far a pass got."""
+    """One for a process: it knows from one run to the next how far a pass got."""
 
     def __init__(self, wiring: Wiring, observer: Observer) -> None:
         self._wiring, self._observer = wiring, observer
@@ -31,7 +31,7 @@ class Retention:
 
     @contextmanager
     def while_leading(self, catalog: Catalog) -> Iterator[None]:
-        """Whatever happens in the thread, it is told, and the relay knows nothing of it."""
+        """An error in the thread is reported, and does not affect the relay."""
         if self._request.older_than is None and not catalog.published("", self._wiring.table).partitioned:
             yield
             return

@@ -1,4 +1,4 @@
-"""The one examination: all that must be true before a start, asked without changing anything."""
+"""The doctor: checks everything that must be true before a start, and changes nothing."""
 
 from walrelay.operations.doctor.examination import BY_ANOTHER_ROLE, Command, examine, refuse, refuse_connection, told
 

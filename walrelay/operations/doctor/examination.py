@@ -1,9 +1,9 @@
 """The one examination of slot, publication, table, role and server: which questions are asked, in which order, by which
-command, and what becomes of one that cannot be answered.
+command, and what follows if one cannot be answered.
 
-`walrelay doctor` asks them all. The commands ask those that concern them, and so cannot disagree with it: a problem of
-a question in _REFUSED ends the command with the doctor's words and fix, one of a question in _TOLD is told. (That the
-outbox is published is looked at again and again while a relay runs, see walrelay.source.slot_source.)
+`walrelay doctor` asks all of them. Each command asks those that concern it, and so cannot disagree with the doctor: a
+problem of a question in _REFUSED ends the command with the doctor's words and fix, one in _TOLD is reported. (A running
+relay checks again and again that the outbox is published, see walrelay.source.slot_source.)
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -21,8 +21,8 @@ from walrelay.wiring import Wiring
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
 
-# Each question of a chain presupposes the ones before it: after a problem the rest of the chain cannot be asked, and
-# says nothing rather than something wrong.
+# Each question of a chain presupposes the ones before it: after a problem the rest of the chain is not asked, because
+# the answers would be wrong.
 _FIRST: tuple[Question, ...] = (server.version, server.primary)
 _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("server", (server.upstream_fixes,)),
@@ -58,7 +58,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("made by init", (writers.current,)),
     ("writers", (writers.messages,)),
 )
-"""With what a finding is about where a question of the chain cannot be asked."""
+"""With the subject of the finding if a question of the chain cannot be asked."""
 
 _ANOTHER_SUBJECT: Mapping[Question, str] = {server.senders: "limits", publication.changes: "before publication"}
 
@@ -76,8 +76,8 @@ _SERVER: tuple[Question, ...] = (
 )
 _TABLE: tuple[Question, ...] = (table.kind, table.persistence, replication.partitions)
 
-# The catalog has the table of now, the WAL the rows of then: where the columns do not fit, a relay may still have to
-# publish what was written before, and ends at the first row that does not fit. So it is told at the start, no more.
+# The catalog has today's table, the WAL earlier rows: even if the columns do not fit now, a relay may have to publish
+# earlier rows, and ends at the first that does not fit. So this is only reported at the start.
 _COLUMNS: tuple[Question, ...] = (table.columns, table.generated, publication.columns)
 _PUBLICATION: tuple[Question, ...] = (
     publication.exists,
@@ -87,7 +87,7 @@ _PUBLICATION: tuple[Question, ...] = (
 )
 
 BY_ANOTHER_ROLE = ("role", "privileges")
-"""Findings about the role: the SQL of `walrelay init --dry-run` may be run by another."""
+"""Findings about the role: another role may run the SQL of `walrelay init --dry-run`."""
 
 _REFUSED: Mapping[Command, Collection[Question]] = {
     "init": {
@@ -124,8 +124,8 @@ _TOLD: Mapping[Command, Collection[Question]] = {
 
 
 def refuse(catalog: Catalog, wiring: Wiring, command: Command, *, but: Collection[str] = ()) -> None:
-    """Fatal, with the doctor's words and its fix, for the first problem that stands in the command's way; `but`: the
-    subjects that somebody else sees to.
+    """Fatal, with the doctor's words and fix, for the first problem that prevents the command; `but`: subjects to
+    ignore.
     """
     for finding in _of(_REFUSED[command], catalog, expected(wiring)):
         if finding.subject not in but:
@@ -133,8 +133,8 @@ def refuse(catalog: Catalog, wiring: Wiring, command: Command, *, but: Collectio
 
 
 def refuse_connection(wiring: Wiring, cause: NotConnected) -> None:
-    """Fatal where the first replication connection of a process was refused by what no retry cures: the server's own
-    words, where they are known, or what the ordinary connection tells, which does not depend on a language.
+    """Fatal where a process's first replication connection was refused for a reason that no retry cures: by the
+    server's message, where it is known, or by questions over an ordinary connection, which depend on no language.
     """
     if cause.final:
         raise Fatal(str(cause), hint=cause.hint) from cause
@@ -145,32 +145,32 @@ def refuse_connection(wiring: Wiring, cause: NotConnected) -> None:
                     if finding.verdict == "problem":
                         raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix) from cause
     except Retryable:
-        return  # not even an ordinary one
+        return  # no ordinary connection either
 
 
 def told(catalog: Catalog, wiring: Wiring, command: Command) -> Iterator[Finding]:
-    """The problems that do not stop the command, but whose consequences it shows, or will run into."""
+    """Problems that do not stop the command, but whose consequences it shows or will meet."""
     yield from _of(_TOLD[command], catalog, expected(wiring))
 
 
 def _of(questions: Collection[Question], catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """The problems; a connection that breaks while they are asked raises."""
+    """The problems; raises if the connection breaks."""
     for chain in (_FIRST, *(chain for _, chain in _CHAINS)):
         wanted = [place for place, question in enumerate(chain) if question in questions]
         for question in chain[: max(wanted, default=-1) + 1]:
             try:
                 problems = [each for each in question(catalog, expected) if each.verdict == "problem"]
             except Denied:
-                break  # not a problem in itself: a question of the doctor's, which has the GRANT
+                break  # no problem in itself; `walrelay doctor` has the GRANT
             if question in questions:
                 yield from problems
             if problems:
-                break  # what comes after it presupposes it
+                break  # the next questions presuppose it
 
 
 def examine(wiring: Wiring, config: str = "") -> Iterator[Finding]:
-    """Every finding, in the order of the questions; of the broker too. Never raises for what it finds there. `config`:
-    the settings file to name in commands, empty for the default one.
+    """Every finding about database and broker, in the order of the questions. Does not raise for what it finds.
+    `config`: the settings file to name in commands, empty for the default one.
     """
     yield from examine_database(expected(wiring, config))
     try:
@@ -183,7 +183,7 @@ def examine(wiring: Wiring, config: str = "") -> Iterator[Finding]:
 
 
 def _of_this_file(finding: Finding, config: str) -> Finding:
-    """A sink does not know the file that its settings are from; a command of walrelay's in its fix is for that one."""
+    """Adds the settings file to a command of walrelay in the fix: a sink does not know it."""
     command, newline, rest = finding.fix.partition("\n")
     if not config or not command.startswith("walrelay "):
         return finding
@@ -191,7 +191,6 @@ def _of_this_file(finding: Finding, config: str) -> Finding:
 
 
 def examine_database(expected: Expected) -> Iterator[Finding]:
-    """Those about the database."""
     try:
         catalog = Catalog(expected.dsn)
     except (Retryable, Fatal) as cause:
@@ -201,14 +200,14 @@ def examine_database(expected: Expected) -> Iterator[Finding]:
         yield replication.made(catalog)
         if (yield from _chain("server", _FIRST, catalog, expected)):
             for subject, chain in _CHAINS:
-                if not catalog.connection.closed:  # lost meanwhile: said once is enough
+                if not catalog.connection.closed:  # lost meanwhile: one finding is enough
                     yield from _chain(subject, chain, catalog, expected)
 
 
 def _chain(
     subject: str, questions: tuple[Question, ...], catalog: Catalog, expected: Expected
 ) -> Generator[Finding, None, bool]:
-    """The findings of the questions up to the first problem; returns whether there was none."""
+    """Yields the findings up to the first problem; returns whether there was none."""
     for question in questions:
         good = True
         for finding in _asked(_ANOTHER_SUBJECT.get(question, subject), question, catalog, expected):

@@ -1,4 +1,4 @@
-"""What the doctor compares the server with, and the findings that come of it."""
+"""What the doctor expects of the database, and findings as values."""
 
 from collections.abc import Mapping
 from shlex import quote
@@ -13,10 +13,10 @@ from walrelay.wiring import Wiring
 
 
 class Expected(NamedTuple):
-    """What the settings ask of the database, as plain values.
+    """What the settings expect of the database, as plain values.
 
-    `columns` maps the roles that are needed to columns of the outbox. `binary_types`: the type OIDs that are read in
-    binary, None where binary mode is not asked for. `config`: the settings file to name in commands, empty for the
+    `columns` maps the needed roles to columns of the outbox. `binary_types`: the type OIDs that are read in binary,
+    None without binary mode. `config`: the settings file to name in commands, empty for the
     default one.
     """
 
@@ -44,16 +44,16 @@ class Expected(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The table for people."""
+        """The table's name, not quoted, for messages."""
         return f"{self.schema}.{self.table}"
 
     def walrelay(self, command: str) -> str:
-        """A command of walrelay's for this settings file, to paste."""
+        """A walrelay command for this settings file, to paste."""
         return f"walrelay {command} -c {quote(self.config)}" if self.config else f"walrelay {command}"
 
 
 def expected(wiring: Wiring, config: str = "") -> Expected:
-    """What the relay asks the database for."""
+    """What a relay with this wiring expects."""
     outbox = wiring.needed
     return Expected(
         dsn=wiring.dsn,
@@ -88,7 +88,7 @@ def problem(subject: str, detail: str, fix: str) -> Finding:
 
 
 def size(count: int) -> str:
-    """`count` bytes for people, in the units of PostgreSQL's settings."""
+    """`count` bytes in the units of PostgreSQL's settings: `1.5 MB`."""
     value, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
         if abs(value) < 1024:

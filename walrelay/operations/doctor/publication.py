@@ -21,7 +21,7 @@ _ROW = (
 
 
 class Publication(NamedTuple):
-    """A row of pg_publication, with how it has the outbox: `covered` by its own name or by its partitions'.
+    """A row of pg_publication, and how it covers the outbox: by its own name or by its partitions' names.
 
     `filter` and `columns` are known since PostgreSQL 15, and only for a table that is published by its own name.
     """
@@ -91,7 +91,7 @@ def covers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Whether it is the table, and the entry of the publication, that `walrelay init` saw last (guarantees A19)."""
+    """Whether table and publication entry are those that `walrelay init` saw last (guarantees A19)."""
     if expected.publication is None or (seen := noted_publication(catalog, expected.slot)) is None:
         return
     if change := catalog.published(expected.publication, expected.outbox).since(
@@ -102,7 +102,7 @@ def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Inserts, and nothing else: to publish updates makes an UPDATE of a table without identity fail (A21)."""
+    """Only inserts: publishing updates makes an UPDATE of a table without replica identity fail (A21)."""
     table = _replicated(catalog, expected)
     if table is None or expected.publication is None:
         return
@@ -125,7 +125,7 @@ def rows(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """A column list hides the others; so does, since PostgreSQL 18, not asking for generated columns."""
+    """A column list hides other columns; since PostgreSQL 18 generated columns are hidden too, unless published."""
     table = _replicated(catalog, expected)
     if table is None or expected.publication is None:
         return
@@ -148,7 +148,7 @@ def _replicated(catalog: Catalog, expected: Expected) -> Table | None:
 
 
 def _published_whole(expected: Expected, publication: str) -> str:
-    """SET TABLE would do it too, and throw out the publication's other tables."""
+    """Not SET TABLE: that would remove the publication's other tables."""
     alter = f"ALTER PUBLICATION {identifier(publication)}"
     return f"BEGIN; {alter} DROP TABLE {expected.outbox}; {alter} ADD TABLE {expected.outbox}; COMMIT;"
 
@@ -161,12 +161,12 @@ _SENT = 10_000  # what PostgreSQL 14 sends at most before the first change: it h
 
 
 def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """No catalog has the position at which a publication was made. One from before the slot's catalog_xmin is old
-    enough; for any other the server is asked to decode up to the first transaction that it would send.
+    """Whether the publication is older than the changes that wait in the slot. No catalog has its position. One from
+    before the slot's catalog_xmin is old enough; for any other the server decodes up to the first transaction to send.
     """
     slot, name = catalog.slot(expected.slot), expected.publication
     if name is None or slot is None or slot.active_pid is not None:
-        return  # a relay that reads it got past that place
+        return  # a relay that reads the slot is past that point
     older = catalog.value(
         "SELECT age(p.xmin) > age(s.catalog_xmin) FROM pg_publication p, pg_replication_slots s"
         " WHERE p.pubname = %s AND s.slot_name = %s",
@@ -190,8 +190,8 @@ def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _unreadable(catalog: Catalog, slot: str, publication: str) -> bool:
-    """PostgreSQL refuses at the first change; since 18 it warns, and passes over the changes. A server that needs
-    longer than a statement may take, or does not let the role ask, says nothing.
+    """PostgreSQL refuses at the first change; since 18 it warns, and skips the changes. Without an answer there is no
+    finding: the server needs too long, or the role may not ask.
     """
     warned: list[str | None] = []
     connection, enough = catalog.connection, 1 if catalog.server_version >= 150000 else _SENT

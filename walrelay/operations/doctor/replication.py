@@ -1,4 +1,4 @@
-"""The connections: whether there are any, what role and pooler allow, and whether the output plugin is there."""
+"""The connections: whether they can be made, what role and pooler allow, and whether the output plugin is installed."""
 
 import re
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ def role(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Opens one and asks IDENTIFY_SYSTEM: only that tells what pg_hba.conf and poolers make of it."""
+    """Opens one and asks IDENTIFY_SYSTEM: nothing else shows whether pg_hba.conf and poolers allow it."""
     if free_senders(catalog) == 0:
-        return  # the relay that runs now has the last one, which proves that it can be had
+        return  # the running relay has the last one: so it can be had
     pooled = has_pooler(catalog.connection)
     try:
         system = _identify(expected.dsn)
@@ -71,7 +71,7 @@ def connection(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def pooler(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """As `connection`, as far as a pooler is to blame, which no retry cures."""
+    """Like `connection`, only for faults of a pooler: no retry cures those."""
     if has_pooler(catalog.connection):
         yield from connection(catalog, expected)
 
@@ -80,7 +80,7 @@ def _identify(dsn: str) -> str:
     replicating = connect.replication(dsn)
     try:
         result = connect.answer(replicating, "IDENTIFY_SYSTEM")
-        if result.status != connect.Status.TUPLES_OK:  # a pooler that passes over `replication` makes an ordinary one
+        if result.status != connect.Status.TUPLES_OK:  # a pooler that ignores `replication` makes an ordinary one
             raise Retryable(f"IDENTIFY_SYSTEM: {server_message(result)}")
         identifier, timeline = [(result.get_value(0, column) or b"").decode() for column in (0, 1)]
         return f"system {identifier}, timeline {timeline}"
@@ -101,9 +101,9 @@ def allowed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def allowing(libraries: str, plugin: str) -> str:
-    """The statement that adds `plugin` to the list; empty when it is there.
+    """The statement that adds `plugin` to the list; empty if it is in it.
 
-    A list given as one quoted string is stored as a single name, which allows nothing: it is taken apart here.
+    A list given as one quoted string is stored as a single name, which allows nothing: it is split here.
     """
     names = [name.replace('""', '"') or bare for name, bare in re.findall(r'"((?:[^"]|"")*)"|([^\s,]+)', libraries)]
     if plugin in names:
@@ -141,14 +141,14 @@ def installed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def encoding(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Rows that wal2json would spell wrong."""
+    """wal2json would print some rows in another encoding."""
     if expected.plugin == "wal2json" and (name := catalog.server_encoding()) not in ("UTF8", "SQL_ASCII"):
         detail = f"wal2json prints text in the database's encoding, which is {name}, not in UTF-8"
         yield problem(_OUTPUT_PLUGIN, detail, _the_other(catalog, expected))
 
 
 def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Rows that wal2json would not send under the table's name."""
+    """wal2json does not send rows of partitions under the table's name."""
     if expected.plugin != "wal2json":
         return
     outbox = table.look(catalog, expected)
@@ -166,7 +166,7 @@ def _the_other(catalog: Catalog, expected: Expected) -> str:
 
 
 def _library_exists(catalog: Catalog, plugin: str) -> bool | None:
-    """Whether the library lies where the server loads from; None where the role may not look into files."""
+    """Whether the library is where the server loads from; None if the role may not see files."""
     try:
         size = catalog.value(
             "SELECT (pg_stat_file(setting || '/' || %s || '.so', true)).size FROM pg_config WHERE name = 'PKGLIBDIR'",

@@ -14,7 +14,7 @@ from walrelay.wire.commands import literal
 _OLDEST = 140000
 
 # ALTER PUBLICATION while a transaction writes could lose that transaction's later rows; the first fix could end the
-# decoding for want of memory, and the second came with the minors of August 2025 (guarantees A20).
+# decoding for lack of memory, and the second came with the minors of August 2025 (guarantees A20).
 _MENDED = {14: 140019, 15: 150014, 16: 160010, 17: 170006}
 
 
@@ -25,7 +25,7 @@ def version(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def primary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """The slot and all the rest is the primary's; a standby of PostgreSQL 16 could decode, walrelay does not yet."""
+    """The relay needs the primary. A standby of PostgreSQL 16 could decode; walrelay does not use that yet."""
     if not catalog.in_recovery():
         yield ok("primary", "the server is no standby")
         return
@@ -64,7 +64,7 @@ def wal_level(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _raise_wal_level(settings: set[str]) -> str:
-    """Managed services have a switch of their own for it."""
+    """Managed services have their own switch for it."""
     if "rds.logical_replication" in settings:
         parameter = "ParameterName=rds.logical_replication,ParameterValue=1,ApplyMethod=pending-reboot"
         return (
@@ -111,7 +111,7 @@ def slots(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def sender_timeout(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """As the relay's own session has it: a role or the DSN's options may set it."""
+    """In the relay's own session: a role or the DSN's options may set it."""
     milliseconds, shown, role = catalog.rows(
         "SELECT setting::int8, current_setting(name), current_user::text FROM pg_settings"
         " WHERE name = 'wal_sender_timeout'"
@@ -126,7 +126,9 @@ def sender_timeout(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def kept_wal(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """No limit fills the disk while the relay is away, a limit costs the slot, which can be recovered from."""
+    """While the relay is away, WAL without a limit fills the disk; with one the slot is lost, which can be
+    recovered.
+    """
     megabytes = int(catalog.value("SELECT setting FROM pg_settings WHERE name = 'max_slot_wal_keep_size'"))
     if megabytes < 0:
         yield warning(
@@ -146,7 +148,7 @@ def kept_wal(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def idle_slots(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """idle_replication_slot_timeout of PostgreSQL 18 invalidates a slot that nobody reads."""
+    """idle_replication_slot_timeout of PostgreSQL 18 invalidates a slot that is not read."""
     rows = catalog.rows(
         "SELECT setting::int8, unit, current_setting(name) FROM pg_settings"
         " WHERE name = 'idle_replication_slot_timeout'"
@@ -168,14 +170,14 @@ _SYNCHRONOUS = "synchronous_standby_names"
 
 
 class Standbys(NamedTuple):
-    """The setting taken apart: commits wait for `needed` of `names`, for any of them or for the first ones present."""
+    """The parsed setting: commits wait for `needed` of `names`, for any of them or for the first ones present."""
 
     any: bool
     needed: int
     names: list[str]
 
     def place(self, application_name: str) -> int | None:
-        """Where the list has the name, from 0; names are compared without regard to case."""
+        """The name's index in the list, from 0; names are compared without case."""
         for place, name in enumerate(self.names):
             if name == "*" or name.lower() == application_name.lower():
                 return place
@@ -185,7 +187,7 @@ class Standbys(NamedTuple):
 def parse(setting: str) -> Standbys:
     """`ANY 1 (a, "b")`, `FIRST 2 (a, b)`, `2 (a, b)`, `a, b` or `*`."""
     match = re.fullmatch(r"\s*(?:(ANY|FIRST)?\s*(\d+)\s*\((.*)\)|(.*))\s*", setting, re.IGNORECASE | re.DOTALL)
-    assert match is not None  # the last alternative takes anything
+    assert match is not None  # the last alternative matches anything
     kind, count, several, plain = match.groups()
     listed = several if several is not None else plain
     names = [name.replace('""', '"') or bare for name, bare in re.findall(r'"((?:[^"]|"")+)"|([^\s,"]+)', listed)]
@@ -208,7 +210,7 @@ def standby_names(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _without(catalog: Catalog, expected: Expected, standbys: Standbys, name: str) -> str:
-    """The setting without walrelay: for `*` the standbys that are connected now, by their names."""
+    """The setting without walrelay; `*` becomes the names of the connected standbys."""
     names = [each for each in standbys.names if each != "*" and each.lower() != name.lower()]
     if "*" in standbys.names:
         names += [each for each in _connected(catalog) if each not in names and each.lower() != name.lower()]
@@ -219,7 +221,7 @@ def _without(catalog: Catalog, expected: Expected, standbys: Standbys, name: str
 
 
 def _connected(catalog: Catalog) -> list[str]:
-    """The names of the physical standbys: whoever does not read a logical slot."""
+    """The names of the physical standbys: clients that do not read a logical slot."""
     return [
         name
         for (name,) in catalog.rows(

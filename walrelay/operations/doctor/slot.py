@@ -1,4 +1,4 @@
-"""The slot: who reads it, what it retains, and what becomes of it at a failover."""
+"""The slot: who reads it, what WAL it retains, and whether it survives a failover."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from walrelay.source.slot_source import unreadable_slot
 from walrelay.wire.commands import literal
 
 _SUBJECT = "slot"
-_NEAR_THE_LIMIT = 0.2  # the part of max_slot_wal_keep_size that is left
+_NEAR_THE_LIMIT = 0.2  # the share of max_slot_wal_keep_size that is left
 
 
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """What can never become right by waiting."""
+    """Faults that waiting does not cure."""
     slot = catalog.slot(expected.slot)
     assert slot is not None  # asked before
     database = str(catalog.value("SELECT current_database()::text"))
@@ -74,7 +74,7 @@ def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def retained(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """What the slot costs the server's disk, and how near it is to its loss."""
+    """How much WAL the slot retains, and how close it is to being lost."""
     slot = catalog.slot(expected.slot)
     if slot is None or slot.restart_lsn is None or slot.wal_status == "lost":
         return
@@ -103,7 +103,7 @@ _THERE = "-- on the standby"
 
 
 def failover_slot(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Whether the slot is synchronised to standbys as the settings want it."""
+    """Whether the slot is synchronised to standbys, if the settings ask for that."""
     if not expected.failover:
         return
     found = catalog.slot(expected.slot)
@@ -120,7 +120,7 @@ def failover_slot(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def ahead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Standbys must have what the relay publishes, and one that is named and away holds up every event."""
+    """Standbys must have what the relay publishes; one that is named and away holds up every event."""
     if not _concerned(catalog, expected):
         return
     named, subject = required_standby_slots(catalog), "synchronized_standby_slots"
@@ -141,7 +141,7 @@ def ahead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def standbys(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """What a standby needs to synchronise slots, as far as the primary sees it."""
+    """What a standby needs to synchronise slots, as far as the primary can see it."""
     if not _concerned(catalog, expected):
         return
     silent = [name for name, feedback in _streaming(catalog) if not feedback]
@@ -170,7 +170,7 @@ def synchronised(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
                 found = other.slot(expected.slot)
                 where = f"the standby at {other.connection.info.host}:{other.connection.info.port}"
         except Retryable:
-            continue  # a standby that is away is told of by what it holds up
+            continue  # for a standby that is away there is another finding
         if found is not None and not found.temporary and not found.invalidation_reason:
             yield ok(_FAILOVER, f"{where} has {found.name}, and could take over")
         else:
@@ -180,7 +180,7 @@ def synchronised(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _concerned(catalog: Catalog, expected: Expected) -> bool:
-    """A slot with failover waits for standbys whatever the settings say."""
+    """A slot with failover waits for standbys, regardless of the settings."""
     found = catalog.slot(expected.slot)
     return catalog.server_version >= 170000 and (expected.failover or (found is not None and found.failover))
 

@@ -1,4 +1,4 @@
-"""The outbox table: there, of a kind that is replicated, and with the columns that the settings name."""
+"""The outbox table: it exists, is of a kind that is replicated, and has the columns that the settings name."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -29,7 +29,7 @@ _DAYS_AHEAD = 3
 
 
 class Table(NamedTuple):
-    """The outbox as pg_class has it; asked by name, because to_regclass raises where USAGE on the schema is missing."""
+    """The outbox in pg_class; looked up by name, because to_regclass raises without USAGE on the schema."""
 
     oid: int
     kind: str
@@ -67,7 +67,7 @@ def look_at_columns(catalog: Catalog, table: Table) -> dict[str, Column]:
 
 
 def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Looking the table up by name needs USAGE on its schema, whatever the command is."""
+    """Every command looks the table up by name, which needs USAGE on its schema."""
     role, usable = catalog.rows(
         "SELECT current_user::text, (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s)",
         expected.schema,
@@ -78,7 +78,7 @@ def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """What the relay reads and writes besides the stream, which needs no right to the table."""
+    """Rights on what the relay reads and writes apart from the stream, which needs none on the outbox."""
     role = catalog.connection.info.user
     missing, lesser = _lacking(catalog, expected, vital=True), _lacking(catalog, expected, vital=False)
     if missing:
@@ -95,7 +95,7 @@ def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[MissingRight]:
-    """Of what the relay needs where the settings are these."""
+    """The rights that a relay with these settings needs."""
     asked = {REFUSALS: expected.sets_aside, POSITION: expected.position_in_table, RETENTION: expected.retention}
     when = {each for each, is_so in asked.items() if is_so}
     needed = role_rights("relay", (expected.schema, expected.table), when, vital=vital)
@@ -119,7 +119,7 @@ def kind(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def persistence(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Rows of an unlogged table are not in the WAL; a partition may be unlogged for itself, or a foreign table."""
+    """Rows of an unlogged table are not in the WAL; a single partition may be unlogged, or a foreign table."""
     unlogged = catalog.rows(
         """
         SELECT n.nspname::text, c.relname::text, c.relkind = 'f'
@@ -140,7 +140,7 @@ def persistence(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Those that walrelay makes a few days ahead: what it is not there for goes into the default partition."""
+    """walrelay makes partitions a few days ahead: rows without one go into the default partition."""
     table = look(catalog, expected)
     if table is None or table.kind != "p":
         return
@@ -161,7 +161,7 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def updates(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """An UPDATE that moves a row to another partition is a deletion and an insertion, which is published again."""
+    """An UPDATE that moves a row to another partition is a DELETE and an INSERT, which is published again."""
     table = look(catalog, expected)
     if table is None or table.kind != "p":
         return
@@ -199,7 +199,7 @@ def _ahead(found: days.Partitions, expected: Expected) -> Finding:
 
 
 def _has_rows(catalog: Catalog, table: str) -> bool:
-    """As far as the role may know: the relay needs no right to read the table."""
+    """The columns, as far as the role may see them: the relay needs no right to read the table."""
     may = catalog.value("SELECT has_table_privilege(%s, 'SELECT')", table)
     return bool(may and catalog.value(f"SELECT EXISTS (SELECT FROM {table})"))
 
@@ -218,7 +218,7 @@ def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _column(expected: Expected, role: str, name: str, free: list[str]) -> str:
-    """A column whose name is nearly the same is likely the one that is meant."""
+    """Suggests a column with a similar name, or adding one."""
     if near := get_close_matches(name, free, n=1, cutoff=0.7):
         return f"outbox.columns.{role}: {near[0]}   # in the settings"
     add = f"ALTER TABLE {expected.outbox} ADD COLUMN {identifier(name)} {_TYPES.get(role, 'text')};"
@@ -255,7 +255,7 @@ def headers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def binary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Told for information: text does it as well, and costs the server the conversion."""
+    """For information: text works as well, and costs the server a conversion."""
     table = look(catalog, expected)
     if table is None or expected.binary_types is None or table.kind not in REPLICATED_KINDS:
         return

@@ -1,4 +1,4 @@
-"""What writers are given by init, and what they keep open."""
+"""What init gives to writers, and transactions that they keep open."""
 
 from collections.abc import Iterator
 
@@ -15,10 +15,10 @@ LONG = 60.0  # seconds
 
 
 def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Those that wrote something and are older than a minute, prepared ones included; all databases count. They hold
+    """Transactions of all databases that wrote something and are older than a minute, prepared ones included. They hold
     the slot's restart_lsn back, whatever the relay confirms (guarantees A4).
 
-    Of other roles' sessions a role without pg_read_all_stats sees that they write, not since when: those it leaves out.
+    A role without pg_read_all_stats does not see since when sessions of other roles write: they are left out.
     """
     found = catalog.rows(
         f"""
@@ -39,7 +39,7 @@ def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]
 
 
 def messages(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Whoever may write logical messages publishes, where they are events; PostgreSQL lets every role do so."""
+    """Where logical messages are events, a role that may write them may publish; by default every role may."""
     subject = "logical messages"
     if expected.prefix is None:
         if function_exists(catalog, "emit_message"):
@@ -59,9 +59,9 @@ def messages(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def init_command(catalog: Catalog, expected: Expected, *, owner_of: int | None) -> str:
-    """`walrelay init`, or its SQL given to psql where the role may not make schemas and publications itself.
+    """`walrelay init`, or its SQL for psql where the role may not make schemas and publications itself.
 
-    `owner_of`: the table that is to be published, for which one must own it.
+    `owner_of`: the table to publish, which only its owner may.
     """
     may = catalog.value(
         """
@@ -78,10 +78,10 @@ def init_command(catalog: Catalog, expected: Expected, *, owner_of: int | None) 
 
 
 def current(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Nothing is said about what is not there: writers may do without the functions, and `init` makes the tables."""
+    """No finding about missing objects: writers may do without the functions, and `init` makes the tables."""
     subject = "made by init"
     if catalog.value("SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'walrelay'") is False:
-        return  # the relay needs nothing of it, and another role made it
+        return  # made by another role; the relay does not need it
     found = list(examine_functions(catalog, expected.outbox, expected.slot, expected.functions))
     older = [f"function walrelay.{each.name}: {each.differs}" for each in found if each.differs]
     if slots_table_exists(catalog) and not schema_is_current(catalog):

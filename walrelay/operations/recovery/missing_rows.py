@@ -1,7 +1,7 @@
-"""Rows that a clean-up took before they were published: what can be known of them, and what cannot.
+"""Rows that were deleted before they were published: what can be known about them.
 
-Nothing marks a row that is gone. Numbers leave gaps, where a number is given to each row; and a clean-up by age takes
-published rows before it takes others, so that a published row that is still there speaks for those behind it.
+Nothing marks a row that is gone. Numeric ids leave gaps. A clean-up by age deletes the oldest rows first: if the oldest
+row left is a published one, it has not reached the later ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class Published(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """`sure`: what is said is known; otherwise it is only what speaks for it. `rows`: how many may be missing."""
+    """`sure`: the lines are proved, and not only likely. `rows`: how many may be missing."""
 
     sure: bool
     rows: int
@@ -31,14 +31,14 @@ class Removed(NamedTuple):
 
 
 def removed(view: View, table: TableDescription, published: Published) -> Removed:
-    """What can be said, for people."""
+    """What is known, as lines of text."""
     if table.types.get(table.id) in _INTEGERS:
         return _gaps(_Questions(view, table, published))
     return _signs(_Questions(view, table, published))
 
 
 class _Questions:
-    """What the table is asked."""
+    """Queries on the table."""
 
     def __init__(self, view: View, table: TableDescription, published: Published) -> None:
         self._view, self._table = view, table
@@ -56,14 +56,14 @@ class _Questions:
         return self._view.rows(query, [list(self.ids)])[0][0]
 
     def oldest(self) -> tuple[str | None, str | None]:
-        """The time at which the oldest of all rows was written, and that of the oldest published one."""
+        """When the oldest row was written, and the oldest published one."""
         if not self._table.time:
             return None, None
         expression = f"to_char(min({self._table.time}), 'YYYY-MM-DD HH24:MI:SS.US')"
         return self.of_all(expression), self.of_published(expression)
 
     def gaps(self, after: int) -> tuple[int, int, list[str]]:
-        """How many numbers above `after` no row has, in how many ranges, and the first of those."""
+        """How many numbers above `after` have no row, in how many ranges, and the first ranges."""
         query = (
             "WITH numbers AS (SELECT %s::int8 AS n UNION SELECT"
             f" {self.id}::int8 FROM {self._source} WHERE {self.id} > %s),"
@@ -76,7 +76,7 @@ class _Questions:
         return int(missing), int(ranges), listed or []
 
     def deletions(self) -> str:
-        """What the statistics say of deletions from the table and its partitions."""
+        """What the statistics say about deletions from the table and its partitions."""
         ((count, since),) = self._view.rows(
             "SELECT coalesce(sum(n_tup_del), 0)::int8, (SELECT to_char(stats_reset, 'YYYY-MM-DD HH24:MI:SS')"
             " FROM pg_stat_database WHERE datname = current_database())"
@@ -91,7 +91,7 @@ class _Questions:
 
 
 def _gaps(ask: _Questions) -> Removed:
-    """Numbers are given in about the order of the rows, and those of transactions rolled back are used up too."""
+    """Sequences number rows in about their order; a rollback leaves a gap too."""
     known = [int(each) for each in ask.ids if each.removeprefix("-").isdecimal()]
     last = max([*known, *filter(None, [ask.of_published(f"max({ask.id})")])], default=None)
     if last is None:

@@ -1,7 +1,7 @@
-"""What a recovery is going to publish, before anything is changed.
+"""What a recovery will publish. Changes nothing.
 
-What is known of how far the lost slot's relay got is a floor: transactions that had ended before its last durable
-position. Rows of later ones may not have been published, but for those that the topics have.
+A floor says how far the lost slot's relay got: transactions below it had ended before the last durable position. Rows
+of later transactions may not have been published, except those that the topics have.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ _NOTHING = Recalled([], None)
 
 
 class RecoveryRequest(NamedTuple):
-    """What the operator says: a time from which on, or everything; how many messages of each partition to read back."""
+    """The operator's options: a time, or everything; how many messages to read back from each partition."""
 
     since: str | None = None
     everything: bool = False
@@ -39,36 +39,36 @@ class RecoveryRequest(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """What is going to be done. `scope` and `known` are for `backfill_until`; the rest is for people."""
+    """What will be done. `scope` and `known` are for `backfill_until`; the rest is for the report."""
 
     scope: Scope
     known: list[str]
     lost: str
     published: list[str]  # what is known to be published, and how
     rows: int
-    repeats: int  # how many of the rows may have been published at most
+    repeats: int  # how many of the rows may have been published, at most
     oldest: str
     newest: str
     removed: Removed
-    beyond: str  # what no table has; empty: nothing
+    beyond: str  # events that no table has; empty: none
 
 
 class KeptPosition(NamedTuple):
-    """Where a relay keeps its own position ("the file ..."), and what reads it; None where none is kept yet."""
+    """Where a relay keeps its own position ("the file ..."), and how to read it; None: there is none yet."""
 
     where: str
     read: Callable[[], RelayPosition | None]
 
 
 class Floor(NamedTuple):
-    """Every transaction with an xid8 below `xmin` needs no recovery; `why`: how that is known."""
+    """Transactions with an xid8 below `xmin` need no recovery; `why`: how that is known."""
 
     xmin: int
     why: str
 
 
 class Loss(NamedTuple):
-    """What became of the slot. `kept`: its row of pg_replication_slots if it is still there."""
+    """How the slot was lost. `kept`: its row of pg_replication_slots if it still exists."""
 
     what: str
     kept: Slot | None
@@ -76,9 +76,9 @@ class Loss(NamedTuple):
 
 
 def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptPosition] | None = None) -> Recovery:
-    """Fatal where there is nothing to recover, or where nobody says from where on. Changes nothing.
+    """Fatal where there is nothing to recover, or no way to tell from where on. Changes nothing.
 
-    `kept`: places of positions, where others are meant than that of the wiring.
+    `kept`: places of positions other than the wiring's.
     """
     with Catalog(wiring.dsn) as catalog, View(wiring.dsn, catalog) as view:
         catalog.refuse_standby()
@@ -98,7 +98,7 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
         _refuse_time(view, table, scope)
         recalled = _recalled(wiring, view, table, scope, request.recall + (begun.published if begun else 0))
         known = of_this_history(recalled, table, server, lost)
-        if len(known) < len(recalled.messages):  # some are not taken into account
+        if len(known) < len(recalled.messages):  # some do not count
             recalled = recalled._replace(complete_since_ms=None)
         told += _found_in_topics(recalled, known)
         reached = begun.reached if begun and begun.order == tuple(term.name for term in table.order) else ()
@@ -153,7 +153,7 @@ def _refuse_time(view: View, table: TableDescription, scope: Scope) -> None:
 
 
 def _recalled(wiring: Wiring, view: View, table: TableDescription, scope: Scope, count: int) -> Recalled:
-    """The ends of the topics that the rows go to."""
+    """Reads the ends of the topics that the rows go to."""
     if not wiring.sink.finds_newest or not count:
         return _NOTHING
     names = set(row_topics(wiring, view, table, Selection(scope.floor, scope.since)))
@@ -163,10 +163,10 @@ def _recalled(wiring: Wiring, view: View, table: TableDescription, scope: Scope,
 
 
 def of_this_history(recalled: Recalled, table: TableDescription, server: History, lost: Loss) -> list[str]:
-    """The ids of the messages, less those whose number another event may have been given since.
+    """The ids of the messages, without numbers that another event may have got since.
 
-    A promoted standby that lacked the last numbers gives them out once more; where it does not know any more when that
-    was, no number counts. Nobody makes the same uuid twice.
+    A promoted standby that lacked the last numbers assigns them again; if it is not known when it was promoted, no
+    number counts. A uuid is never assigned twice.
     """
     branch, unique = server.branch, table.types.get(table.id) == _UUID
     if server.forgotten and not unique:
@@ -199,32 +199,32 @@ def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
 
 
 def _summary(table: TableDescription, recalled: Recalled) -> str:
-    """Rows, how many of them the broker may have, and the times of the first and the last."""
+    """SQL: the rows, how many of them the broker may have, and the times of the first and the last."""
     if not table.time:
         return f"count(*), {'0' if recalled.complete_since_ms == 0 else 'count(*)'}, NULL, NULL"
     repeats, complete = "count(*)", recalled.complete_since_ms
     if complete is not None:
-        since = datetime.fromtimestamp((complete + 1) / 1000, UTC).isoformat()  # a millisecond is cut off there
+        since = datetime.fromtimestamp((complete + 1) / 1000, UTC).isoformat()  # topics have milliseconds only
         repeats = f"count(*) FILTER (WHERE coalesce({table.time} < '{since}', true))"
     times = ", ".join(f"to_char({which}({table.time}), 'YYYY-MM-DD HH24:MI:SS.US')" for which in ("min", "max"))
     return f"count(*), {'0' if complete == 0 else repeats}, {times}"
 
 
 def _kept(wiring: Wiring) -> list[KeptPosition]:
-    """The place where the relay keeps its own position, if it does."""
+    """The relay's own position, if it keeps one."""
     place = wiring.position.place
     return [] if place == "slot" else [KeptPosition(f"the relay's own position (the {place})", lambda: _last(wiring))]
 
 
 def _last(wiring: Wiring) -> RelayPosition | None:
-    """A relay that died in the middle of a commit would hide it, and is fenced off; one that works has the slot."""
+    """Fences off a relay that died during a commit, which would hide its position; a relay that works has the slot."""
     with Catalog(wiring.dsn) as catalog:
         kept = positions(wiring, catalog, catalog.system())
         return kept.last() if kept else None
 
 
 def loss(catalog: Catalog, slot: str, *, replace: bool) -> Loss:
-    """Fatal where there is nothing to recover from, or somebody reads the slot. `replace`: also if it is in order."""
+    """Fatal if the slot is in order or in use. `replace`: also recovers a slot that is in order."""
     found = catalog.slot(slot)
     if found is not None and found.active_pid is not None:
         raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then recover.")
@@ -237,8 +237,8 @@ def loss(catalog: Catalog, slot: str, *, replace: bool) -> Loss:
     if not replace:
         raise Fatal(
             f"slot {slot!r} can be read: `walrelay run` goes on from {found.confirmed_flush_lsn}",
-            hint="If events are missing all the same, because somebody else read the slot or made it anew:"
-            " `walrelay recover --replace` makes it anew and publishes what may not have been published.",
+            hint="If events are missing all the same, because another client read the slot or it was made again:"
+            " `walrelay recover --replace` replaces it and publishes what may not have been published.",
         )
     return Loss(f"{slot} can be read, and is replaced", None, made and made[1])
 
@@ -246,7 +246,7 @@ def loss(catalog: Catalog, slot: str, *, replace: bool) -> Loss:
 def known_floors(
     catalog: Catalog, slot: str, lost: Loss, kept: Iterable[KeptPosition], history: History
 ) -> tuple[list[Floor], list[str]]:
-    """What is known, the best first, and why some of what was found does not count."""
+    """The floors, the best first; remarks say why other evidence does not count."""
     found, remarks = list[Floor](), list[str]()
     for where, read in kept:
         position = read()
@@ -264,16 +264,16 @@ def known_floors(
 
 
 def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Floor]:
-    """An invalidated slot still says which transactions it did not need."""
+    """An invalidated slot still shows which transactions it did not need."""
     if lost.kept is not None and (xmin := ended_before(catalog, lost.kept, history.end)) is not None:
         where = f"the lost slot's position {lost.kept.confirmed_flush_lsn}"
         yield Floor(xmin, f"everything up to {where} (transactions before {xmin} had ended by then)")
 
 
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
-    """Not in a dump that was restored elsewhere, nor after pg_upgrade: the numbers are those of another system."""
+    """None in a dump that was restored elsewhere, or after pg_upgrade: the numbers belong to another system."""
     if xmin := first_xmin(catalog, slot, history.system.identifier):
-        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never its business")
+        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never for it")
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:

@@ -1,4 +1,4 @@
-"""What a replay is going to publish, before anything is changed."""
+"""What a replay will publish. Changes nothing."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,12 +32,12 @@ from walrelay.table.topics import Group, grouped, row_topics
 from walrelay.wire.commands import literal
 from walrelay.wiring import Wiring
 
-_MARGIN = timedelta(minutes=10)  # between when a row says that it was written, and when its message says that
+_MARGIN = timedelta(minutes=10)  # between the times of a row and of its message
 _PATIENCE = 10.0  # seconds for the relay to confirm what was committed just before
 
 
 class ReplayPlan(NamedTuple):
-    """What is going to be done. `ids`: those that positions stand for; the rest is for people."""
+    """What will be done. `ids`: the events at the positions; the rest is for the report."""
 
     name: str
     replaying: ReplayProgress
@@ -61,10 +61,10 @@ def plan_replay(
     name: str | None = None,
     restart: bool = False,
 ) -> ReplayPlan:
-    """Changes nothing. Fatal where there is nothing to say which rows are meant.
+    """Changes nothing. Fatal where it is not clear which rows to publish.
 
-    `since`, `until`: the times that the request means (ISO 8601). `name`: its own where none is given. `restart`: not
-    on with an earlier one.
+    `since`, `until`: the request's times (ISO 8601). `name`: made from the filters if None. `restart`: does not
+    continue an earlier replay.
     """
     with Catalog(wiring.dsn) as catalog, View(wiring.dsn, catalog) as view:
         catalog.refuse_standby()
@@ -100,8 +100,8 @@ def plan_replay(
 def selection(
     wiring: Wiring, catalog: Catalog, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
 ) -> Selection:
-    """All rows of the replay, what it has reached included. Dead letters are left to `walrelay dlq`: to publish again
-    is for what was published.
+    """All rows of the replay, including those that are published already. Not dead letters: `walrelay dlq` publishes
+    them.
     """
     letters = Condition(f"({_is_letter(wiring, catalog, table)}) IS NOT TRUE")
     return Selection(ceiling=replaying.ceiling, also=all_of(_filters(wiring, table, replaying, ids), letters))
@@ -110,7 +110,7 @@ def selection(
 def _begun(
     wiring: Wiring, catalog: Catalog, request: ReplayRequest, given: str | None, restart: bool
 ) -> tuple[str, ReplayProgress | None]:
-    """The name of the replay, and what there is of it already."""
+    """The name of the replay, and its state if it was interrupted."""
     name = given or request.name
     found = unfinished_replay(catalog, wiring.slot, name, restart=restart)
     if found is None and not request.selects:
@@ -120,7 +120,7 @@ def _begun(
         )
     if found is not None and request not in (found.asked, ReplayRequest()):
         raise Fatal(
-            f"there is a replay {name} of other rows that is not at its end",
+            f"there is an unfinished replay {name} of other rows",
             hint=f"`walrelay replay --name {name}` goes on with it, `--restart` forgets it; or choose another name.",
         )
     return name, found
@@ -145,7 +145,7 @@ def _filters(
 
 
 def _is_letter(wiring: Wiring, catalog: Catalog, table: TableDescription) -> str:
-    """Whether the row was set aside and not published since."""
+    """SQL: whether the row is a dead letter that was not published since."""
     if not present(catalog):
         return "false"
     return (
@@ -157,7 +157,7 @@ def _is_letter(wiring: Wiring, catalog: Catalog, table: TableDescription) -> str
 def _rest(
     view: View, table: TableDescription, replaying: ReplayProgress, selected: Selection
 ) -> tuple[TableDescription, Selection]:
-    """What has not been reached. In another order than before, where it got to means nothing."""
+    """The rows that are left. If the order has changed, the place that was reached means nothing."""
     if replaying.reached is None:
         return table, selected
     ordered = in_commit_order(view, table, selected)
@@ -167,7 +167,7 @@ def _rest(
 
 
 def _at_positions(wiring: Wiring, view: View, table: TableDescription, replaying: ReplayProgress) -> dict[str, str]:
-    """id -> position of the messages in the range, as the topics have them."""
+    """Positions by id, of the messages in the range, read from the topics."""
     first, last = position_range(replaying.asked.positions or "")
     read_back = wiring.sink.reader("`walrelay replay --position`")
     names = wiring.rules.whole_topics | set(row_topics(wiring, view, table, Selection()))
@@ -176,7 +176,7 @@ def _at_positions(wiring: Wiring, view: View, table: TableDescription, replaying
     for each in read_back(sorted(names), int(since.timestamp() * 1000)):
         if not isinstance(each, Found) or (place := RecordPosition.of_header(each.position)) is None:
             continue
-        if place[0] > ZERO and first <= place <= last:  # that of a replayed row says nothing
+        if place[0] > ZERO and first <= place <= last:  # a replayed row's is not that of a commit
             found[each.id] = each.position
     if not found:
         listed = ", ".join(sorted(names)) or "none that the rows go to"
@@ -189,14 +189,14 @@ def _at_positions(wiring: Wiring, view: View, table: TableDescription, replaying
 
 
 def position_range(text: str) -> tuple[tuple[LSN, float], tuple[LSN, float]]:
-    """The first and the last of `A..B`, or of `A` alone; an LSN without an ordinal is all of its transaction."""
+    """First and last of `A..B`, or of `A` alone; an LSN without an ordinal means its whole transaction."""
     first, dots, last = text.partition("..")
     (from_lsn, from_ordinal), (to_lsn, to_ordinal) = map(RecordPosition.parse, (first, last if dots else first))
     return (from_lsn, from_ordinal or 0), (to_lsn, inf if to_ordinal is None else to_ordinal)
 
 
 def _not_found(view: View, table: TableDescription, asked: Sequence[str], found: dict[str, str]) -> list[str]:
-    """What was named and has no row, whatever the other filters say."""
+    """Named ids without a row, regardless of the other filters."""
     named = {**dict.fromkeys(asked, ""), **found}
     if not named:
         return []

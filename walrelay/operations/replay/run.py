@@ -1,7 +1,7 @@
 """The run of a replay: rows of the table published again, from where it stopped before.
 
-A reading is one snapshot, sorted once. It is let go of after a minute, because for as long as it is open vacuum can
-remove nothing; the next one begins behind what was reached.
+A reading is one snapshot, sorted once. It is closed after a minute, because vacuum can remove nothing while it is open;
+the next one begins after the last row that was reached.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,23 +23,23 @@ from walrelay.wiring import Wiring
 
 READING = 60.0  # seconds
 SORTING = 10  # times as long as it took to get at the first row, if that is more
-_BEHIND = 0.05  # seconds that may be caught up on after a wait for the broker: more would be a burst
-_FINE = 0.001  # seconds that it is not worth to sleep
+_BEHIND = 0.05  # seconds to catch up on after a wait for the broker: more would be a burst
+_FINE = 0.001  # seconds; a shorter sleep is not worth it
 
 
 def run_replay(stop: Event, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
-    """Publishes the rows of the plan, `rate` of them a second; True when it got to its end."""
+    """Publishes the rows of the plan, `rate` of them a second; True when all are published."""
     attempts = _Attempts(wiring, plan, rate, observer, stop)
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
 class _Attempts:
-    """What is durable, walrelay.replays knows."""
+    """Attempts at one replay; walrelay.replays knows what is durable."""
 
     def __init__(self, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer, stop: Event) -> None:
         self._wiring, self._plan, self._observer, self._stop = wiring, plan, observer, stop
         self._pace = Pace(rate, stop.is_set, stop.wait)
-        self._most = max(1, min(BATCH_ROWS, int(rate))) if rate else BATCH_ROWS  # a second's, so that it is told
+        self._most = max(1, min(BATCH_ROWS, int(rate))) if rate else BATCH_ROWS  # a second's, so that progress shows
         self._begun = False
         self.published = 0
         self.finished = False
@@ -77,7 +77,7 @@ class _Attempts:
                 first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher)
 
     def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: BatchPublisher) -> bool:
-        """Whether it got to the last row. What comes before a batch is durable, and noted before it is begun."""
+        """Whether it reached the last row. Before each batch everything earlier is durable, and the journal says so."""
         begun, until, before = monotonic(), 0.0, 0
         for batch in rows.batches(decoder.columns, self._most):
             until = until or monotonic() + max(READING, SORTING * (monotonic() - begun))
@@ -104,7 +104,7 @@ class _Attempts:
 
 
 class _Readings:
-    """The rows that are left, as each snapshot has them."""
+    """The rows that are left, snapshot by snapshot."""
 
     def __init__(self, wiring: Wiring, catalog: Catalog, journal: ReplayJournal, plan: ReplayPlan) -> None:
         self._wiring, self.catalog, self.journal, self._plan = wiring, catalog, journal, plan
@@ -120,7 +120,7 @@ class _Readings:
 
 
 class Again:
-    """Routes as `routing` does, or everything to one topic, and adds the header that tells consumers."""
+    """Routes as `routing` does, or everything to one topic, and adds the header `replayed`."""
 
     def __init__(self, routing: Routing, topic: str | None = None) -> None:
         self._route, self._topic = routing.route, topic
@@ -132,7 +132,7 @@ class Again:
 
 
 class Pace:
-    """So many events a second, evenly; `rate` None: as many as the broker takes."""
+    """`rate` events a second, evenly; None: as many as the broker takes."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class Pace:
         wait: Callable[[float], object],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`wait`: returns after so many seconds, or as soon as `stop` is true."""
+        """`wait` returns after that many seconds, or as soon as `stop` is true."""
         self._interval = 1 / rate if rate else 0.0
         self._stop, self._wait, self._clock = stop, wait, clock
         self._due = clock() - self._interval
 
     def turn(self) -> bool:
-        """Waits for the next event's turn; False if a stop was asked for meanwhile."""
+        """Waits for the next event's turn; False after a stop."""
         if self._interval:
             self._due = max(self._due + self._interval, self._clock() - _BEHIND)
             while (left := self._due - self._clock()) > _FINE and not self._stop():

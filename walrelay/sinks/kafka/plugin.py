@@ -20,7 +20,7 @@ from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 def _memory() -> Any:
-    """Of each relay its own: what one broker refused in batches says nothing of another."""
+    """One for each relay: what one broker refused says nothing about another."""
     with _client_library():
         from walrelay.sinks.kafka.batching import BatchingHistory
     return BatchingHistory()
