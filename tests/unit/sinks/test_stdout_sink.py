@@ -97,7 +97,7 @@ def test_a_reader_that_does_not_read_is_no_room_and_is_said(pipe: Pipe) -> None:
         list(pipe.sink.receipts(0))
         taken += 1
         assert taken < 20, "the sink takes without end"
-    assert "not reading" in pipe.sink.trouble()
+    assert "not being read" in pipe.sink.trouble()
     pipe.sink.flush(0)
 
 
