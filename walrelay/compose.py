@@ -24,7 +24,7 @@ from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff
 from walrelay.table.functions import UNPUBLISHED, function_exists
-from walrelay.wiring import Limits, Policy, PositionPlace, Rules, Streaming, Wiring, Writers
+from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, Wiring, Writers
 from walrelay.wiring.positions import positions
 
 
@@ -40,7 +40,7 @@ def wiring(settings: Settings) -> Wiring:
         rules=Rules(settings.route.topic, settings.reserved_topics),
         sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
         exactly_once=exactly_once,
-        streaming=Streaming(
+        streaming=SlotOptions(
             binary=source.binary,
             wal2json_format=source.wal2json_format,
             failover=source.failover,
@@ -68,17 +68,17 @@ def relay_until(stop: Event, wiring: Wiring, observer: Observer, *, from_slot: b
 
     `from_slot`: begin at the slot's position, and ignore the relay's own.
     """
-    Runs(wiring, observer, from_slot=from_slot).until(stop.is_set, stop.wait, wiring.backoff)
+    RelayRuns(wiring, observer, from_slot=from_slot).until(stop.is_set, stop.wait, wiring.backoff)
 
 
-class Runs(run.Runs):
+class RelayRuns(run.Runs):
     """The runs of one process."""
 
     def __init__(self, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
-        super().__init__(wiring, Factories(wiring, observer), observer, from_slot=from_slot)
+        super().__init__(wiring, LiveFactories(wiring, observer), observer, from_slot=from_slot)
 
 
-class Factories:
+class LiveFactories:
     """Implements `walrelay.relay.contract.Factories`."""
 
     def __init__(self, wiring: Wiring, observer: Observer) -> None:

@@ -13,7 +13,7 @@ from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock, put_in_place
 from tests.simulation.cluster import SLOT, FakeCatalog, FakeStream, Place, Questions, Server
 from tests.simulation.fuse import Fuse, Killed
-from walrelay.compose import Factories, wiring
+from walrelay.compose import LiveFactories, wiring
 from walrelay.config import Settings
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
@@ -258,7 +258,7 @@ def _settings(keep: str) -> Settings:
     )
 
 
-class _Factories(Factories):
+class _Factories(LiveFactories):
     """The product's, but for servers and brokers; the examination finds nothing."""
 
     def __init__(self, instance: Instance) -> None:

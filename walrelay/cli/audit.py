@@ -11,7 +11,7 @@ from walrelay import compose
 from walrelay.cli.options import Moment, MomentType, config_option
 from walrelay.config import load
 from walrelay.operations import audit as operation
-from walrelay.operations.audit import Report
+from walrelay.operations.audit import AuditReport
 from walrelay.publish import Found
 
 _INDENT = " " * 14
@@ -60,7 +60,7 @@ def audit(
     ctx.exit(1 if report.faults else 0)
 
 
-def lines(report: Report) -> Iterator[str]:
+def lines(report: AuditReport) -> Iterator[str]:
     """The report as lines of text."""
     yield _line("period", f"from {_iso(report.since)} to {_iso(report.until) or 'what the relay has confirmed'}")
     yield _line("table", f"{_count(report.rows, 'row')} to check")
@@ -84,7 +84,7 @@ def lines(report: Report) -> Iterator[str]:
     yield _line("verdict", _verdict(report))
 
 
-def _topics(report: Report) -> Iterator[str]:
+def _topics(report: AuditReport) -> Iterator[str]:
     names = dict.fromkeys(span.topic for span in report.spans)
     partitions = _count(len(report.spans), "partition")
     yield _line("topics", f"{', '.join(names) or 'none'} ({partitions}): {_count(report.messages, 'message')} read")
@@ -99,7 +99,7 @@ def _topics(report: Report) -> Iterator[str]:
                 yield f"{_INDENT}were deleted by the broker (its retention)"
 
 
-def _missing(report: Report) -> Iterator[str]:
+def _missing(report: AuditReport) -> Iterator[str]:
     if not report.missing:
         arrived = report.rows - sum(report.set_aside.values())
         yield _line("missing", f"nothing: {'the row is' if arrived == 1 else f'all {arrived} rows are'} in the topics")
@@ -116,7 +116,7 @@ def _missing(report: Report) -> Iterator[str]:
         yield f"{_INDENT}to publish them: walrelay replay {ids}"
 
 
-def _set_aside(report: Report) -> Iterator[str]:
+def _set_aside(report: AuditReport) -> Iterator[str]:
     if total := sum(report.set_aside.values()):
         statuses = ", ".join(f"{count} {status}" for status, count in sorted(report.set_aside.items()))
         yield _line("set aside", f"{_count(total, 'dead letter')} ({statuses}), not missing: walrelay dlq list")
@@ -125,7 +125,7 @@ def _set_aside(report: Report) -> Iterator[str]:
         yield from _more(total, len(report.set_aside_listed))
 
 
-def _order(report: Report) -> Iterator[str]:
+def _order(report: AuditReport) -> Iterator[str]:
     if not report.misplaced:
         yield _line("order", "first deliveries are in commit order in each partition")
         return
@@ -139,7 +139,7 @@ def _order(report: Report) -> Iterator[str]:
         yield f"{_INDENT}consumers that rely on the order of a key may have an older state of it than the table"
 
 
-def _repeated(report: Report) -> Iterator[str]:
+def _repeated(report: AuditReport) -> Iterator[str]:
     if not report.repeated:
         yield _line("repeated", "nothing")
         return
@@ -152,7 +152,7 @@ def _repeated(report: Report) -> Iterator[str]:
     )
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: AuditReport) -> str:
     if report.faults:
         return click.style(", ".join(report.faults), fg="red")
     if not report.rows:

@@ -42,9 +42,9 @@ def demo(
 
     try:
         with Interruption() as interruption:
-            from walrelay.lab.demo.screen import Screen
+            from walrelay.lab.demo.screen import DemoScreen
 
-            screen = Screen(on_stderr=as_json)
+            screen = DemoScreen(on_stderr=as_json)
             screen.opening(events)
 
             from walrelay.lab.demo.tour import (  # takes a moment to import, so the opening comes before it

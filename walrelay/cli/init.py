@@ -90,7 +90,7 @@ def init(
     click.echo("ready: start the relay with `walrelay run`")
 
 
-def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.Step], timeout: float) -> set[setup.Kind]:
+def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.SetupStep], timeout: float) -> set[setup.Kind]:
     """Makes what is missing and prints it; returns what was made."""
     made = set[setup.Kind]()
     for step, outcome in setup.apply(catalog, wiring, list(steps), patience=timeout):

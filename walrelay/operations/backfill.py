@@ -32,11 +32,11 @@ def backfill_until(
     backfill. True when it is complete, and the slot may be read. `patience`: seconds to wait for open transactions when
     the slot is made.
     """
-    attempts = _Attempts(wiring, scope, observer, patience, known, stop.is_set)
+    attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set)
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
-class _Attempts:
+class _BackfillAttempts:
     """Each attempt makes the slot again; walrelay.slots knows what is durable."""
 
     def __init__(

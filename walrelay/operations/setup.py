@@ -58,7 +58,7 @@ Verdict = Literal[
 ]
 
 
-class Step(NamedTuple):
+class SetupStep(NamedTuple):
     """One object: whether it exists, and the SQL that makes it. `optional`: init goes on without it. `verdict`: what
     the SQL does. `note`: why it is left as it is, although the settings ask for another.
     """
@@ -86,7 +86,7 @@ class Outcome(NamedTuple):
         return f"{self.verdict}: {self.why}" if self.why else self.verdict
 
 
-def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
+def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[SetupStep]:
     """The steps in order, and which are done already. Fatal where a step would hide a loss. `partitioned`: the outbox
     is to have a partition for each day.
     """
@@ -96,10 +96,10 @@ def plan(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list
     if slot is None:
         _refuse_old_server(catalog, wiring)
     steps = surroundings(catalog, wiring, partitioned=partitioned)
-    return [*steps, Step("slot", wiring.slot, slot is not None, _slot(wiring))]
+    return [*steps, SetupStep("slot", wiring.slot, slot is not None, _slot(wiring))]
 
 
-def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
+def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[SetupStep]:
     """`plan` for a slot that is made while the rows of the table are published: it has no SQL of its own."""
     slot = catalog.slot(wiring.slot)
     if (progress := unfinished_progress(catalog, wiring.slot)) is not None:
@@ -116,32 +116,34 @@ def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False
             )
     _refuse_old_server(catalog, wiring)
     steps = surroundings(catalog, wiring, partitioned=partitioned)
-    return [*steps, Step("slot", wiring.slot, False, _by_replication(wiring))]
+    return [*steps, SetupStep("slot", wiring.slot, False, _by_replication(wiring))]
 
 
-def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[Step]:
+def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False) -> list[SetupStep]:
     """All steps but the slot's."""
     table, days = wiring.table, _days(wiring) if partitioned else None
     if days is not None:
         refuse_days(catalog, table, wiring.plugin)
     new_table = days.outbox() if days else script("outbox", table=table)
     steps = [
-        Step("schema", "walrelay", schema_is_current(catalog), script("schema")),
-        Step("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
-        Step("table", "walrelay.replays", _table_is_there(catalog, "walrelay.replays"), script("replays")),
-        Step("table", table, _table_is_there(catalog, table), new_table),
+        SetupStep("schema", "walrelay", schema_is_current(catalog), script("schema")),
+        SetupStep("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
+        SetupStep("table", "walrelay.replays", _table_is_there(catalog, "walrelay.replays"), script("replays")),
+        SetupStep("table", table, _table_is_there(catalog, table), new_table),
         *_functions(catalog, wiring),
         *_message_rights(catalog, wiring),
     ]
     if days is not None and _table_is_there(catalog, table):
         missing_days = "".join(days.day(day) for day in days_to_make(partitions(catalog, table).days))
-        steps.append(Step("partitions of the coming days", "", not missing_days, missing_days))
+        steps.append(SetupStep("partitions of the coming days", "", not missing_days, missing_days))
     if wiring.publication is not None:
         steps.append(_publication(catalog, wiring, wiring.publication))
     return steps
 
 
-def apply(catalog: Catalog, wiring: Wiring, steps: list[Step], *, patience: float) -> Iterator[tuple[Step, Outcome]]:
+def apply(
+    catalog: Catalog, wiring: Wiring, steps: list[SetupStep], *, patience: float
+) -> Iterator[tuple[SetupStep, Outcome]]:
     """Makes what is missing, one step after the other, and yields each outcome. `patience`: seconds to wait for open
     transactions when the slot is made.
     """
@@ -151,7 +153,9 @@ def apply(catalog: Catalog, wiring: Wiring, steps: list[Step], *, patience: floa
         yield from _applied(catalog, wiring, steps, patience)
 
 
-def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: float) -> Iterator[tuple[Step, Outcome]]:
+def _applied(
+    catalog: Catalog, wiring: Wiring, steps: list[SetupStep], patience: float
+) -> Iterator[tuple[SetupStep, Outcome]]:
     refuse_missing_rights(
         catalog, missing_rights_on_slots(catalog, "INSERT", "UPDATE"), f"take note of slot {wiring.slot}"
     )
@@ -179,7 +183,7 @@ def _applied(catalog: Catalog, wiring: Wiring, steps: list[Step], patience: floa
     now = catalog.published(wiring.publication or "", wiring.table)
     before = noted_publication(catalog, wiring.slot) if wiring.publication is not None else None
     lost = note_publication(catalog, wiring.slot, wiring.table, now.seen, xmin, mended="publication" in new)
-    outbox = Step("the outbox", "", True, "")
+    outbox = SetupStep("the outbox", "", True, "")
     if before is not None and (change := now.since(before, wiring.publication or "", wiring.table)):
         yield outbox, Outcome("was not published all the time", f"{change}; look after rows of then")
     elif lost:
@@ -209,7 +213,7 @@ def _table_is_there(catalog: Catalog, table: str) -> bool:
     return catalog.value("SELECT to_regclass(%s)", table) is not None
 
 
-def _functions(catalog: Catalog, wiring: Wiring) -> list[Step]:
+def _functions(catalog: Catalog, wiring: Wiring) -> list[SetupStep]:
     """Optional: writers may do without them, and with other columns some cannot be made."""
     scripts = functions.function_scripts(wiring)
     id_column = wiring.emit_columns["id"]
@@ -224,30 +228,30 @@ def _functions(catalog: Catalog, wiring: Wiring) -> list[Step]:
             done, verdict = True, "left out"
             note = f"{id_column!r} is of type {unfit} and takes no UUID; writers insert their rows themselves"
         steps.append(
-            Step("function", f"walrelay.{each.name}", done, each.sql, optional=True, verdict=verdict, note=note)
+            SetupStep("function", f"walrelay.{each.name}", done, each.sql, optional=True, verdict=verdict, note=note)
         )
     return steps
 
 
-def _message_rights(catalog: Catalog, wiring: Wiring) -> list[Step]:
+def _message_rights(catalog: Catalog, wiring: Wiring) -> list[SetupStep]:
     """Where logical messages are events, a role that may write them may publish; by default every role may."""
     if wiring.outbox.prefix is None:
         return []
     rights = message_rights(catalog, wiring.writers.roles)
-    return [Step("rights to write logical messages", "", rights.given, rights.sql)]
+    return [SetupStep("rights to write logical messages", "", rights.given, rights.sql)]
 
 
-def _publication(catalog: Catalog, wiring: Wiring, name: str) -> Step:
+def _publication(catalog: Catalog, wiring: Wiring, name: str) -> SetupStep:
     published = catalog.published(name, wiring.table)
     quoted = identifier(name)
     if not published.exists:
-        return Step("publication", name, False, script("publication", publication=quoted, table=wiring.table))
+        return SetupStep("publication", name, False, script("publication", publication=quoted, table=wiring.table))
     mend = []
     if not published.inserts or (published.partitioned and not published.via_root):
         mend.append(f"ALTER PUBLICATION {quoted} SET (publish = 'insert', publish_via_partition_root = true);")
     if not published.covered and not _covered_by_its_root(catalog, name, published):
         mend.append(f"ALTER PUBLICATION {quoted} ADD TABLE {wiring.table};")
-    return Step("publication", name, not mend, "\n".join(mend) + "\n")
+    return SetupStep("publication", name, not mend, "\n".join(mend) + "\n")
 
 
 def _covered_by_its_root(catalog: Catalog, name: str, published: PublishedTable) -> bool:
@@ -285,7 +289,7 @@ def _refuse_old_server(catalog: Catalog, wiring: Wiring) -> None:
         )
 
 
-def _not_made(step: Step, cause: PostgresError, wiring: Wiring) -> Fatal:
+def _not_made(step: SetupStep, cause: PostgresError, wiring: Wiring) -> Fatal:
     if step.kind == "slot":
         found = of(cause, slot=wiring.slot, publication=wiring.publication or "")
         hint = found.hint if isinstance(found, Fatal) else ""

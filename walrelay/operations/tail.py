@@ -25,7 +25,7 @@ _PATIENCE = 0.25  # seconds within which a stop, a keepalive or a reader that le
 Form = Literal["walrelay", "wal2json"]
 
 
-class Output(Protocol):
+class LineOutput(Protocol):
     """Lines that wait for a reader; its length is in bytes."""
 
     def add(self, line: bytes) -> None: ...
@@ -41,7 +41,7 @@ class Tail:
     """Prints the records of one outbox in that form, up to `limit` (0: all); `note` gets what is left out, and why."""
 
     def __init__(
-        self, wiring: Wiring, catalog: Catalog, form: Form, output: Output, limit: int, note: Callable[[str], None]
+        self, wiring: Wiring, catalog: Catalog, form: Form, output: LineOutput, limit: int, note: Callable[[str], None]
     ) -> None:
         self._wiring, self._catalog, self._form, self._output, self._note = wiring, catalog, form, output, note
         self._options, self._lines = _lines(wiring, catalog, form)

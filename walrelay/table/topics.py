@@ -18,7 +18,7 @@ from walrelay.wiring.wiring import only
 _UNROUTABLE = ""
 
 
-class Group(NamedTuple):
+class TopicGroup(NamedTuple):
     """The rows of one topic and type; times in microseconds since 1970, None where none is known. No topic: no rule
     routes them.
     """
@@ -38,9 +38,9 @@ def row_topics(wiring: Wiring, view: View, table: TableDescription, selection: S
             yield topic
 
 
-def grouped(
+def topic_groups(
     wiring: Wiring, view: View, table: TableDescription, selection: Selection, topic: str | None
-) -> list[Group]:
+) -> list[TopicGroup]:
     """The rows by topic (or all to the one that is given) and type, sorted."""
     topic_of = TopicOf(wiring, table, roles=("type",))
     counts: Counter[tuple[str, str]] = Counter()
@@ -52,7 +52,7 @@ def grouped(
         if earliest is not None and latest is not None:
             first[key] = min(first.get(key, int(earliest)), int(earliest))
             last[key] = max(last.get(key, 0), int(latest))
-    return [Group(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
+    return [TopicGroup(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
 
 
 class TopicOf:

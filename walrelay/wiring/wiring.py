@@ -66,7 +66,7 @@ class Rules(NamedTuple):
         return {name for name in self.topics if "*" not in name}
 
 
-class Streaming(NamedTuple):
+class SlotOptions(NamedTuple):
     """How the slot is made and read. `binary`: if the columns allow it. `check_interval` in seconds."""
 
     binary: bool = True
@@ -138,7 +138,7 @@ class Wiring(NamedTuple):
     rules: Rules
     sink: SinkHandle
     exactly_once: bool = False
-    streaming: Streaming = Streaming()
+    streaming: SlotOptions = SlotOptions()
     writers: Writers = Writers()
     position: PositionPlace = PositionPlace()
     policy: Policy = Policy()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.relaying.harness import Outbox
-from walrelay.operations.cleanup import CleanupReport, CleanupRequest, Step, cleaning
+from walrelay.operations.cleanup import CleanupReport, CleanupRequest, CleanupStep, cleaning
 
 AT_ONCE: dict[str, Any] = {"source": {"publication_check_interval": 0.02}}
 """Settings with which a relay tells at once how far an idle server got."""
@@ -25,7 +25,11 @@ def publish(outbox: Outbox, *numbers: object) -> None:
 
 
 def clean(
-    outbox: Outbox, older_than: float | None = 0.0, *, at: Callable[[Step], object] = lambda step: None, **wish: Any
+    outbox: Outbox,
+    older_than: float | None = 0.0,
+    *,
+    at: Callable[[CleanupStep], object] = lambda step: None,
+    **wish: Any,
 ) -> CleanupReport:
     """A whole pass, as fast as it can; `at` is called at each step."""
     wanted = CleanupRequest(older_than, **{"pace": 1.0, "patience": 5.0, **wish})

@@ -12,7 +12,7 @@ from tests.integration.relaying.harness import Outbox, small, without_sentinels
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay.errors import Fatal
-from walrelay.operations.cleanup import Session, Step, batches
+from walrelay.operations.cleanup import CleanupStep, Session, batches
 from walrelay.operations.cleanup.cleanup import Cleanup
 
 
@@ -172,7 +172,7 @@ def test_rows_that_are_committed_after_the_pass_began_stay(outbox: Outbox) -> No
         assert pages > 1
         written: list[str] = []
 
-        def write_at_the_first_batch(step: Step) -> None:
+        def write_at_the_first_batch(step: CleanupStep) -> None:
             if step.what.startswith("cleaning") and not written:
                 written.append("late")
                 outbox.broker.withhold()

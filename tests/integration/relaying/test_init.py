@@ -11,7 +11,7 @@ from walrelay.operations import setup
 from walrelay.postgres.catalog import Catalog
 
 
-def plan(outbox: Outbox) -> list[setup.Step]:
+def plan(outbox: Outbox) -> list[setup.SetupStep]:
     with Catalog(outbox.wiring.dsn) as catalog:
         return setup.plan(catalog, outbox.wiring)
 

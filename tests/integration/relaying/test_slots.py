@@ -54,14 +54,14 @@ def test_a_slot_of_another_database_is_refused(outbox: Outbox, postgres: Postgre
 
 def test_a_slot_in_use_is_waited_for_which_is_said_once(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """By somebody who is no instance of this relay, and so does not know of the lead."""
-    attempts: list[compose.Runs] = []
-    run = compose.Runs.run
+    attempts: list[compose.RelayRuns] = []
+    run = compose.RelayRuns.run
 
-    def counted(runs: compose.Runs, stop: Callable[[], bool]) -> None:
+    def counted(runs: compose.RelayRuns, stop: Callable[[], bool]) -> None:
         attempts.append(runs)
         run(runs, stop)
 
-    monkeypatch.setattr(compose.Runs, "run", counted)
+    monkeypatch.setattr(compose.RelayRuns, "run", counted)
     options = outbox.wiring.options(binary=False)
     stranger = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), lambda text: None)
     with closing(stranger):
@@ -93,7 +93,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_refused_where_a_shared_po
 ) -> None:
     """Between two connections of one process."""
     keeping = outbox.under(position={"keep": "table"})
-    runs = compose.Runs(keeping.wiring, keeping.watcher)
+    runs = compose.RelayRuns(keeping.wiring, keeping.watcher)
     keeping.write(1)
     runs.run(lambda: bool(keeping.broker.durable))
     before = keeping.confirmed
@@ -112,7 +112,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_noticed_where_only_the_pr
     outbox: Outbox, statements: list[str]
 ) -> None:
     """It looks as if another instance had led meanwhile, and a stop would be an outage."""
-    runs = compose.Runs(outbox.wiring, outbox.watcher)
+    runs = compose.RelayRuns(outbox.wiring, outbox.watcher)
     outbox.write(1)
     runs.run(lambda: len(outbox.broker.durable) == 1)
     before = outbox.confirmed
@@ -128,7 +128,7 @@ def test_a_slot_that_went_on_behind_the_relays_back_is_noticed_where_only_the_pr
 
 def test_an_instance_whose_connection_broke_goes_on_after_another_one_led(outbox: Outbox) -> None:
     """What it remembers is older than the slot then, and proves nothing: it was the other one that published."""
-    first, second = (compose.Runs(outbox.wiring, outbox.watcher) for _ in range(2))
+    first, second = (compose.RelayRuns(outbox.wiring, outbox.watcher) for _ in range(2))
     outbox.write(1)
 
     def broken() -> bool:

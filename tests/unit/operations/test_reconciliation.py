@@ -3,7 +3,7 @@
 import tracemalloc
 from uuid import uuid4
 
-from walrelay.operations.audit.reconciliation import Tally, within_keys
+from walrelay.operations.audit.reconciliation import AuditTally, within_keys
 from walrelay.publish import Found
 
 SINCE, UNTIL = 1000, 2000
@@ -16,8 +16,8 @@ def message(
     return Found("t", partition, offset, at, key, id_, position, **says)
 
 
-def tally(*rows: str, listed: int = 10) -> Tally:
-    account = Tally(SINCE, UNTIL, listed)
+def tally(*rows: str, listed: int = 10) -> AuditTally:
+    account = AuditTally(SINCE, UNTIL, listed)
     for row in rows:
         account.expect(row)
     return account

@@ -5,7 +5,7 @@ import pytest
 from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.publish import SinkHandle
 from walrelay.sinks import memory
-from walrelay.wiring import Rules, Streaming, Wiring
+from walrelay.wiring import Rules, SlotOptions, Wiring
 
 SINK = SinkHandle("memory", memory.MemorySettings(keep=1), memory.plugin)
 WIRING = Wiring("", "slot", "pgoutput", "outbox", OutboxLayout(table="out box"), Rules("event.{aggregate_type}"), SINK)
@@ -30,7 +30,7 @@ def test_the_table_is_quoted_and_writers_do_not_fill_the_time() -> None:
 
 
 def test_wal2json_knows_neither_binary_values_nor_a_publication() -> None:
-    wal2json = WIRING._replace(plugin="wal2json", publication=None, streaming=Streaming(wal2json_format=1))
+    wal2json = WIRING._replace(plugin="wal2json", publication=None, streaming=SlotOptions(wal2json_format=1))
     assert (WIRING.wants_binary, wal2json.wants_binary) == (True, False)
     assert dict(WIRING.options(binary=True))["publication_names"] == '"outbox"'
     assert "publication_names" not in dict(wal2json.options(binary=False))

@@ -120,7 +120,7 @@ def latency(
         from walrelay.lab.bench.latency import compare
         from walrelay.lab.bench.machine import Servers
         from walrelay.lab.bench.results import LatencyRequest
-        from walrelay.lab.bench.screen import Screen, latency_tables
+        from walrelay.lab.bench.screen import BenchScreen, latency_tables
 
         request = LatencyRequest(
             names,
@@ -131,7 +131,7 @@ def latency(
             size.idle if idle is None else idle,
             command_line(),
         )
-        screen = Screen(on_stderr=as_json)
+        screen = BenchScreen(on_stderr=as_json)
         result = compare(request, Servers(**servers), screen, interruption)
     screen.console.print(latency_tables(result))
     if as_json:

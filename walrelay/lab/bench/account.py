@@ -59,7 +59,7 @@ def _each(operation: Callable[[float, float], float], one: Cost, other: Cost) ->
     return Cost(*(None if a is None or b is None else operation(a, b) for a, b in zip(one, other, strict=True)))
 
 
-class Committed(NamedTuple):
+class CommittedEvent(NamedTuple):
     """COMMIT returned, or would have if the writer had begun in time. Events of the warm-up have negative numbers."""
 
     segment: int
@@ -77,7 +77,7 @@ class Received(NamedTuple):
     at_ns: int
 
 
-class Account:
+class LatencyAccount:
     """Of one segment, whose events are numbered in the order of their commits. Either side may be heard of first."""
 
     def __init__(self, expected: int) -> None:
@@ -88,7 +88,7 @@ class Account:
         self._received: dict[int, int] = {}
         self._reached: dict[int, int] = {}  # by partition, the latest event that arrived
 
-    def commit(self, event: Committed) -> None:
+    def commit(self, event: CommittedEvent) -> None:
         if event.number < 0:
             self.warming += 1
         else:
@@ -135,7 +135,7 @@ class Account:
 class Measured(NamedTuple):
     """What came of a segment. `spent` is for its events alone; `idle_minute` None: not measured."""
 
-    account: Account
+    account: LatencyAccount
     spent: Cost
     idle_minute: Cost | None
 

@@ -61,7 +61,7 @@ class Panel(NamedTuple):
     texts: Sequence[str]
 
 
-class Part(NamedTuple):
+class ChartPart(NamedTuple):
     """Of a chart: its height in inches, its title, and who draws what is below it."""
 
     height: float
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 def latency(result: LatencyResult, *, phone: bool = False) -> Figure:
     """A row a strategy, and below what the database paid."""
     strategies = wording.ordered(result)
-    spread = Part(
+    spread = ChartPart(
         _HEAD + 0.4 + _WIDE_ROW * len(strategies),
         wording.latency_title(result),
         lambda place: _spread(place.subplots(), strategies, result, phone=phone),
@@ -93,7 +93,7 @@ def throughput(result: ThroughputResult, *, phone: bool = False) -> Figure:
             *("not run" for _ in missing),
         ],
     )
-    drained = Part(
+    drained = ChartPart(
         _HEAD + _WIDE_ROW * len([*names, *missing]),
         wording.throughput_title(result),
         lambda place: _bars(place.subplots(), [*names, *missing], speed),
@@ -139,7 +139,7 @@ def png(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def _stacked(parts: Sequence[Part], small_print: Sequence[str], *, phone: bool) -> Figure:
+def _stacked(parts: Sequence[ChartPart], small_print: Sequence[str], *, phone: bool) -> Figure:
     width = _PHONE if phone else _WIDE
     last = "\n".join(_wrapped(line, width, 7.5) for line in small_print)
     heights = [part.height for part in parts]
@@ -241,7 +241,7 @@ def _rows(axes: Axes, names: Sequence[str], below: Sequence[str]) -> None:
         text.set(color=ACCENT if is_ours(name) else INK, weight="bold" if is_ours(name) else "normal")
 
 
-def _side_by_side(title: str, names: Sequence[str], panels: Sequence[Panel], *, phone: bool) -> Part:
+def _side_by_side(title: str, names: Sequence[str], panels: Sequence[Panel], *, phone: bool) -> ChartPart:
     """As far as there is room."""
     columns = 1 if phone else len(panels)
     rows = len(panels) // columns
@@ -252,7 +252,7 @@ def _side_by_side(title: str, names: Sequence[str], panels: Sequence[Panel], *, 
             if panel is not panels[0] and columns > 1:
                 axes.set_yticklabels([])
 
-    return Part(_HEAD + rows * (_ROW * len(names) + 0.3), title, draw)
+    return ChartPart(_HEAD + rows * (_ROW * len(names) + 0.3), title, draw)
 
 
 def _bars(axes: Axes, names: Sequence[str], panel: Panel) -> None:

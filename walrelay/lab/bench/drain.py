@@ -35,7 +35,7 @@ def main(file: str, end: str) -> None:
     watch = UntilDrained(LSN.parse(end))
     try:
         # The backlog is read again and again from its beginning, and a position in Kafka is of the time before.
-        compose.Runs(compose.wiring(config.load(Path(file))), watch, from_slot=True).run(watch.stop.is_set)
+        compose.RelayRuns(compose.wiring(config.load(Path(file))), watch, from_slot=True).run(watch.stop.is_set)
     except WalrelayError as error:
         sys.exit(f"{error}\n{error.hint if isinstance(error, Fatal) else ''}")
     tell(watch.events, watch.clock)

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lab.bench import account, database
-from walrelay.lab.bench.account import Account, Measured, difference, scaled
+from walrelay.lab.bench.account import LatencyAccount, Measured, difference, scaled
 from walrelay.lab.bench.child import POSITIONS, ROLE, SLOT, TOPIC
 from walrelay.lab.bench.database import Meter, counter, server_settings
 from walrelay.lab.bench.ends import Assignment, warm_up
@@ -35,7 +35,7 @@ from walrelay.lab.bench.processes import (
     write_settings,
 )
 from walrelay.lab.bench.results import Cost, LatencyRequest, LatencyResult, turns
-from walrelay.lab.bench.screen import Progress, Screen
+from walrelay.lab.bench.screen import BenchScreen, Progress
 from walrelay.lab.servers.backstage import Backstage, Child, Interruption, opened
 from walrelay.lab.servers.kafka import QUIET, MockKafka, explained, topic_ends
 from walrelay.lab.servers.postgres import EmbeddedPostgres
@@ -125,7 +125,7 @@ def _running(stage: Stage, way: Way | None) -> Iterator[Child | None]:
         worker.end(signal.SIGTERM)
 
 
-def _write(stage: Stage, way: Way | None, assignment: Assignment, account: Account) -> None:
+def _write(stage: Stage, way: Way | None, assignment: Assignment, account: LatencyAccount) -> None:
     """Until everything has arrived, or has had the time to."""
     overseer = stage.overseer
     _command(stage, assignment)
@@ -160,14 +160,16 @@ def _idle(stage: Stage, first: Cost, seconds: float) -> Cost:
     return scaled(difference(stage.meter.read(), before), 60 / seconds)
 
 
-def compare(request: LatencyRequest, servers: Servers, screen: Screen, interruption: Interruption) -> LatencyResult:
+def compare(
+    request: LatencyRequest, servers: Servers, screen: BenchScreen, interruption: Interruption
+) -> LatencyResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     with opened(interruption) as (backstage, stack):
         return _compared(request, servers, screen, backstage, stack)
 
 
 def _compared(
-    request: LatencyRequest, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack
+    request: LatencyRequest, servers: Servers, screen: BenchScreen, backstage: Backstage, stack: ExitStack
 ) -> LatencyResult:
     kafka = servers.kafka(backstage)
     if isinstance(kafka, MockKafka) and EXACTLY_ONCE in request.names:

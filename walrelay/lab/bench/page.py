@@ -21,19 +21,19 @@ class Cell(NamedTuple):
     kind: str = ""  # best, alarm, good
 
 
-class Line(NamedTuple):
+class PageLine(NamedTuple):
     label: str
     kind: str  # ours, zero
     cells: Sequence[Cell]
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     caption: str
     heads: Sequence[str]
-    rows: Sequence[Line]
+    rows: Sequence[PageLine]
 
 
-def latencies(result: LatencyResult) -> Table:
+def latencies(result: LatencyResult) -> PageTable:
     strategies = wording.ordered(result)
     percentiles = zip(*(each[1:5] for each in strategies), strict=True)
     columns = [_column(values, number, min) for values in percentiles]
@@ -42,24 +42,24 @@ def latencies(result: LatencyResult) -> Table:
     broken = [[_count(count) for count in counts] for counts in zip(*map(_broken, strategies), strict=True)]
     heads = ("p50", "p90", "p99", "max", "p50 ratio", "events", "lost", "duplicate", "out of order")
     names = [each.name for each in strategies]
-    return Table("", heads, _lines(names, [*columns, ratios, events, *broken]))
+    return PageTable("", heads, _lines(names, [*columns, ratios, events, *broken]))
 
 
-def costs(result: LatencyResult) -> list[Table]:
+def costs(result: LatencyResult) -> list[PageTable]:
     """Per 1,000 events, and per idle minute where that was measured."""
     strategies = wording.ordered(result)
     names = [each.name for each in strategies]
     heads = ("statements", "WAL", "dead tuples", "CPU ms")
-    writer = Line("the writer alone", "zero", [column[0] for column in _costs([result.writer_per_1000])])
+    writer = PageLine("the writer alone", "zero", [column[0] for column in _costs([result.writer_per_1000])])
     lines = [*_lines(names, _costs([each.per_1000 for each in strategies])), writer]
-    tables = [Table("Per 1,000 events", heads, lines)]
+    tables = [PageTable("Per 1,000 events", heads, lines)]
     if wording.idle_was_measured(strategies):
         idle = _lines(names, _costs([each.idle_minute for each in strategies]))
-        tables.append(Table("Per idle minute", heads, idle))
+        tables.append(PageTable("Per idle minute", heads, idle))
     return tables
 
 
-def runs(measured: Sequence[Run]) -> Table:
+def runs(measured: Sequence[Run]) -> PageTable:
     columns = [
         _column([run.events_per_second for run in measured], number, max),
         [Cell(UNKNOWN if run.ratio_to_limit is None else f"{run.ratio_to_limit:.2f}") for run in measured],
@@ -68,12 +68,12 @@ def runs(measured: Sequence[Run]) -> Table:
         _column([run.peak_rss_bytes for run in measured], size, min),
     ]
     heads = ("events/s", "of the limit", "reader's CPU, s", "walsender's CPU, s", "peak memory")
-    return Table("", heads, _lines([run.name for run in measured], columns))
+    return PageTable("", heads, _lines([run.name for run in measured], columns))
 
 
-def _lines(names: Sequence[str], columns: Sequence[Sequence[Cell]]) -> list[Line]:
+def _lines(names: Sequence[str], columns: Sequence[Sequence[Cell]]) -> list[PageLine]:
     return [
-        Line(label(name), "ours" if is_ours(name) else "", [column[number] for column in columns])
+        PageLine(label(name), "ours" if is_ours(name) else "", [column[number] for column in columns])
         for number, name in enumerate(names)
     ]
 

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 from walrelay import config
 from walrelay.config import Settings
-from walrelay.lab.bench.account import Account, Committed, Received
+from walrelay.lab.bench.account import CommittedEvent, LatencyAccount, Received
 from walrelay.lab.bench.child import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
 from walrelay.lab.bench.screen import Progress
 from walrelay.lab.servers.backstage import Backstage, Child
@@ -147,12 +147,12 @@ class Overseer:
         """`offsets`: by partition, that of the first message that the consumer will get."""
         self._commits, self._receipts, self._progress = commits, receipts, progress
         self._offsets = dict(offsets)
-        self._accounts: list[Account] = []
+        self._accounts: list[LatencyAccount] = []
         self._children: list[Child] = []
 
-    def open(self, expected: int) -> tuple[int, Account]:
+    def open(self, expected: int) -> tuple[int, LatencyAccount]:
         """A segment: its number and its account."""
-        self._accounts.append(Account(expected))
+        self._accounts.append(LatencyAccount(expected))
         return len(self._accounts) - 1, self._accounts[-1]
 
     @contextmanager
@@ -181,7 +181,7 @@ class Overseer:
             if not child.running:
                 raise child.failure("ended")
         for line in self._commits.new():
-            committed = Committed(*line)
+            committed = CommittedEvent(*line)
             self._accounts[committed.segment].commit(committed)
         for line in self._receipts.new():
             received = Received(*line)

@@ -54,7 +54,7 @@ class Reader(Protocol):
         ...
 
 
-class Relay:
+class MeasuredRelay:
     """walrelay in a process of its own. `sink` is that section of its settings."""
 
     def __init__(

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from walrelay.lab.bench import wording
-from walrelay.lab.bench.account import Account, Measured, percentile
+from walrelay.lab.bench.account import LatencyAccount, Measured, percentile
 from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
 from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, times
 
@@ -23,7 +23,7 @@ _INTERVAL = 0.25  # seconds between two drawings
 _RECENT = 200  # events over which the running p50 goes
 
 
-class Screen:
+class BenchScreen:
     """Where all of it is shown; nothing goes to any other place."""
 
     def __init__(self, *, on_stderr: bool = False) -> None:
@@ -68,9 +68,9 @@ class Progress:
     def begin(self, number: int, name: str) -> None:
         """A segment of round `number`, counted from 1."""
         self._round, self._name = number, name
-        self._account: Account | None = None
+        self._account: LatencyAccount | None = None
 
-    def follow(self, account: Account) -> None:
+    def follow(self, account: LatencyAccount) -> None:
         """The segment's account."""
         self._account = account
 
@@ -149,7 +149,7 @@ class LiveProgress(Progress):
         return table
 
 
-def _events(account: Account) -> str:
+def _events(account: LatencyAccount) -> str:
     return f"{account.received or account.committed:>5,}/{account.expected:,} events"
 
 
@@ -166,7 +166,7 @@ _ASCII = str.maketrans({"━": "=", "─": "-", "–": "-", "−": "-", "×": "x
 _NO_LIMIT = "The limit was not measured in this run."
 
 
-class Report:
+class BenchReport:
     """Drawn for the width there is, and for terminals that know no more than ASCII."""
 
     def __init__(self, parts: Callable[[int], Iterable[ConsoleRenderable]]) -> None:
@@ -179,12 +179,12 @@ class Report:
 
 def latency_tables(result: LatencyResult) -> ConsoleRenderable:
     """Latency, then cost, then notes."""
-    return Report(lambda width: _latency(result, width))
+    return BenchReport(lambda width: _latency(result, width))
 
 
 def throughput_tables(result: ThroughputResult) -> ConsoleRenderable:
     """Who drained how fast, then notes."""
-    return Report(lambda width: _throughput(result, width))
+    return BenchReport(lambda width: _throughput(result, width))
 
 
 def _latency(result: LatencyResult, width: int) -> Iterator[ConsoleRenderable]:

@@ -13,9 +13,9 @@ from walrelay.lab.bench import machine
 from walrelay.lab.bench.backlog import TOPIC, Backlog, prepared
 from walrelay.lab.bench.child import POSITIONS
 from walrelay.lab.bench.machine import Servers, kafka_version
-from walrelay.lab.bench.readers import Limit, Place, Polling, Reader, Reading, Relay, pg_recvlogical
+from walrelay.lab.bench.readers import Limit, MeasuredRelay, Place, Polling, Reader, Reading, pg_recvlogical
 from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult, turns
-from walrelay.lab.bench.screen import Screen
+from walrelay.lab.bench.screen import BenchScreen
 from walrelay.lab.servers.backstage import Backstage, Interruption, opened
 from walrelay.lab.servers.kafka import Kafka, MockKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres, installed_programs
@@ -49,7 +49,7 @@ def _limits_plugins(programs: Path) -> bool:
 
 
 def taken(
-    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: Screen
+    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: BenchScreen
 ) -> Mapping[str, list[Reading]]:
     """Interleaved, so that a noisy neighbour meets everyone."""
     readings: dict[str, list[Reading]] = {name: [] for name in readers}
@@ -82,7 +82,7 @@ class Brokers(NamedTuple):
 
 
 def measured(
-    request: ThroughputRequest, servers: Servers, screen: Screen, interruption: Interruption
+    request: ThroughputRequest, servers: Servers, screen: BenchScreen, interruption: Interruption
 ) -> ThroughputResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     with opened(interruption) as (backstage, stack):
@@ -90,7 +90,7 @@ def measured(
 
 
 def _measured(
-    request: ThroughputRequest, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack
+    request: ThroughputRequest, servers: Servers, screen: BenchScreen, backstage: Backstage, stack: ExitStack
 ) -> ThroughputResult:
     stage = _started(request, servers, backstage)
     with screen.step(stage.postgres.name):
@@ -125,7 +125,7 @@ def _started(request: ThroughputRequest, servers: Servers, backstage: Backstage)
     return Started(postgres, mock, kafka)
 
 
-def _ready(stage: Started, screen: Screen, stack: ExitStack) -> Brokers:
+def _ready(stage: Started, screen: BenchScreen, stack: ExitStack) -> Brokers:
     found = {"mock": "", "kafka": ""}
     for name, kafka in (("mock", stage.mock), ("kafka", stage.kafka)):
         if kafka is not None:
@@ -141,8 +141,10 @@ def _able(
     """The readers that were asked for, and why others of them cannot run."""
     makers: Mapping[str, Callable[[], Reader]] = {
         "limit": lambda: _limit(request, servers, stage),
-        "null": lambda: Relay("the relay", {"kind": "memory", "keep": 0}, binary=request.binary),
-        "mock": lambda: Relay("the relay", _sink(create_topics=True), binary=request.binary, bootstrap=brokers.mock),
+        "null": lambda: MeasuredRelay("the relay", {"kind": "memory", "keep": 0}, binary=request.binary),
+        "mock": lambda: MeasuredRelay(
+            "the relay", _sink(create_topics=True), binary=request.binary, bootstrap=brokers.mock
+        ),
         "kafka": lambda: _into_kafka(request, stage, brokers),
         "exactly-once": lambda: _into_kafka(request, stage, brokers, delivery="exactly_once"),
         "wal2json": lambda: _wal2json(backlog, brokers),
@@ -164,17 +166,19 @@ def _limit(request: ThroughputRequest, servers: Servers, stage: Started) -> Limi
 
 def _into_kafka(
     request: ThroughputRequest, stage: Started, brokers: Brokers, *, delivery: str = "at_least_once"
-) -> Relay:
+) -> MeasuredRelay:
     if stage.kafka is None:
         raise Fatal("there is no Kafka: name one with --bootstrap-servers, or the directory of one with --kafka-home")
     sink = {**_sink(create_topics=False), "positions_topic": POSITIONS}
-    return Relay("the relay", sink, binary=request.binary, bootstrap=brokers.kafka, delivery=delivery)
+    return MeasuredRelay("the relay", sink, binary=request.binary, bootstrap=brokers.kafka, delivery=delivery)
 
 
-def _wal2json(backlog: Backlog, brokers: Brokers) -> Relay:
+def _wal2json(backlog: Backlog, brokers: Brokers) -> MeasuredRelay:
     if why := backlog.refusal("wal2json"):
         raise Fatal(why)
-    return Relay("the relay", _sink(create_topics=True), plugin="wal2json", binary=False, bootstrap=brokers.mock)
+    return MeasuredRelay(
+        "the relay", _sink(create_topics=True), plugin="wal2json", binary=False, bootstrap=brokers.mock
+    )
 
 
 def _sink(*, create_topics: bool) -> Mapping[str, Any]:

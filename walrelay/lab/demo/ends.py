@@ -12,7 +12,7 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from walrelay.lab.demo.events import Arrived, Change, Committed, Failed, News, RolledBack, WriterDone, changes
+from walrelay.lab.demo.events import Change, Delivered, Failed, Inserted, News, RolledBack, WriterDone, changes
 from walrelay.lab.servers.kafka import QUIET, explained, topic_ends
 
 COUNTERS = "ABCD"  # of the shop, each with a connection of its own: transactions overlap, as they do in life
@@ -83,7 +83,7 @@ def _carry_out(change: Change, connection: psycopg.Connection[tuple[Any, ...]], 
         if change.rolled_back:
             raise psycopg.Rollback(transaction)
     at_ns = time.time_ns()
-    news.put(RolledBack(event) if change.rolled_back else Committed(event, change, at_ns))
+    news.put(RolledBack(event) if change.rolled_back else Inserted(event, change, at_ns))
 
 
 TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the aggregate type
@@ -135,7 +135,7 @@ class ArrivalReader(Thread):
         self._consumer.close()
 
 
-def _arrived(message: Message, at_ns: int) -> Arrived:
+def _arrived(message: Message, at_ns: int) -> Delivered:
     headers: dict[str, Any] = dict(message.headers() or [])
     key, value = message.key() or b"", message.value() or b""
-    return Arrived(headers["id"].decode(), key.decode(), json.loads(value)["step"], at_ns)
+    return Delivered(headers["id"].decode(), key.decode(), json.loads(value)["step"], at_ns)

@@ -16,7 +16,7 @@ _OPEN_ORDERS = 5
 _OUT_OF = 20  # one change in so many is rolled back
 
 
-class Line(NamedTuple):
+class OrderLine(NamedTuple):
     """Of an order."""
 
     article: str
@@ -29,7 +29,7 @@ class Order(NamedTuple):
 
     id: str
     customer: str
-    lines: tuple[Line, ...]
+    lines: tuple[OrderLine, ...]
 
     @property
     def total(self) -> float:
@@ -76,7 +76,9 @@ def changes(counter: str, committed: int) -> Iterator[Change]:
 
 
 def _order(name: str, chance: random.Random) -> Order:
-    lines = (Line(chance.choice(_ARTICLES), chance.randint(1, 9), _price(chance)) for _ in range(chance.choice(_LINES)))
+    lines = (
+        OrderLine(chance.choice(_ARTICLES), chance.randint(1, 9), _price(chance)) for _ in range(chance.choice(_LINES))
+    )
     return Order(name, chance.choice(_CUSTOMERS), tuple(lines))
 
 
@@ -84,7 +86,7 @@ def _price(chance: random.Random) -> float:
     return chance.randrange(250, 10_000) / 100
 
 
-class Committed(NamedTuple):
+class Inserted(NamedTuple):
     """COMMIT returned at that time: Unix time in nanoseconds, as everywhere here."""
 
     id: str
@@ -98,7 +100,7 @@ class RolledBack(NamedTuple):
     id: str
 
 
-class Arrived(NamedTuple):
+class Delivered(NamedTuple):
     """The consumer got a message: the id header, the key, and the step from the payload."""
 
     id: str
@@ -118,7 +120,7 @@ class Failed(NamedTuple):
     error: Exception
 
 
-Item = Committed | RolledBack | Arrived | WriterDone | Failed
+Item = Inserted | RolledBack | Delivered | WriterDone | Failed
 News = SimpleQueue[Item]
 
 
@@ -161,7 +163,7 @@ class Result(NamedTuple):
         }
 
 
-class Tally:
+class DemoTally:
     """An event may well arrive before the writer has heard that its COMMIT is done; its latency then counts as 0."""
 
     def __init__(self) -> None:
@@ -185,7 +187,7 @@ class Tally:
     def recent(self) -> Latency:
         return _latency(self._recent)
 
-    def commit(self, commit: Committed) -> float | None:
+    def commit(self, commit: Inserted) -> float | None:
         """Its latency in milliseconds when the event is there already."""
         self._committed[commit.id] = commit.at_ns
         return self._matched(commit.id)
@@ -193,7 +195,7 @@ class Tally:
     def rollback(self) -> None:
         self.rolled_back += 1
 
-    def arrive(self, arrival: Arrived) -> float | None:
+    def arrive(self, arrival: Delivered) -> float | None:
         """Its latency in milliseconds; None for a repetition, and as long as its COMMIT is not known to be done."""
         if arrival.id in self._arrived:
             self.duplicates += 1

@@ -13,13 +13,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.demo.events import Change, Latency, Result, Tally
+from walrelay.lab.demo.events import Change, DemoTally, Latency, Result
 
 _LINES = 8  # of events on the terminal
 _REPORTS = 5  # on the way, where there is no terminal
 
 
-class Screen:
+class DemoScreen:
     """Where all of it is shown; nothing goes to any other place."""
 
     def __init__(self, *, on_stderr: bool = False) -> None:
@@ -41,9 +41,9 @@ class Screen:
         seconds = f"[dim]{time.monotonic() - started:.1f} s[/]"
         self.console.print(f" [green]{self._mark}[/] {what}  {seconds}", highlight=False)
 
-    def stream(self, events: int) -> "Stream":
+    def stream(self, events: int) -> "EventLines":
         """Shows the events while it is entered."""
-        return LiveStream(self.console, events) if self.console.is_terminal else Stream(self.console, events)
+        return LiveStream(self.console, events) if self.console.is_terminal else EventLines(self.console, events)
 
     def note(self, text: str) -> None:
         self.console.print(f" [yellow]![/] {text}", highlight=False)
@@ -52,7 +52,7 @@ class Screen:
         self.console.print(_summary(result), highlight=False)
 
 
-class Stream:
+class EventLines:
     """A line now and then."""
 
     def __init__(self, console: Console, events: int) -> None:
@@ -68,7 +68,7 @@ class Stream:
     def event(self, change: Change, latency_ms: float) -> None:
         """One that arrived."""
 
-    def show(self, tally: Tally) -> None:
+    def show(self, tally: DemoTally) -> None:
         """How it stands."""
         if tally.arrived * _REPORTS // self._events > self._reported:
             self._reported = tally.arrived * _REPORTS // self._events
@@ -76,7 +76,7 @@ class Stream:
             self._console.print(f"   {count:>15} arrived   {_recent(tally.recent)}", highlight=False)
 
 
-class LiveStream(Stream):
+class LiveStream(EventLines):
     """The last events, calmly: they move up as new ones come, ten times a second at most."""
 
     def __init__(self, console: Console, events: int) -> None:
@@ -94,7 +94,7 @@ class LiveStream(Stream):
     def event(self, change: Change, latency_ms: float) -> None:
         self._last.append((change, latency_ms))
 
-    def show(self, tally: Tally) -> None:
+    def show(self, tally: DemoTally) -> None:
         bar = Table.grid(padding=(0, 2))
         bar.add_row(
             ProgressBar(total=self._events, completed=tally.arrived, width=30),

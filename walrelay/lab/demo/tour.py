@@ -16,18 +16,18 @@ from walrelay import compose, config
 from walrelay.errors import Fatal
 from walrelay.lab.demo.ends import COUNTERS, TOPIC, ArrivalReader, Work, writing
 from walrelay.lab.demo.events import (
-    Arrived,
     Change,
-    Committed,
+    Delivered,
+    DemoTally,
     Failed,
+    Inserted,
     Item,
     News,
     Result,
     RolledBack,
-    Tally,
     WriterDone,
 )
-from walrelay.lab.demo.screen import Screen, Stream
+from walrelay.lab.demo.screen import DemoScreen, EventLines
 from walrelay.lab.servers import guest
 from walrelay.lab.servers.backstage import Backstage, Child, Interruption, opened
 from walrelay.lab.servers.kafka import MockKafka, RealKafka
@@ -141,8 +141,8 @@ _LINGER = 0.25  # seconds in which what is on the brokers reaches the consumer
 class Watch:
     """Counts in `tally`, shows on `stream`. Fatal when writer, reader or relay fails."""
 
-    def __init__(self, news: News, relay: Child, stream: Stream, patience: float = _PATIENCE) -> None:
-        self.tally = Tally()
+    def __init__(self, news: News, relay: Child, stream: EventLines, patience: float = _PATIENCE) -> None:
+        self.tally = DemoTally()
         self._news, self._relay, self._stream, self._patience = news, relay, stream, patience
         self._greeting = ""
         self._greeted = False
@@ -186,11 +186,11 @@ class Watch:
 
     def _take(self, item: Item) -> None:
         match item:
-            case Arrived(id=event) if event == self._greeting:
+            case Delivered(id=event) if event == self._greeting:
                 self._greeted = True
-            case Arrived(id=event):
+            case Delivered(id=event):
                 self._matched(event, self.tally.arrive(item))
-            case Committed(id=event, change=change):
+            case Inserted(id=event, change=change):
                 self._under_way[event] = change
                 self._matched(event, self.tally.commit(item))
             case RolledBack():
@@ -218,7 +218,7 @@ class TourRequest(NamedTuple):
     bootstrap_servers: str | None
 
 
-def tour(request: TourRequest, screen: Screen, interruption: Interruption) -> Result:
+def tour(request: TourRequest, screen: DemoScreen, interruption: Interruption) -> Result:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     # Writer, reader and screen share an interpreter: while the screen is drawn the reader would wait up to 5 ms for
     # it, which would show as latency of the relay.
@@ -227,7 +227,7 @@ def tour(request: TourRequest, screen: Screen, interruption: Interruption) -> Re
         return _toured(request, screen, backstage, stack)
 
 
-def _toured(request: TourRequest, screen: Screen, backstage: Backstage, stack: ExitStack) -> Result:
+def _toured(request: TourRequest, screen: DemoScreen, backstage: Backstage, stack: ExitStack) -> Result:
     kafka = RealKafka(request.bootstrap_servers) if request.bootstrap_servers else MockKafka(backstage)
     postgres = OwnPostgres(request.dsn) if request.dsn else EmbeddedPostgres(backstage)
     news: News = SimpleQueue()

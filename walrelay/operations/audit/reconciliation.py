@@ -51,7 +51,7 @@ class SetAside(NamedTuple):
     error: str
 
 
-class Tally:
+class AuditTally:
     """Collects the events of a period (in milliseconds since 1970): first the rows, then the messages."""
 
     def __init__(self, since_ms: int, until_ms: int, listed: int) -> None:
@@ -169,7 +169,7 @@ def within_keys(misplaced: Iterable[Misplaced], messages: Iterable[Found | Span]
     return list(told.values())
 
 
-class Report(NamedTuple):
+class AuditReport(NamedTuple):
     """The result of an audit. Times are ISO 8601; the first few of each kind are listed, the rest is counted."""
 
     since: str

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from walrelay.dead_letters.store import dead_letters_of
-from walrelay.operations.audit.reconciliation import Missing, Report, SetAside, Tally, within_keys
+from walrelay.operations.audit.reconciliation import AuditReport, AuditTally, Missing, SetAside, within_keys
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
@@ -37,7 +37,7 @@ class Period(NamedTuple):
     listed: int = 10
 
 
-def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> Report:
+def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> AuditReport:
     """Reads the table once, the topics once, and again the rows that were not found. Changes nothing."""
     read_back = wiring.sink.reader("`walrelay audit`")
     with Catalog(wiring.dsn) as catalog:
@@ -64,7 +64,7 @@ class _Audit:
         now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
         self._since, self._until = self._period.since or now - _HOUR, self._period.until
         settled = min(self._until or now, now - _SETTLED)
-        self._tally = Tally(_ms(self._since), _ms(settled), self._period.listed)
+        self._tally = AuditTally(_ms(self._since), _ms(settled), self._period.listed)
         self._known, self._why = known, known.why
         names = self._wiring.rules.whole_topics | {*self._period.topics}
         self._names = sorted(names | set(row_topics(self._wiring, view, self._table, self._selection())))
@@ -82,10 +82,10 @@ class _Audit:
             else:
                 self._spans.append(each)
 
-    def report(self, view: View, read_back: ReadBack) -> Report:
+    def report(self, view: View, read_back: ReadBack) -> AuditReport:
         tally, listed, absent = self._tally, self._period.listed, self._absent(view)
         misplaced = within_keys(tally.out_of_order, self._messages(read_back)) if tally.out_of_order else []
-        return Report(
+        return AuditReport(
             since=self._since.isoformat(timespec="seconds"),
             until=self._until.isoformat(timespec="seconds") if self._until else "",
             delivery="exactly_once" if self._wiring.exactly_once else "at_least_once",

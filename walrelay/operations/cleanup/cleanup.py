@@ -44,7 +44,7 @@ class CleanupRequest(NamedTuple):
     patience: float = 30.0
 
 
-class Step(NamedTuple):
+class CleanupStep(NamedTuple):
     """Progress of a pass: `done` of `whole` pages of a table, or seconds of its patience."""
 
     what: str
@@ -69,7 +69,7 @@ class CleanupReport:
 @contextmanager
 def cleaning(
     wiring: Wiring, request: CleanupRequest, wait: Wait, reached: dict[str, int] | None = None
-) -> Iterator[tuple[Iterator[Step], CleanupReport]]:
+) -> Iterator[tuple[Iterator[CleanupStep], CleanupReport]]:
     """The steps of a pass, to be iterated over for as long as it may go on, and its report so far.
 
     `wait` passes the time between two batches; `reached`: the page that an earlier pass reached in each table.
@@ -103,7 +103,7 @@ class Cleanup:
         self.tally = CleanupReport()
         self._days = PartitionDays(session, table, self.tally, self._rhythm, wait, dry_run=request.dry_run)
 
-    def steps(self, slot: str, publication: str | None, created_at: str | None) -> Iterator[Step]:
+    def steps(self, slot: str, publication: str | None, created_at: str | None) -> Iterator[CleanupStep]:
         """To the end of the pass. Fatal where nothing may be deleted."""
         if not self._request.dry_run:
             self._session.alone(self._table)
@@ -132,7 +132,7 @@ class Cleanup:
         elif found.ours:
             self._days.make(found)
 
-    def _until_confirmed(self, edge: CleanupHorizon) -> Iterator[Step]:
+    def _until_confirmed(self, edge: CleanupHorizon) -> Iterator[CleanupStep]:
         begun = nudged = monotonic()
         while slots := slots_behind(self._session, edge):
             now = monotonic()
@@ -142,7 +142,7 @@ class Cleanup:
                 # The position asked for may be behind the header of a page that nothing was written to yet.
                 self._session.rows("SELECT pg_current_xact_id()")
                 nudged = now
-            yield Step(f"slot {slots[0].name} to confirm {edge.lsn}", now - begun, self._request.patience)
+            yield CleanupStep(f"slot {slots[0].name} to confirm {edge.lsn}", now - begun, self._request.patience)
             self._wait(_LOOK)
 
     def _tell_what_holds_back(self, cutoff: datetime) -> None:
@@ -157,7 +157,7 @@ class Cleanup:
         for who, since in oldest:
             self.tally.notes.append(f"{who} is open since {since:%Y-%m-%d %H:%M}: what was written later stays")
 
-    def _clean(self, parts: CleanupParts, cutoff: datetime) -> Iterator[Step]:
+    def _clean(self, parts: CleanupParts, cutoff: datetime) -> Iterator[CleanupStep]:
         if not self._outbox.partitioned:
             yield from self._delete(self._table, parts)
             return
@@ -165,12 +165,12 @@ class Cleanup:
         ours = found.ours and not managed_by_partman(self._session, self._table)
         if ours:
             for table, batch in self._days.drop(found, parts, cutoff):
-                yield Step(f"looking through {table}", batch.end, batch.pages)
+                yield CleanupStep(f"looking through {table}", batch.end, batch.pages)
         tables = found.others if ours or not managed_by_partman(self._session, self._table) else []
         for table in [*tables, *([found.default] if found.default else [])]:
             yield from self._delete(table, parts)
 
-    def _delete(self, table: str, parts: CleanupParts) -> Iterator[Step]:
+    def _delete(self, table: str, parts: CleanupParts) -> Iterator[CleanupStep]:
         rows = parts.rows(table)
         if isinstance(rows, NothingKnown):
             self.tally.notes.append(f"{rows.why}; its rows stay: `walrelay init` takes note of it")
@@ -182,7 +182,7 @@ class Cleanup:
             batches = heap.delete(rows, self._reached.get(table, 0))
         for batch in batches:
             self._count(table, batch)
-            yield Step(f"cleaning {table}", batch.end, batch.pages)
+            yield CleanupStep(f"cleaning {table}", batch.end, batch.pages)
         self._reached.pop(table, None)
 
     def _count(self, table: str, batch: Batch) -> None:

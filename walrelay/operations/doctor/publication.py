@@ -6,7 +6,7 @@ from typing import NamedTuple
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, problem, warning
-from walrelay.operations.doctor.table import REPLICATED_KINDS, Table, look, look_at_columns
+from walrelay.operations.doctor.table import REPLICATED_KINDS, ExaminedTable, look, look_at_columns
 from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import READABLE, Catalog
 from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, about_a_standby
@@ -33,7 +33,7 @@ class Publication(NamedTuple):
     columns: list[str] | None
 
 
-def _look(catalog: Catalog, expected: Expected, table: Table) -> Publication:
+def _look(catalog: Catalog, expected: Expected, table: ExaminedTable) -> Publication:
     operations, via_root, partitions = catalog.rows(
         """
         SELECT array_remove(ARRAY[CASE WHEN pubinsert THEN 'insert' END, CASE WHEN pubupdate THEN 'update' END,
@@ -142,7 +142,7 @@ def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             yield problem(_SUBJECT, f"{expected.publication} leaves out {name!r}, a generated column", fix)
 
 
-def _replicated(catalog: Catalog, expected: Expected) -> Table | None:
+def _replicated(catalog: Catalog, expected: Expected) -> ExaminedTable | None:
     table = look(catalog, expected) if expected.publication is not None else None
     return table if table is not None and table.kind in REPLICATED_KINDS else None
 

@@ -28,7 +28,7 @@ REPLICATED_KINDS = ("r", "p")
 _DAYS_AHEAD = 3
 
 
-class Table(NamedTuple):
+class ExaminedTable(NamedTuple):
     """The outbox in pg_class; looked up by name, because to_regclass raises without USAGE on the schema."""
 
     oid: int
@@ -36,7 +36,7 @@ class Table(NamedTuple):
     identified: bool  # UPDATE and DELETE can be replicated
 
 
-class Column(NamedTuple):
+class ExaminedColumn(NamedTuple):
     """`type_name` is without modifiers; `generated` is '', 's' (stored) or 'v' (virtual)."""
 
     type: int
@@ -44,7 +44,7 @@ class Column(NamedTuple):
     generated: str
 
 
-def look(catalog: Catalog, expected: Expected) -> Table | None:
+def look(catalog: Catalog, expected: Expected) -> ExaminedTable | None:
     rows = catalog.rows(
         """
         SELECT c.oid::int8, c.relkind::text, c.relreplident IN ('f', 'i') OR (c.relreplident = 'd' AND EXISTS
@@ -54,16 +54,16 @@ def look(catalog: Catalog, expected: Expected) -> Table | None:
         expected.schema,
         expected.table,
     )
-    return Table(*rows[0]) if rows else None
+    return ExaminedTable(*rows[0]) if rows else None
 
 
-def look_at_columns(catalog: Catalog, table: Table) -> dict[str, Column]:
+def look_at_columns(catalog: Catalog, table: ExaminedTable) -> dict[str, ExaminedColumn]:
     rows = catalog.rows(
         "SELECT attname::text, atttypid::int8, format_type(atttypid, NULL), attgenerated::text FROM pg_attribute"
         f" WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
         table.oid,
     )
-    return {name: Column(*rest) for name, *rest in rows}
+    return {name: ExaminedColumn(*rest) for name, *rest in rows}
 
 
 def schema(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from walrelay.table.selection import (
     id_text,
     xid8,
 )
-from walrelay.table.topics import Group, grouped, row_topics
+from walrelay.table.topics import TopicGroup, row_topics, topic_groups
 from walrelay.wire.commands import literal
 from walrelay.wiring import Wiring
 
@@ -44,7 +44,7 @@ class ReplayPlan(NamedTuple):
     resumed: bool
     restart: bool
     ids: list[str] | None
-    groups: list[Group]  # what is still to be published
+    groups: list[TopicGroup]  # what is still to be published
     unconfirmed: int  # rows that the relay may not have confirmed
     why: str  # nothing more is known to be confirmed
     letters: int  # rows that are dead letters
@@ -89,7 +89,7 @@ def plan_replay(
             resumed=begun is not None,
             restart=restart,
             ids=ids,
-            groups=grouped(wiring, view, ordered, rest, replaying.asked.topic),
+            groups=topic_groups(wiring, view, ordered, rest, replaying.asked.topic),
             unconfirmed=unconfirmed,
             why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
             letters=set_aside,

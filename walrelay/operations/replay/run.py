@@ -29,11 +29,11 @@ _FINE = 0.001  # seconds; a shorter sleep is not worth it
 
 def run_replay(stop: Event, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
     """Publishes the rows of the plan, `rate` of them a second; True when all are published."""
-    attempts = _Attempts(wiring, plan, rate, observer, stop)
+    attempts = _ReplayAttempts(wiring, plan, rate, observer, stop)
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
-class _Attempts:
+class _ReplayAttempts:
     """Attempts at one replay; walrelay.replays knows what is durable."""
 
     def __init__(self, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer, stop: Event) -> None:

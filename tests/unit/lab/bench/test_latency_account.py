@@ -1,24 +1,24 @@
 """What counts as lost, repeated and out of order, and what an event's latency is."""
 
-from walrelay.lab.bench.account import Account, Committed, Received
+from walrelay.lab.bench.account import CommittedEvent, LatencyAccount, Received
 
 MS = 1_000_000
 
 
-def account(*committed: int, expected: int | None = None) -> Account:
+def account(*committed: int, expected: int | None = None) -> LatencyAccount:
     """Event `n` committed at `n` ms."""
-    made = Account(len(committed) if expected is None else expected)
+    made = LatencyAccount(len(committed) if expected is None else expected)
     for number in committed:
-        made.commit(Committed(0, number, number * MS))
+        made.commit(CommittedEvent(0, number, number * MS))
     return made
 
 
-def receive(account: Account, *numbers: int, partition: int = 0, at_ms: float = 100) -> None:
+def receive(account: LatencyAccount, *numbers: int, partition: int = 0, at_ms: float = 100) -> None:
     for number in numbers:
         account.receive(Received(0, number, partition, 0, int(at_ms * MS)))
 
 
-def faults(account: Account) -> tuple[int, int, int]:
+def faults(account: LatencyAccount) -> tuple[int, int, int]:
     return account.lost, account.duplicates, account.out_of_order
 
 
@@ -76,7 +76,7 @@ def test_what_arrives_before_the_writer_knows_that_it_is_committed_took_no_time(
     made = account(expected=1)
     receive(made, 0, at_ms=3)
     assert not made.complete
-    made.commit(Committed(0, 0, 4 * MS))
+    made.commit(CommittedEvent(0, 0, 4 * MS))
     assert made.latencies_ms == [0.0]
     assert made.complete
 

@@ -4,7 +4,15 @@ import json
 import math
 
 from walrelay.lab.bench import account
-from walrelay.lab.bench.account import Account, Committed, Measured, Received, complaints, per_1000, strategies
+from walrelay.lab.bench.account import (
+    CommittedEvent,
+    LatencyAccount,
+    Measured,
+    Received,
+    complaints,
+    per_1000,
+    strategies,
+)
 from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
 
 UNKNOWN = Cost(None, None, None, None)
@@ -14,9 +22,9 @@ def measured(
     *latencies_ms: float, spent: Cost = account.NOTHING, idle: Cost | None = None, again: int = 0, lost: int = 0
 ) -> Measured:
     """A segment with an event for each latency."""
-    account = Account(len(latencies_ms) + lost)
+    account = LatencyAccount(len(latencies_ms) + lost)
     for number, latency in enumerate((*latencies_ms, *[math.nan] * lost)):
-        account.commit(Committed(0, number, number * 10**9))
+        account.commit(CommittedEvent(0, number, number * 10**9))
         if not math.isnan(latency):
             account.receive(Received(0, number, 0, number, number * 10**9 + round(latency * 1e6)))
     for _ in range(again):

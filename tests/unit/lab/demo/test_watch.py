@@ -9,8 +9,8 @@ import pytest
 from tests.unit.lab.demo.orders import committed
 from walrelay.errors import Fatal
 from walrelay.lab.demo.ends import COUNTERS
-from walrelay.lab.demo.events import Arrived, Failed, News, RolledBack, WriterDone
-from walrelay.lab.demo.screen import Screen
+from walrelay.lab.demo.events import Delivered, Failed, News, RolledBack, WriterDone
+from walrelay.lab.demo.screen import DemoScreen
 from walrelay.lab.demo.tour import Watch, relay_failure
 from walrelay.lab.servers.backstage import Backstage, Child, Interruption
 
@@ -32,7 +32,7 @@ def news() -> News:
 
 
 def watch(news: News, relay: Child) -> Watch:
-    return Watch(news, relay, Screen(on_stderr=True).stream(2), patience=0.3)
+    return Watch(news, relay, DemoScreen(on_stderr=True).stream(2), patience=0.3)
 
 
 def start(backstage: Backstage, code: str) -> Child:
@@ -40,7 +40,7 @@ def start(backstage: Backstage, code: str) -> Child:
 
 
 def test_it_is_over_when_everything_committed_arrived(backstage: Backstage, news: News) -> None:
-    for item in (committed("1", 0), Arrived("1", "A", 1, 1), RolledBack("2")):
+    for item in (committed("1", 0), Delivered("1", "A", 1, 1), RolledBack("2")):
         news.put(item)
     watching = watch(news, start(backstage, IDLE))
     watching.until_complete()
@@ -49,7 +49,7 @@ def test_it_is_over_when_everything_committed_arrived(backstage: Backstage, news
 
 
 def test_what_does_not_arrive_in_time_is_lost(backstage: Backstage, news: News) -> None:
-    for item in (committed("1", 0), committed("2", 0), Arrived("1", "A", 1, 1)):
+    for item in (committed("1", 0), committed("2", 0), Delivered("1", "A", 1, 1)):
         news.put(item)
     watching = watch(news, start(backstage, IDLE))
     watching.until_complete()
@@ -59,13 +59,13 @@ def test_what_does_not_arrive_in_time_is_lost(backstage: Backstage, news: News) 
 def test_what_arrives_after_the_relay_left_is_counted_too(backstage: Backstage, news: News) -> None:
     watching = watch(news, start(backstage, IDLE))
     watching.until_complete()
-    news.put(Arrived("never committed", "A", 1, 1))
+    news.put(Delivered("never committed", "A", 1, 1))
     watching.linger()
     assert watching.tally.result().uncommitted == 1
 
 
 def test_the_greeting_is_not_counted(backstage: Backstage, news: News) -> None:
-    news.put(Arrived("greeting", "greeting", 0, 1))
+    news.put(Delivered("greeting", "greeting", 0, 1))
     watching = watch(news, start(backstage, IDLE))
     watching.until_greeted("greeting")
     assert watching.tally.result().uncommitted == 0
