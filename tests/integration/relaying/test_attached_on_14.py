@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PostgresMaker
-from tests.integration.doctor.patient import Patient
+from tests.integration.operations.doctor.patient import Patient
 from tests.integration.relaying.cleaning import AT_ONCE, clean, left
 from tests.integration.relaying.harness import Outbox
 

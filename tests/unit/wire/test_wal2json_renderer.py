@@ -1,4 +1,4 @@
-"""Lines as wal2json prints them; tests/integration/test_wal2json_lines.py compares with the plugin itself."""
+"""Lines as wal2json prints them; tests/integration/wire/test_wal2json_lines.py compares with the plugin itself."""
 
 import json
 

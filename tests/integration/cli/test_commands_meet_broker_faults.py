@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from tests.integration.test_commands_meet_faults import Outcome, invoke
+from tests.integration.cli.test_commands_meet_faults import Outcome, invoke
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database, Postgres

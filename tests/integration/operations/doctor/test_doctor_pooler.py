@@ -10,7 +10,7 @@ from typing import Protocol
 import psycopg
 import pytest
 
-from tests.integration.doctor.patient import Patient
+from tests.integration.operations.doctor.patient import Patient
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program

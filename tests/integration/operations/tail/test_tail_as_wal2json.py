@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.integration.tailing import Ended, Tailed
-from tests.integration.test_wal2json_lines import SCHEMA, TABLE, TYPES, quoted, supported
+from tests.integration.operations.tail.tailing import Ended, Tailed
+from tests.integration.wire.test_wal2json_lines import SCHEMA, TABLE, TYPES, quoted, supported
 from tests.servers.database import Database
 
 WAYS = [(plugin, follow) for plugin in ("pgoutput", "wal2json") for follow in (False, True)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.test_kafka_recall import produce, settings
+from tests.integration.sinks.kafka.test_recall import produce, settings
 from tests.servers.topics import Kafka
 from walrelay.publish import Found, SinkHandle, Span
 from walrelay.sinks.kafka import plugin

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.integration.tailing import PATIENCE, Tailed, ended
+from tests.integration.operations.tail.tailing import PATIENCE, Tailed, ended
 from tests.servers.database import Database, Postgres
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from tests.conftest import PostgresMaker
-from tests.integration.doctor.commands import Commands, RelayState
-from tests.integration.doctor.patient import as_role
+from tests.integration.operations.doctor.commands import Commands, RelayState
+from tests.integration.operations.doctor.patient import as_role
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.integration.test_commands_meet_broker_faults import KINDS
+from tests.integration.cli.test_commands_meet_broker_faults import KINDS
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.conftest import PostgresMaker
-from tests.integration.doctor.patient import Patient, as_role
+from tests.integration.operations.doctor.patient import Patient, as_role
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.postgres import PostgresServer

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.integration.doctor.patient import Patient
+from tests.integration.operations.doctor.patient import Patient
 from tests.servers.database import Database
 
 

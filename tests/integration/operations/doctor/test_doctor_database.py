@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.integration.doctor.conftest import MakeRole
-from tests.integration.doctor.patient import Patient, as_role
+from tests.integration.operations.doctor.conftest import MakeRole
+from tests.integration.operations.doctor.patient import Patient, as_role
 from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database, Postgres
 from tests.servers.postgres import PostgresServer

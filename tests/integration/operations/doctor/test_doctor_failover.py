@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.doctor.patient import Patient
+from tests.integration.operations.doctor.patient import Patient
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database

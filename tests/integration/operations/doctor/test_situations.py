@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.integration.doctor.commands import Commands
-from tests.integration.doctor.patient import as_role
-from tests.integration.doctor.situations import SITUATIONS, Situation
+from tests.integration.operations.doctor.commands import Commands
+from tests.integration.operations.doctor.patient import as_role
+from tests.integration.operations.doctor.situations import SITUATIONS, Situation
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
 from tests.servers.database import Database
