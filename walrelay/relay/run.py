@@ -7,8 +7,9 @@ the catalog, of the same server; the sink, which fences off its predecessors; th
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from threading import Timer
+from threading import Lock, Timer
 from time import monotonic
+from typing import Any, Protocol
 
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
@@ -18,7 +19,6 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
-from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
 from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
@@ -32,6 +32,19 @@ from walrelay.wiring import Wiring
 
 _HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
 _FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
+
+
+class AnyTimer(Protocol):
+    """As threading.Timer has it."""
+
+    daemon: bool
+
+    def start(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+MakeTimer = Callable[[float, Callable[[], Any]], AnyTimer]
 
 
 class Runs:
@@ -249,3 +262,36 @@ class Runs:
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())
         return ResumedRouting(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
+
+
+class Holding:
+    """How long a sink goes on alone: `close` is called `seconds` after `begin`, on its own thread, unless `end` comes
+    first.
+
+    A connection attempt may last for as long as the DSN says, and for each of its hosts. Meanwhile another instance may
+    lead and publish what the sink still holds.
+    """
+
+    def __init__(self, seconds: float, close: Callable[[], None], timer: MakeTimer) -> None:
+        self._seconds, self._close, self._make_timer = seconds, close, timer
+        self._lock = Lock()
+        self._timer: AnyTimer | None = None
+
+    def begin(self) -> None:
+        """If it has begun before, it ends when it would have ended."""
+        if self._timer is None:
+            self._timer = self._make_timer(self._seconds, self._over)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        """Waits for a `close` that is under way; none comes afterwards."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+
+    def _over(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._close()
