@@ -22,7 +22,7 @@ POISON = {
     b'{"event_id": "1", "body": 2}': "key 'event_id' is not a role",
     b'\xff\xfe"': "'{' expected",
     b'{"id": "1", "payload": ' + b"[" * 5000 + b"]" * 5000 + b"}": "it is nested too deeply",
-    NUL: "something stands behind the JSON object",
+    NUL: "there is more text after the JSON object",
 }
 CASES = [
     ("at_least_once", "text"),
