@@ -24,8 +24,7 @@ from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff
 from walrelay.table.functions import UNPUBLISHED, function_exists
-from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, Wiring, Writers
-from walrelay.wiring.positions import positions
+from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, Wiring, Writers, positions
 
 
 def wiring(settings: Settings) -> Wiring:

@@ -16,8 +16,7 @@ from walrelay.operations import doctor, setup
 from walrelay.operations.backfill import backfill_until
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
-from walrelay.wiring import Wiring
-from walrelay.wiring.positions import begin_at
+from walrelay.wiring import Wiring, begin_at
 
 
 @click.command()

@@ -15,8 +15,7 @@ from walrelay.postgres.snapshot import View
 from walrelay.table.backfill_journal import BackfillJournal, Scope
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import Selection, describe_table
-from walrelay.wiring import Wiring
-from walrelay.wiring.positions import begin_at
+from walrelay.wiring import Wiring, begin_at
 
 
 def backfill_until(

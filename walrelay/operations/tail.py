@@ -16,8 +16,7 @@ from walrelay.source.peek import Peek, temporary_stream
 from walrelay.source.slot_source import usable_slot
 from walrelay.wire import wal2json
 from walrelay.wire.commands import Options
-from walrelay.wiring import Wiring
-from walrelay.wiring.wiring import encoded
+from walrelay.wiring import Wiring, encoded
 
 _ENOUGH = 1 << 16  # bytes that are worth a write
 _PATIENCE = 0.25  # seconds within which a stop, a keepalive or a reader that left is noticed

@@ -1,9 +1,8 @@
 """Publish: the Sink contract, the plug-in door, and when what a sink holds back is pushed out."""
 
-from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Found, Recalled, Sink, SinkPlugin, Span
+from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Found, Recalled, Sink, SinkPlugin, Span, refused
 from walrelay.publish.plugins import ReadBack, SinkHandle, installed, load
 from walrelay.publish.push import Push
-from walrelay.publish.refused import refused
 
 __all__ = [
     "ExactlyOnce",

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from walrelay.errors import Refused
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Finding, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.model import Counting, Finding, Message, Receipt, RecordPosition, Refusal, RelayPosition, System
+
+_UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 
 
 class Sink(Protocol):
@@ -185,3 +188,27 @@ class SinkPlugin(NamedTuple):
     """(settings, topics, partitions, replication_factor): each topic, and whether it was made now; one that is there
     stays as it is. `replication_factor` None: the broker's default. Fatal, with a hint, for the first that cannot be
     made."""
+
+
+def refused(refusals: Iterable[Refusal]) -> Refused:
+    """The error that stops the relay for the first of them: which record, where, why, and what to do."""
+    first = min(refusals, key=lambda refusal: _place(refusal) or _UNKNOWN)
+    headers = _headers(first)
+    return Refused(
+        f"record {headers.get('id', '?')} at {headers.get('position', '?')} was refused for topic"
+        f" {first.message.topic!r}: {first.reason}",
+        hint=first.hint,
+        place=_place(first),
+    )
+
+
+def _place(refusal: Refusal) -> tuple[LSN, int] | None:
+    try:
+        lsn, ordinal = RecordPosition.parse(_headers(refusal)["position"])
+    except (ValueError, KeyError):
+        return None
+    return None if ordinal is None else (lsn, ordinal)
+
+
+def _headers(refusal: Refusal) -> dict[str, str]:
+    return {name: (value or b"").decode(errors="replace") for name, value in refusal.message.headers}

@@ -12,8 +12,7 @@ from walrelay.postgres.snapshot import View
 from walrelay.route import TopicTemplate
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription
-from walrelay.wiring import Wiring
-from walrelay.wiring.wiring import only
+from walrelay.wiring import Wiring, only
 
 _UNROUTABLE = ""
 

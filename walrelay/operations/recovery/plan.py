@@ -22,8 +22,7 @@ from walrelay.table.published import ended_before
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription, describe_table
 from walrelay.table.topics import row_topics
-from walrelay.wiring import Wiring
-from walrelay.wiring.positions import positions
+from walrelay.wiring import Wiring, positions
 
 _UUID = 2950
 _NOTHING = Recalled([], None)

@@ -1,9 +1,10 @@
-"""One relay as a value, and what follows from it alone."""
+"""What a relay is made of, as one value: made of its settings once, and all that the rooms above know of them."""
 
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from time import monotonic
 from typing import Literal, NamedTuple
 
 from walrelay.decode.contract import Columns, Decoder, OutboxLayout, Skips
@@ -11,12 +12,15 @@ from walrelay.decode.messages import AS_THEY_ARE
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.decode.wal2json import Wal2jsonDecoder
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
-from walrelay.model import Counting
+from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.history import server_history
 from walrelay.publish import SinkHandle
 from walrelay.route import FIELDS, Router, TopicTemplate
+from walrelay.source.contract import Positions
+from walrelay.source.positions import FilePositions, TablePositions
 from walrelay.source.slot_source import SlotReading
 from walrelay.source.stream import Timing
 from walrelay.supervise import Backoff
@@ -24,6 +28,7 @@ from walrelay.wire import wal2json
 from walrelay.wire.commands import Options, pgoutput_options
 
 _ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
+_PATIENCE = 10.0  # seconds for a position to be taken
 
 
 class Rules(NamedTuple):
@@ -221,3 +226,42 @@ def encoded(outbox: OutboxLayout, encoding: str) -> OutboxLayout:
             hint="Set outbox.messages.prefix to one of ASCII letters, or to null if no events are emitted that way.",
         )
     return outbox._replace(encoding=encoding)
+
+
+def positions(wiring: Wiring, catalog: Catalog, system: System, reader: int | None = None) -> Positions | None:
+    """Where it is kept; None with the slot's position alone. `reader`: the walsender of the relay that keeps it there:
+    no other process may.
+    """
+    match wiring.position.place:
+        case "file":
+            return FilePositions(wiring.position.path, wiring.slot)
+        case "table":
+            return TablePositions(catalog, wiring.slot, reader)
+        case "topic":
+            return wiring.sink.open_positions(system, wiring.slot)
+    return None
+
+
+def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0) -> None:
+    """Stores the position of a slot that was just made. The one that is kept is an earlier slot's: this slot would seem
+    to have been moved. `xmin`: as in Position.
+    """
+    system, slot = catalog.system(), catalog.slot(wiring.slot)
+    kept = positions(wiring, catalog, system)
+    if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
+        return
+    here = server_history(wiring.dsn, catalog).system  # includes where its timeline began
+    wanted = RelayPosition(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+    deadline = monotonic() + _PATIENCE
+    while kept.keep(wanted) < wanted.lsn:
+        if monotonic() > deadline:
+            raise Retryable(f"the relay's own position was not taken by the {wiring.position.place} in {_PATIENCE:g} s")
+
+
+def _is_ours(kept: Positions, system: System) -> bool:
+    """A position of another server, or an unreadable one, stays: the relay refuses it, and says what to do."""
+    try:
+        before = kept.last()
+    except Fatal:
+        return False
+    return before is None or before.system.identifier == system.identifier
