@@ -70,7 +70,7 @@ def _is(stream: TextIO, descriptor: int) -> bool:
 
 
 def _over(raw: io.FileIO, stream: TextIO) -> io.TextIOWrapper:
-    """With the encoding and the buffering of `stream`."""
+    """A stream over `raw` that has the encoding and the buffering of `stream`."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, line_buffering=bool(stream.line_buffering)
     )

@@ -39,7 +39,7 @@ class DeadLetterWriter(Protocol):
     def await_standbys(self) -> None: ...
 
     def first_open(self, topic: str, key: bytes) -> Origin | None:
-        """Of the open dead letters with that topic and key, the first one's."""
+        """The origin of the first open dead letter with that topic and key."""
         ...
 
 

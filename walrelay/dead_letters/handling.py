@@ -121,7 +121,7 @@ class DeadLetterTable:
 
     @contextmanager
     def locked(self, keys: Sequence[DeadLetterKey], statuses: Sequence[str]) -> Iterator[list[StoredDeadLetter]]:
-        """Those that still have one of these statuses and are the first open ones of their keys; locked for a
+        """Dead letters that still have one of these statuses and are the first open ones of their keys; locked for a
         transaction, in which the relay publishes no later message of their keys.
         """
         connection = self._catalog.connection

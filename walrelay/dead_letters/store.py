@@ -70,7 +70,7 @@ def missing() -> Fatal:
 
 
 def text(value: str) -> str:
-    """As PostgreSQL takes it: no NUL, and what is not UTF-8 as an escape."""
+    """Text that PostgreSQL takes: no NUL, and what is not UTF-8 as an escape."""
     return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 

@@ -112,7 +112,7 @@ def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False
                 f"slot {wiring.slot!r} is there already: what it streams would be published from the table as well",
                 hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
                 " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
-                " are missing since the slot was lost or made anew: `walrelay recover`.",
+                " are missing since the slot was lost or made again: `walrelay recover`.",
             )
     _refuse_old_server(catalog, wiring)
     steps = surroundings(catalog, wiring, partitioned=partitioned)

@@ -1,7 +1,7 @@
 """The SQL that writes events: one or many, with or without a row that stays.
 
 It runs in the application's session, with its search_path, and so names PostgreSQL's own functions and operators with
-their schema: whoever may create others in a schema of that path does not get them called.
+their schema: another role may have created functions of the same name in a schema of that path.
 """
 
 import json

@@ -114,7 +114,7 @@ class Keeper:
         self._committing = self._current
 
     def committed(self) -> None:
-        """A savepoint's events are now its parent's. Those of the outermost transaction are done: see `ended`."""
+        """A savepoint's events are now its parent's. For the outermost transaction see `ended`."""
         self._committing = None
         current = self._current
         if current is not None and current.parent is not None and (scope := self._scopes.pop(current, None)):
@@ -180,7 +180,7 @@ class Keeper:
             scope.states.add(inspect(owner))
 
     def _due_late(self) -> list[tuple[Recording, Recorded, Connection]]:
-        """Those of the transaction or savepoint that is current: a rollback to it must not take what came before."""
+        """The events of the current transaction or savepoint: a rollback to it must not take earlier ones."""
         current = self._current
         late = self._late.get(current, []) if current is not None else []
         return [(aggregate, each, self._connection_of(inspect(aggregate), None)) for aggregate, each in late]

@@ -10,7 +10,7 @@
         order.record(OrderPlaced(...))
         session.add(order)
 
-The invariant: an event is committed if and only if what it tells of its object is. So it goes the way of the object's
+The invariant: an event is committed if and only if the change that it is about is. So it goes the way of the object's
 attributes: it is forgotten when a rollback (to a savepoint too) takes them back, it stays with an object that was new
 and may be added again, and it is cleared by the commit of the outermost transaction and by nothing else.
 """

@@ -79,7 +79,7 @@ class Registry:
     def read(self, name: str, payload: bytes | str, version: int | str | None = None) -> Any:
         """The instance that a message's value stands for, checked by pydantic, which has to be installed for it.
 
-        `name` and `version` are the headers `type` and `event-version`. UnknownEvent if nobody registered them;
+        `name` and `version` are the headers `type` and `event-version`. UnknownEvent if they are not registered;
         pydantic's ValidationError, a ValueError, for another content.
         """
         number = int(version or 1)

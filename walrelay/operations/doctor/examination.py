@@ -58,7 +58,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("made by init", (writers.current,)),
     ("writers", (writers.messages,)),
 )
-"""With the subject of the finding if a question of the chain cannot be asked."""
+"""And the subject of the finding if a question of the chain cannot be asked."""
 
 _ANOTHER_SUBJECT: Mapping[Question, str] = {server.senders: "limits", publication.changes: "before publication"}
 

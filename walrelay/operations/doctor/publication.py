@@ -111,7 +111,7 @@ def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if "insert" not in published:
         yield problem(_SUBJECT, f"{expected.publication} does not publish inserts", fix)
     elif len(published) > 1:
-        harm = "which the relay only passes over" if table.identified else "which makes those of the writers fail"
+        harm = "which the relay only skips" if table.identified else "which makes those of the writers fail"
         yield warning(_SUBJECT, f"{expected.publication} also publishes {' and '.join(published[1:])}, {harm}", fix)
 
 
@@ -180,11 +180,11 @@ def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         fix = expected.walrelay("recover --replace")
     else:
         both = f"{expected.walrelay('drop --yes')} && {expected.walrelay('init --backfill')}"
-        fix = f"{both}   # makes both anew, and publishes the rows that are in the table"
+        fix = f"{both}   # makes both again, and publishes the rows that are in the table"
     yield problem(
         "slot",
         f"{missing}: changes that wait in the slot were made without it, and no server can decode them; the slot has"
-        " to be made anew. Events committed since it was made are still in the table",
+        " to be made again. Events committed since it was made are still in the table",
         fix,
     )
 

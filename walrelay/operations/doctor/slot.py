@@ -27,7 +27,7 @@ def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem(
             _SUBJECT,
             f"{expected.slot} was made at {record.at:%Y-%m-%d %H:%M} and is gone: events committed since were"
-            " not published, and are still in the table; this publishes them and makes the slot anew, and asks before",
+            " not published, and are still in the table; this publishes them and makes the slot again, and asks before",
             expected.walrelay("recover"),
         )
         return
@@ -48,7 +48,7 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem(
             _SUBJECT,
             f"{slot.name} can no longer be read ({reason}): events committed after {slot.confirmed_flush_lsn} were not"
-            " published, and are still in the table; this publishes them and makes the slot anew, and asks before",
+            " published, and are still in the table; this publishes them and makes the slot again, and asks before",
             expected.walrelay("recover"),
         )
 

@@ -253,7 +253,7 @@ def known_floors(
             continue
         name = f"position {position.lsn} in {where}"
         if fault := history.fault(position) or ("it does not say which transactions" if not position.xmin else ""):
-            remarks.append(f"{name} is of no use: {fault}")
+            remarks.append(f"{name} cannot be used: {fault}")
         else:
             why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
             found.append(Floor(position.xmin, why))

@@ -20,7 +20,7 @@ _QUIET: dict[str, Any] = {"log_level": 0, "allow.auto.create.topics": False}
 
 
 class Partition(NamedTuple):
-    """Brokers by id. `leader` None: nobody takes writes."""
+    """Brokers by id. `leader` None: no broker takes writes."""
 
     id: int
     leader: int | None

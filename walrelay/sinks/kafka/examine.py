@@ -31,7 +31,7 @@ def examine(settings: KafkaSettings, topics: Sequence[str]) -> Iterator[Finding]
     silent = cluster.silent(brokers)
     yield from _brokers(brokers, silent)
     if len(silent) == len(brokers):
-        return  # nobody is left to ask
+        return  # no broker is left to ask
     blocked = False
     for pattern in topics:
         for finding in _Topics(settings, cluster, sorted(brokers), tools).findings(pattern, names):

@@ -265,7 +265,7 @@ def test_a_publication_with_more_than_inserts(healthy: Patient, database: Databa
     database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert, update, delete')")
     complaint = healthy.complaint("publication")
     assert complaint.verdict == "warning"
-    assert complaint.detail == "walrelay also publishes update and delete, which the relay only passes over"
+    assert complaint.detail == "walrelay also publishes update and delete, which the relay only skips"
     database.execute("ALTER TABLE public.outbox DROP CONSTRAINT outbox_pkey")
     assert healthy.complaint("publication").detail.endswith("which makes those of the writers fail")
     healthy.paste(complaint.fix)
