@@ -69,7 +69,7 @@ def test_a_connection_cut_again_and_again_loses_and_reorders_nothing(deployment:
 def test_what_still_waits_for_a_slow_broker_is_not_published_again_after_a_reconnection(
     deploy: Deploy, impatient: Database, way: Proxy, private_kafka: KafkaMaker
 ) -> None:
-    """PITFALLS A17: the server sends again what was not confirmed, but the producer has it already."""
+    """guarantees A17: the server sends again what was not confirmed, but the producer has it already."""
     kafka = private_kafka(proxied=True)
     source = {"dsn": make_conninfo(impatient.through(way), connect_timeout=2)}
     deployment = deploy(impatient, kafka, kafka.create_topic(partitions=3), source=source)

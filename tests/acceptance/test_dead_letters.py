@@ -268,7 +268,7 @@ def test_kill_9_around_a_dead_letter_leaves_it_there_exactly_once_and_loses_noth
 def test_a_row_that_cannot_be_read_is_passed_over_when_the_operator_names_it_and_nothing_else_is(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str
 ) -> None:
-    """PITFALLS A46, D18: never to the current position, never by itself, and it prints what it skips."""
+    """guarantees A46, D18: never to the current position, never by itself, and it prints what it skips."""
     deployment = deploy(database, kafka, topic)
     database.execute("ALTER TABLE outbox DROP CONSTRAINT outbox_pkey, ALTER id DROP NOT NULL")
     (first,) = deployment.write("1")

@@ -79,7 +79,7 @@ def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
 def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str
 ) -> None:
-    """A crash sets the slot back (PITFALLS A10), the relay dies with it each other time; Kafka has the position."""
+    """A crash sets the slot back (guarantees A10), the relay dies with it each other time; Kafka has the position."""
     server = private_postgres()
     deployment = deploy(server.create_database(), kafka, topic, **EXACTLY_ONCE)
     deployment.start()

@@ -46,7 +46,7 @@ def crash_everything(deployment: Deployment, server: PostgresServer) -> None:
 def test_a_crash_of_postgres_and_of_the_relay_repeats_nothing_that_was_confirmed(
     deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, crashes: int
 ) -> None:
-    """PITFALLS A10."""
+    """guarantees A10."""
     deployment = deploy(server.create_database(), kafka, topic, **kept)
     for seed in range(crashes):
         deployment.start()
@@ -74,7 +74,7 @@ def test_without_a_position_of_its_own_the_same_crash_repeats_events(
 def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
     deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, moved: str
 ) -> None:
-    """PITFALLS A11 and A12: events in between may be missing, and nobody would notice."""
+    """guarantees A11 and A12: events in between may be missing, and nobody would notice."""
     deployment = deploy(server.create_database(), kafka, topic, **kept)
     deployment.start()
     deployment.write("1")

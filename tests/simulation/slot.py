@@ -51,7 +51,7 @@ class FakeSlot:
         return self.leader is stream
 
     def confirm(self, lsn: LSN) -> None:
-        """A status update arrives. Only a checkpoint makes it last (PITFALLS A10)."""
+        """A status update arrives. Only a checkpoint makes it last (guarantees A10)."""
         self.witness(lsn)
         self.statuses.append(lsn)
         self.confirmed = max(self.confirmed, lsn)

@@ -102,7 +102,7 @@ def test_without_a_crash_everything_arrives_exactly_once(clock: Clock, seed: int
 
 
 def test_after_a_server_crash_the_process_goes_on_from_what_it_confirmed_itself(clock: Clock) -> None:
-    """The server forgets confirmed positions (PITFALLS A10); this process does not."""
+    """The server forgets confirmed positions (guarantees A10); this process does not."""
     for step in range(1, steps_without_a_crash(clock) + 1):
         world = World(small_wal(), clock)
         confirmed: list[LSN] = []
@@ -119,7 +119,7 @@ def test_after_a_server_crash_the_process_goes_on_from_what_it_confirmed_itself(
 
 
 def test_a_connection_that_breaks_again_before_the_stream_got_to_where_it_was_repeats_nothing(clock: Clock) -> None:
-    """PITFALLS A17. The second connection sends a large transaction from its first record on, and breaks as well."""
+    """guarantees A17. The second connection sends a large transaction from its first record on, and breaks as well."""
     for gap in range(1, 60):
         wal = Wal()
         wal.commit(numbered("a", 60))

@@ -163,7 +163,7 @@ def lives_until_there_is_room(world: World, clock: Clock, after: float) -> None:
 
 
 def test_reading_pauses_so_long_and_then_the_stream_is_let_go_until_there_is_room(clock: Clock) -> None:
-    """A walsender that nobody reads from blocks the checkpointer of the whole cluster (PITFALLS A8)."""
+    """A walsender that nobody reads from blocks the checkpointer of the whole cluster (guarantees A8)."""
     wal = Wal()
     wal.commit(numbered("a", 20))
     world = World(wal, clock, room=5)

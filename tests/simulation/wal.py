@@ -1,6 +1,6 @@
 """A write-ahead log as a script: what was committed, in commit order, at positions as awkward as PostgreSQL's.
 
-Commit records stand back to back, so a transaction's end is the next one's commit position (PITFALLS A1), and all
+Commit records stand back to back, so a transaction's end is the next one's commit position (guarantees A1), and all
 rows of a transaction have one LSN, that of the moment it opened, which may lie far back (A2).
 """
 

@@ -214,8 +214,8 @@ class Runs:
         return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._wiring.limits)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
-        """By an operator's word, against the relay's own position. Where that says that events may be passed over, or
-        cannot be asked, they must not be taken for published later.
+        """At an operator's request, against the relay's own position. Where that says that events may be skipped, or
+        cannot be asked, they must not be assumed published later.
         """
         start = source.find_start(None)
         try:
@@ -224,7 +224,7 @@ class Runs:
             passed_over = True
         if passed_over:
             forget_published(catalog, source.slot.name)
-            said = f"the stream begins at {start.lsn} as asked, and events before it may be passed over: the clean-up"
+            said = f"the stream begins at {start.lsn} as asked, and events before it may be skipped: the clean-up"
             self._observer.saw(Noticed(f"{said} deletes nothing until `walrelay init` takes note of that"))
         return start
 

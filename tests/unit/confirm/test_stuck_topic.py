@@ -1,4 +1,4 @@
-"""One topic is stuck while others move on (PITFALLS C6): the account stays small, and the stall is seen."""
+"""One topic is stuck while others move on (guarantees C6): the account stays small, and the stall is seen."""
 
 from walrelay.confirm import Ledger
 from walrelay.lsn import LSN

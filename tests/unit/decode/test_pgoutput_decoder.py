@@ -113,7 +113,7 @@ def test_updates_deletes_truncates_origins_and_types_are_passed_over() -> None:
 
 
 def test_a_relation_that_comes_again_is_read_anew() -> None:
-    """Columns are found by the name they have at that point of the WAL (PITFALLS A32)."""
+    """Columns are found by the name they have at that point of the WAL (guarantees A32)."""
     swapped = server.relation(7, "public", "outbox", [("payload", JSONB), ("added", TEXT), ("id", TEXT)])
     events = decode(BEGIN, RELATION, server.insert(7, [b"1", b"a"]), swapped, server.insert(7, [b"b", b"x", b"2"]))
     assert [(event.id, event.payload) for event in events if isinstance(event, OutboxRecord)] == [
@@ -134,7 +134,7 @@ def test_a_column_that_went_missing_stops_the_stream(present: str, role: str) ->
 
 
 def test_a_position_that_is_to_be_skipped_is_passed_over_if_it_cannot_be_read_and_only_then() -> None:
-    """PITFALLS A46: skipping is the operator's word, about one position; the rows behind it keep theirs."""
+    """guarantees A46: skipping is the operator's word, about one position; the rows behind it keep theirs."""
     rows = [server.insert(7, [b"1", b"a"]), server.insert(7, [None, b"b"]), server.insert(7, [b"3", b"c"])]
     skips = frozenset({(LSN(300), 0), (LSN(300), 1)})
     first, skipped, third, committed = decode(BEGIN, RELATION, *rows, COMMIT, skips=skips)

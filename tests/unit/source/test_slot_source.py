@@ -196,7 +196,7 @@ def test_a_busy_outbox_is_looked_at_now_and_then(opened: Opened) -> None:
 def test_an_outbox_that_is_not_published_any_more_ends_the_run(
     opened: Opened, change: dict[str, Any], says: str
 ) -> None:
-    """Silence would look like an outbox without events, and keepalives would confirm past them (PITFALLS A19)."""
+    """Silence would look like an outbox without events, and keepalives would confirm past them (guarantees A19)."""
     source = opened.source()
     opened.catalog.table = PUBLISHED._replace(**change)
     opened.now += READING.check_interval

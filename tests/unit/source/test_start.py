@@ -71,7 +71,7 @@ def test_a_position_before_the_branch_counts_on_a_promoted_standby() -> None:
 
 
 def test_past_the_branch_the_stream_begins_at_the_branch_and_says_that_too_much_was_published() -> None:
-    """What is written there on the new timeline has another meaning (PITFALLS A13)."""
+    """What is written there on the new timeline has another meaning (guarantees A13)."""
     start = start_of(SLOT, own(301), STANDBY)
     assert start.lsn == 300
     assert "consumers have seen what the database has not" in start.notice

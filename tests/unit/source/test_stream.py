@@ -241,7 +241,7 @@ def test_progress_is_gathered_for_a_moment(streaming: Streaming) -> None:
 
 
 def test_keepalives_that_ask_for_nothing_are_not_answered(streaming: Streaming) -> None:
-    """Answering each is a ping-pong of ten thousand a second (PITFALLS A6)."""
+    """Answering each is a ping-pong of ten thousand a second (guarantees A6)."""
     streaming.begin()
     for position in range(101, 200):
         streaming.receive(keepalive(position))
@@ -249,7 +249,7 @@ def test_keepalives_that_ask_for_nothing_are_not_answered(streaming: Streaming) 
 
 
 def test_a_keepalive_that_asks_is_answered_at_once_and_once_without_confirming_anything(streaming: Streaming) -> None:
-    """Section D: D1, D4 and D32. Flush 0/0 says "no news" and lets the server shut down (PITFALLS A9)."""
+    """Section D: D1, D4 and D32. Flush 0/0 says "no news" and lets the server shut down (guarantees A9)."""
     streaming.begin().receive(keepalive(500, reply_requested=True))
     assert streaming.confirm(100, after=0) == [Status(500, 0, 0, False)]
     assert streaming.confirm(100, after=0) == []
@@ -307,7 +307,7 @@ def test_a_server_that_answers_is_alive(streaming: Streaming) -> None:
 def test_the_end_of_a_stream_has_several_faces(
     streaming: Streaming, end: Result | Exception, error: type[Exception], says: str
 ) -> None:
-    """A clean shutdown of the server looks like success (PITFALLS A42)."""
+    """A clean shutdown of the server looks like success (guarantees A42)."""
     streaming.begin()
     streaming.libpq.incoming.append(end)
     with pytest.raises(error, match=says):
@@ -315,7 +315,7 @@ def test_the_end_of_a_stream_has_several_faces(
 
 
 def test_a_publication_that_the_server_passes_over_is_fatal(streaming: Streaming) -> None:
-    """Since PostgreSQL 18 it is only a warning, and its rows are missing (PITFALLS A18)."""
+    """Since PostgreSQL 18 it is only a warning, and its rows are missing (guarantees A18)."""
     streaming.begin()
     streaming.libpq.notice("55000", 'skipped loading publication "outbox"')
     with pytest.raises(Fatal, match="skips the publication: skipped loading"):

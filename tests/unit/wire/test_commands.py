@@ -42,7 +42,7 @@ def test_a_temporary_slot_exports_no_snapshot() -> None:
 
 
 def test_pgoutput_is_asked_for_committed_transactions_only_and_for_logical_messages() -> None:
-    """Version 1 never streams what may still roll back (PITFALLS A30)."""
+    """Version 1 never streams what may still roll back (guarantees A30)."""
     options = [("proto_version", "1"), ("publication_names", '"Out,box"'), ("messages", "true")]
     assert pgoutput_options("Out,box", binary=False) == options
     assert pgoutput_options("Out,box", binary=True) == [*options, ("binary", "true")]

@@ -84,7 +84,7 @@ def test_a_large_value_comes_whole() -> None:
 
 
 def test_an_unchanged_toast_value_in_an_insert_is_a_protocol_error() -> None:
-    """It occurs in updates only (PITFALLS A34)."""
+    """It occurs in updates only (guarantees A34)."""
     body = b"I" + pack(">I", 1) + b"N" + pack(">H", 1) + b"u"
     with pytest.raises(ProtocolError, match="kind 'u'"):
         row(frame(body))
