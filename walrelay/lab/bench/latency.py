@@ -35,7 +35,8 @@ from walrelay.lab.bench.processes import (
     write_settings,
 )
 from walrelay.lab.bench.results import Cost, LatencyRequest, LatencyResult, turns
-from walrelay.lab.bench.screen import BenchScreen, Progress
+from walrelay.lab.bench.screen import SegmentProgress
+from walrelay.lab.screen import Screen
 from walrelay.lab.servers.backstage import Backstage, Child, Interruption, opened
 from walrelay.lab.servers.kafka import QUIET, MockKafka, explained, topic_ends
 from walrelay.lab.servers.postgres import EmbeddedPostgres
@@ -75,7 +76,7 @@ class Stage(NamedTuple):
     meter: Meter
     overseer: Overseer
     topic_end: TopicEnd
-    progress: Progress
+    progress: SegmentProgress
     assignments: IO[str]  # the writer's
     settings: Path  # the relay's
     environment: Mapping[str, str]  # the workers'
@@ -160,16 +161,14 @@ def _idle(stage: Stage, first: Cost, seconds: float) -> Cost:
     return scaled(difference(stage.meter.read(), before), 60 / seconds)
 
 
-def compare(
-    request: LatencyRequest, servers: Servers, screen: BenchScreen, interruption: Interruption
-) -> LatencyResult:
+def compare(request: LatencyRequest, servers: Servers, screen: Screen, interruption: Interruption) -> LatencyResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     with opened(interruption) as (backstage, stack):
         return _compared(request, servers, screen, backstage, stack)
 
 
 def _compared(
-    request: LatencyRequest, servers: Servers, screen: BenchScreen, backstage: Backstage, stack: ExitStack
+    request: LatencyRequest, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack
 ) -> LatencyResult:
     kafka = servers.kafka(backstage)
     if isinstance(kafka, MockKafka) and EXACTLY_ONCE in request.names:
@@ -192,7 +191,7 @@ def _compared(
         meter = Meter(catalog, counter(catalog, server))
         topic_end = stack.enter_context(closing(TopicEnd(bootstrap_servers, TOPIC, kafka.consumer_options)))
         ends = start_ends(backstage, stack, environment, kafka.consumer_options)
-    progress = stack.enter_context(screen.progress([_ALONE, *request.names], request.rounds))
+    progress = stack.enter_context(SegmentProgress(screen.console, [_ALONE, *request.names], request.rounds))
     overseer = Overseer(ends.commits, ends.receipts, topic_end.offsets(), progress)
     stack.enter_context(overseer.over(ends.writer))
     stack.enter_context(overseer.over(ends.consumer))

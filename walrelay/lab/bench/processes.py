@@ -14,7 +14,7 @@ from walrelay import config
 from walrelay.config import Settings
 from walrelay.lab.bench.account import CommittedEvent, LatencyAccount, Received
 from walrelay.lab.bench.child import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
-from walrelay.lab.bench.screen import Progress
+from walrelay.lab.bench.screen import SegmentProgress
 from walrelay.lab.servers.backstage import Backstage, Child
 
 RELAY, EXACTLY_ONCE = "walrelay", "exactly-once"
@@ -143,7 +143,9 @@ _INTERVAL = 0.02  # seconds between two looks
 class Overseer:
     """One for the whole run, so that a message that comes late is counted where it belongs."""
 
-    def __init__(self, commits: Journal, receipts: Journal, offsets: Mapping[int, int], progress: Progress) -> None:
+    def __init__(
+        self, commits: Journal, receipts: Journal, offsets: Mapping[int, int], progress: SegmentProgress
+    ) -> None:
         """`offsets`: by partition, that of the first message that the consumer will get."""
         self._commits, self._receipts, self._progress = commits, receipts, progress
         self._offsets = dict(offsets)

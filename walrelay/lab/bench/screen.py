@@ -3,13 +3,11 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Self
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderResult
-from rich.live import Live
 from rich.padding import Padding
-from rich.progress_bar import ProgressBar
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -23,52 +21,37 @@ _INTERVAL = 0.25  # seconds between two drawings
 _RECENT = 200  # events over which the running p50 goes
 
 
-class BenchScreen:
-    """Where all of it is shown; nothing goes to any other place."""
-
-    def __init__(self, *, on_stderr: bool = False) -> None:
-        self.console = Console(stderr=on_stderr)
-        self._mark = "✓" if self.console.encoding.startswith("utf") else "*"
-        self._progress: Progress | None = None
-
-    def say(self, text: str) -> None:
-        self.console.print(text, highlight=False)
-
-    def note(self, text: str) -> None:
-        self.say(f" [yellow]![/] {text}")
-
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Shown as going on, and then as there."""
-        started = time.monotonic()
-        with self.console.status(what):
-            yield
-        self.say(f" [green]{self._mark}[/] {what}  [dim]{time.monotonic() - started:.1f} s[/]")
-
-    def progress(self, names: Sequence[str], rounds: int) -> "Progress":
-        """Shows the segments while it is entered."""
-        kind = LiveProgress if self.console.is_terminal else Progress
-        return kind(self.console, names, rounds)
-
-
-class Progress:
-    """A line for each segment when it is over."""
+class SegmentProgress:
+    """On a terminal how each strategy stands, drawn four times a second at most; a line for each segment elsewhere."""
 
     def __init__(self, console: Console, names: Sequence[str], rounds: int) -> None:
         self._console, self._rounds = console, rounds
+        columns = (
+            TextColumn(" {task.description}"),
+            BarColumn(20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[said]}"),
+        )
+        self._bars = Progress(
+            *columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal
+        )
+        self._tasks = {name: self._bars.add_task(name, total=rounds, said="") for name in names}
         self._latencies: dict[str, list[float]] = {name: [] for name in names}
         self._widest = max(len(name) for name in names)
+        self._drawn = 0.0
 
     def __enter__(self) -> Self:
+        self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._bars.stop()
 
     def begin(self, number: int, name: str) -> None:
         """A segment of round `number`, counted from 1."""
         self._round, self._name = number, name
         self._account: LatencyAccount | None = None
+        self._until: float | None = None
 
     def follow(self, account: LatencyAccount) -> None:
         """The segment's account."""
@@ -76,60 +59,23 @@ class Progress:
 
     def idle(self, seconds: float) -> None:
         """Nothing is written for so long."""
-
-    def refresh(self) -> None:
-        """Something may have changed."""
-
-    def end(self, measured: Measured) -> None:
-        self._latencies[self._name] += measured.account.latencies_ms
-        shown = (
-            f"{self._name:<{self._widest}}  {_events(measured.account)}  {_percentiles(measured.account.latencies_ms)}"
-        )
-        self._console.print(f" round {self._round}/{self._rounds}  {shown}", highlight=False)
-
-
-class LiveProgress(Progress):
-    """Where it is, and how each strategy stands over all rounds so far; drawn four times a second at most."""
-
-    def __enter__(self) -> Self:
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
-        self._live.__enter__()
-        self._drawn = 0.0
-        self._done = 0
-        self._standing = dict.fromkeys(self._latencies, "")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.__exit__(None, None, None)
-
-    def begin(self, number: int, name: str) -> None:
-        super().begin(number, name)
-        self._until: float | None = None
-        self._draw()
-
-    def idle(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
 
     def refresh(self) -> None:
-        if time.monotonic() - self._drawn > _INTERVAL:
-            self._draw()
+        """Something may have changed."""
+        if not self._bars.disable and time.monotonic() - self._drawn > _INTERVAL:
+            self._drawn = time.monotonic()
+            task = self._tasks.get(self._name, next(iter(self._tasks.values())))  # a rehearsal has none
+            self._bars.update(task, said=f"[bold]{self._doing()}[/]", refresh=True)
 
     def end(self, measured: Measured) -> None:
-        self._latencies[self._name] += measured.account.latencies_ms
-        self._standing[self._name] = _percentiles(self._latencies[self._name])
-        self._done += 1
-
-    def _draw(self) -> None:
-        self._drawn = time.monotonic()
-        bar = Table.grid(padding=(0, 2))
-        total = self._rounds * len(self._latencies)
-        bar.add_row(
-            f" round {self._round}/{self._rounds}",
-            ProgressBar(total=total, completed=self._done, width=30),
-            f"[bold]{self._name}[/]",
-            self._doing(),
-        )
-        self._live.update(Group("", bar, "", self._standings()), refresh=True)
+        latencies = measured.account.latencies_ms
+        self._latencies[self._name] += latencies
+        said = f"[dim]{_percentiles(self._latencies[self._name])}[/]"
+        self._bars.update(self._tasks[self._name], advance=1, said=said)
+        if self._bars.disable:
+            shown = f"{self._name:<{self._widest}}  {_events(measured.account)}  {_percentiles(latencies)}"
+            self._console.print(f" round {self._round}/{self._rounds}  {shown}", highlight=False)
 
     def _doing(self) -> str:
         account = self._account
@@ -140,13 +86,6 @@ class LiveProgress(Progress):
         latencies = sorted(account.latencies_ms[-_RECENT:])
         recent = f"  [cyan]p50 {duration(percentile(latencies, 50))}[/]" if latencies else ""
         return f"{_events(account)}{recent}"
-
-    def _standings(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        for name, standing in self._standing.items():
-            style = "bold" if name == self._name else "dim"
-            table.add_row(Text(f" {name}", style), Text(standing, style))
-        return table
 
 
 def _events(account: LatencyAccount) -> str:

@@ -15,7 +15,7 @@ from walrelay.lab.bench.child import POSITIONS
 from walrelay.lab.bench.machine import Servers, kafka_version
 from walrelay.lab.bench.readers import Limit, MeasuredRelay, Place, Polling, Reader, Reading, pg_recvlogical
 from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult, turns
-from walrelay.lab.bench.screen import BenchScreen
+from walrelay.lab.screen import Screen
 from walrelay.lab.servers.backstage import Backstage, Interruption, opened
 from walrelay.lab.servers.kafka import Kafka, MockKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres, installed_programs
@@ -49,7 +49,7 @@ def _limits_plugins(programs: Path) -> bool:
 
 
 def taken(
-    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: BenchScreen
+    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: Screen
 ) -> Mapping[str, list[Reading]]:
     """Interleaved, so that a noisy neighbour meets everyone."""
     readings: dict[str, list[Reading]] = {name: [] for name in readers}
@@ -82,7 +82,7 @@ class Brokers(NamedTuple):
 
 
 def measured(
-    request: ThroughputRequest, servers: Servers, screen: BenchScreen, interruption: Interruption
+    request: ThroughputRequest, servers: Servers, screen: Screen, interruption: Interruption
 ) -> ThroughputResult:
     """However it ends, nothing is left behind: no process, no directory, and nothing on the user's servers."""
     with opened(interruption) as (backstage, stack):
@@ -90,7 +90,7 @@ def measured(
 
 
 def _measured(
-    request: ThroughputRequest, servers: Servers, screen: BenchScreen, backstage: Backstage, stack: ExitStack
+    request: ThroughputRequest, servers: Servers, screen: Screen, backstage: Backstage, stack: ExitStack
 ) -> ThroughputResult:
     stage = _started(request, servers, backstage)
     with screen.step(stage.postgres.name):
@@ -125,7 +125,7 @@ def _started(request: ThroughputRequest, servers: Servers, backstage: Backstage)
     return Started(postgres, mock, kafka)
 
 
-def _ready(stage: Started, screen: BenchScreen, stack: ExitStack) -> Brokers:
+def _ready(stage: Started, screen: Screen, stack: ExitStack) -> Brokers:
     found = {"mock": "", "kafka": ""}
     for name, kafka in (("mock", stage.mock), ("kafka", stage.kafka)):
         if kafka is not None:

@@ -106,9 +106,7 @@ def machine(machine: Mapping[str, Any]) -> str:
     """ "2 cores, 7.8 GiB, Example CPU, Linux 6.1.0"."""
     system = " ".join(str(machine[name]) for name in ("system", "release") if machine.get(name))
     others = {name: value for name, value in machine.items() if name not in ("system", "release")}
-    return ", ".join(
-        [*_said(others, {"cores": _cores, "memory_gib": _memory, "processor": str}), *filter(None, [system])]
-    )
+    return ", ".join([*_said(others, _MACHINE), *filter(None, [system])])
 
 
 def versions(versions: Mapping[str, str]) -> str:
@@ -133,14 +131,6 @@ def _said(values: Mapping[str, Any], phrases: Mapping[str, Callable[[Any], str]]
     return known + [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if name not in phrases]
 
 
-def _cores(count: int) -> str:
-    return _counted(count, "core")
-
-
-def _memory(gib: float) -> str:
-    return f"{_plain(gib)} GiB"
-
-
 def _counted(count: Any, what: str) -> str:
     return f"{_plain(count)} {what}{'' if count == 1 else 's'}"
 
@@ -150,6 +140,11 @@ def _plain(value: Any) -> str:
     return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
 
 
+_MACHINE: Mapping[str, Callable[[Any], str]] = {
+    "cores": lambda value: _counted(value, "core"),
+    "memory_gib": lambda value: f"{_plain(value)} GiB",
+    "processor": str,
+}
 _WORKLOAD: Mapping[str, Callable[[Any], str]] = {
     "rate": lambda value: f"{_plain(value)} commits/s",
     "mode": str,

@@ -1,9 +1,6 @@
 """What a person sees: the steps, the events as they come, the summary. Plain lines where there is no terminal."""
 
-import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Self
 
 from rich.console import Console, Group
@@ -14,39 +11,22 @@ from rich.table import Table
 from rich.text import Text
 
 from walrelay.lab.demo.events import Change, DemoTally, Latency, Result
+from walrelay.lab.screen import Screen
 
 _LINES = 8  # of events on the terminal
 _REPORTS = 5  # on the way, where there is no terminal
 
 
-class DemoScreen:
-    """Where all of it is shown; nothing goes to any other place."""
-
-    def __init__(self, *, on_stderr: bool = False) -> None:
-        self.console = Console(stderr=on_stderr)
-        self._mark = "✓" if self.console.encoding.startswith("utf") else "*"
-
+class DemoScreen(Screen):
     def opening(self, events: int) -> None:
         self.console.print(
             f"[bold]walrelay demo[/]: {events:,} events from COMMIT in PostgreSQL to a Kafka consumer\n",
             highlight=False,
         )
 
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Shown as going on, and then as there."""
-        started = time.monotonic()
-        with self.console.status(what):
-            yield
-        seconds = f"[dim]{time.monotonic() - started:.1f} s[/]"
-        self.console.print(f" [green]{self._mark}[/] {what}  {seconds}", highlight=False)
-
     def stream(self, events: int) -> "EventLines":
         """Shows the events while it is entered."""
         return LiveStream(self.console, events) if self.console.is_terminal else EventLines(self.console, events)
-
-    def note(self, text: str) -> None:
-        self.console.print(f" [yellow]![/] {text}", highlight=False)
 
     def summary(self, result: Result) -> None:
         self.console.print(_summary(result), highlight=False)

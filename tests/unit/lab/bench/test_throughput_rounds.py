@@ -7,8 +7,8 @@ import pytest
 from walrelay.errors import Fatal
 from walrelay.lab.bench.readers import Place, Reading
 from walrelay.lab.bench.results import ThroughputRequest
-from walrelay.lab.bench.screen import BenchScreen
 from walrelay.lab.bench.throughput import taken
+from walrelay.lab.screen import Screen
 
 NOWHERE = cast(Place, None)
 
@@ -25,7 +25,7 @@ class Fake:
 def test_readings_alternate() -> None:
     turns = list[str]()
     readers = {name: Fake(name, 1000, turns) for name in ("limit", "null", "mock")}
-    readings = taken(ThroughputRequest(events=1000, rounds=2), readers, NOWHERE, BenchScreen(on_stderr=True))
+    readings = taken(ThroughputRequest(events=1000, rounds=2), readers, NOWHERE, Screen(on_stderr=True))
     assert turns == ["limit", "null", "mock", "null", "mock", "limit"]
     assert {name: len(each) for name, each in readings.items()} == {"limit": 2, "null": 2, "mock": 2}
 
@@ -34,6 +34,6 @@ def test_a_drain_that_delivers_fewer_events_ends_the_run(capsys: pytest.CaptureF
     turns = list[str]()
     readers = {"null": Fake("null", 999, turns), "mock": Fake("mock", 1000, turns)}
     with pytest.raises(Fatal, match=r"null delivered 999 of 1,000 events: there is no number from such a run"):
-        taken(ThroughputRequest(events=1000), readers, NOWHERE, BenchScreen(on_stderr=True))
+        taken(ThroughputRequest(events=1000), readers, NOWHERE, Screen(on_stderr=True))
     assert turns == ["null"]
     assert "events/s" not in capsys.readouterr().err
