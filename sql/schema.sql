@@ -1,5 +1,5 @@
 -- The tables of walrelay. slots: one row for each slot that it made, so that a lost slot is never mistaken for one that was
--- never made, nor an unfinished backfill for a finished one; written only by `walrelay init`, `recover` and `drop`.
+-- never made, nor an unfinished backfill for a finished one; written by `walrelay init`, `recover`, `drop` and `run --from-slot`.
 -- positions: the position of each relay with `position.keep: table`; one row each, updated by the relay.
 CREATE SCHEMA IF NOT EXISTS walrelay;
 

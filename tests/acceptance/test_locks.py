@@ -150,7 +150,7 @@ def test_a_replay_tells_how_many_rows_went_before_it_read_them(
 
     monkeypatch.setattr("walrelay.operations.replay.run_replay", late)
     done = CliRunner().invoke(main, ["replay", "--all", "--config", str(deployment.config)])
-    assert "100 rows were deleted before their turn came" in done.output
+    assert "a clean-up deleted 100 rows before they were replayed" in done.output
 
 
 def test_a_drop_that_may_not_remove_all_removes_nothing_and_names_each_right(deployment: Deployment) -> None:

@@ -18,7 +18,7 @@ SUMMARIES = {
     "cleanup": "Delete old rows that were published and are confirmed.",
     "config": "The settings file: check it, start one, teach it to an editor.",
     "demo": "Watch it work: commit events, relay them, count what came.",
-    "dlq": "List, show, replay or discard the dead letters.",
+    "dlq": "List, show, replay, discard or export the dead letters.",
     "docs": "Print a page of the manual, or the list of pages.",
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drop": "Remove the slot and the publication.",

@@ -110,7 +110,7 @@ def replay(
     click.echo(f"published {count(observer.rows, 'row')} again")
     gone = sum(group.rows for group in plan.groups) - observer.rows
     if done and gone > 0:
-        click.echo(f"note: {count(gone, 'row')} were deleted before their turn came: a clean-up took them", err=True)
+        click.echo(f"note: a clean-up deleted {count(gone, 'row')} before they were replayed", err=True)
     if not done:
         click.echo(
             f"stopped: run the same command again, or `walrelay replay --name {plan.name}`: it goes on", err=True

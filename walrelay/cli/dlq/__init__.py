@@ -31,7 +31,7 @@ _NAMED = 20  # dead letters that are named one by one
 
 @click.group()
 def dlq() -> None:
-    """List, show, replay or discard the dead letters.
+    """List, show, replay, discard or export the dead letters.
 
     They are what was refused, not routed or not read, kept whole: `walrelay docs dead-letters`.
 

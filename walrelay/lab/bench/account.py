@@ -1,4 +1,6 @@
-"""None"""
+"""What was committed in a benchmark against what arrived, and what it cost: from segments to the reported result. No
+I/O.
+"""
 
 import math
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""None"""
+"""The backlog of the throughput benchmark: an outbox full of committed rows, and slots whose WAL is still unread."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

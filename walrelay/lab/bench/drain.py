@@ -1,4 +1,4 @@
-"""None"""
+"""A process that drains the backlog once with the real relay, and prints one JSON object."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""None"""
+"""The readers of the backlog: the relay into any sink, pg_recvlogical, and a worker that polls a table."""
 
 import json
 import os

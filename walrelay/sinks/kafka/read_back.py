@@ -55,7 +55,7 @@ _SINCE = _Purpose(
 
 
 def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
-    """See `walrelay.publish.Recall`."""
+    """See `SinkPlugin.newest`."""
     messages: list[tuple[str, str]] = []
     oldest: list[int | None] = []  # timestamps, of the partitions that were not read from the beginning
     with _consumer(settings, _NEWEST) as consumer:
@@ -71,7 +71,7 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
 
 
 def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
-    """See `walrelay.publish.ReadBack`."""
+    """See `SinkPlugin.read_back`."""
     # For a consumer that sees only what is committed, the end of that is the end of the partition.
     with (
         _consumer(settings, _SINCE, isolation="read_uncommitted") as asking,
