@@ -6,7 +6,7 @@ CREATE ROLE outbox_owner LOGIN REPLICATION PASSWORD 'outbox_owner';
 DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO outbox_owner', current_database()); END $$;
 GRANT USAGE, CREATE ON SCHEMA public TO outbox_owner;
 
--- The relay: `walrelay run` and `doctor`. With the statistics it sees whether commits would wait for it.
+-- The relay: `walrelay run` and `doctor`. The statistics show whether commits would wait for the relay.
 CREATE ROLE relay LOGIN REPLICATION PASSWORD 'relay';
 GRANT USAGE ON SCHEMA public TO relay;
 GRANT pg_read_all_stats TO relay;

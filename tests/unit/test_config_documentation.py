@@ -43,7 +43,7 @@ def test_the_reference_in_the_docs_is_current() -> None:
 def test_the_reference_names_every_setting_with_default_and_unit() -> None:
     page = reference()
     assert "| `source.slot` | text | `walrelay` |  | The logical replication slot." in page
-    assert "| `source.confirm_interval` | number | `0.1` | seconds | At most this often" in page
+    assert "| `source.confirm_interval` | number | `0.1` | seconds | How often, at most, progress" in page
     assert "| `source.dsn` | secret | required |  |" in page
     assert "| `outbox.columns.headers` | text or null | `headers` |" in page
     assert all(f"### kind: {kind}" in page for kind in installed())

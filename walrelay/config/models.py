@@ -43,25 +43,25 @@ class SourceSettings(Section):
     """pgoutput sends values in binary: less work for the server. wal2json ignores it."""
 
     wal2json_format: FormatVersion = 2
-    """wal2json's format-version. 1 is faster but holds a whole transaction in one message, of up to 1 GB."""
+    """wal2json's format-version. 1 is faster, but puts a whole transaction, up to 1 GB, into one message."""
 
     failover: bool = False
     """PostgreSQL 17 and later: the slot is created to be synchronised to standbys, so that it survives a failover."""
 
     confirm_interval: Seconds = 0.1
-    """At most this often is progress confirmed to PostgreSQL. 34 bytes ten times a second cost nothing; after
-    a crash, what was durable but not yet confirmed is repeated, and what was under way may be."""
+    """How often, at most, progress is confirmed to PostgreSQL. After a crash, messages that were durable but not yet
+    confirmed are published again, and messages under way may be."""
 
     pause_limit: Seconds = 30
-    """How long reading may pause while the sink has no room; then the replication stream is closed until there is:
-    a walsender that cannot write holds up checkpoints, and a broker that is away must not do that to a database."""
+    """How long reading may pause while the sink has no room. After that the relay closes the replication stream until
+    there is room again, because a walsender that cannot write delays the server's checkpoints."""
 
     receive_timeout: Seconds = 60
     """Silence after which the connection counts as dead. The server sends a keepalive at half of its
     wal_sender_timeout, so keep this above that half."""
 
     publication_check_interval: Seconds = 2
-    """How often at most the relay checks that the outbox is still published, while only other tables write WAL:
+    """How often, at most, the relay checks that the outbox is still published, while only other tables write WAL:
     one catalog query. Without it a table that left the publication would look like an outbox without events."""
 
 
@@ -90,7 +90,7 @@ class ColumnsSettings(Section):
     """The topic of this row; where it is NULL, `route.topic` decides."""
 
     tenant_id: Name | None = "tenant_id"
-    """Whose event it is."""
+    """The tenant that the event belongs to."""
 
     created_at: Name | None = "created_at"
     """When the application wrote the event."""
@@ -119,8 +119,8 @@ class MessagesSettings(Section):
     `[public]` leaves it to every role that can connect, and with it the right to publish to any topic."""
 
     non_transactional: Literal["stop", "skip"] = "stop"
-    """What to do with a message that has the prefix but was not written in a transaction: it may report something
-    that was rolled back."""
+    """What to do with a message that has the prefix but was sent outside a transaction: what it reports may have been
+    rolled back."""
 
 
 class OutboxSettings(Section):
@@ -133,8 +133,8 @@ class OutboxSettings(Section):
     messages: MessagesSettings = MessagesSettings()
 
     max_message_bytes: Annotated[int, Field(ge=1024, json_schema_extra={"unit": "bytes"})] = 1_000_000
-    """The largest event that walrelay.emit writes, headers included: what the broker takes. `init` puts it into the
-    function."""
+    """The largest event, with its headers, that walrelay.emit accepts. Set it to what the broker takes; `init` writes
+    it into the function."""
 
     @property
     def decoding(self) -> contract.OutboxLayout:
@@ -159,13 +159,13 @@ class RouteSettings(Section):
 
 class PositionSettings(Section):
     """Where the relay keeps a position of its own. The slot's is set back when PostgreSQL crashes (and, before 17, when
-    it is restarted), and what was published since its last checkpoint would be repeated. With `delivery: exactly_once`
-    the sink keeps it, whatever this section says."""
+    it is restarted), and what was published since its last checkpoint would be repeated. In exactly-once mode
+    the sink keeps the position, and this section is ignored."""
 
     keep: Literal["slot", "file", "table", "topic"] = "slot"
     """slot: only in the slot. file: a small file, for a relay with one instance. table: a row of
     `walrelay.positions`, updated ten times a second at most while events come. topic: a record in the sink's
-    `positions_topic`, as often. Table and topic suit any number of instances."""
+    `positions_topic`, written as often. Table and topic suit any number of instances."""
 
     path: Annotated[str, Field(min_length=1)] = "walrelay.position"
     """The file of `keep: file`, on a disk that outlives the process."""
@@ -177,19 +177,19 @@ Policy = Literal["stop", "dead_letter", "skip"]
 class RefusalSettings(Section):
     """What becomes of a message that the broker will never take, of a record that no rule routes, and of a logical
     message that cannot be read. Where topics are patterns, `*` stands for any characters. `walrelay docs dead-letters`
-    has the whole story."""
+    explains it in full."""
 
     policy: Policy = "stop"
     """stop: the relay ends and names the record. dead_letter: the record is kept in full, and the relay goes on.
-    skip: as dead_letter, but closed at once: it does not wait for an operator."""
+    skip: like dead_letter, but the dead letter is closed at once and does not wait for an operator."""
 
     topics: dict[str, Policy] = Field(default_factory=dict)
     """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts.
     What cannot be read has no topic: `policy` applies."""
 
     attempts: Annotated[int, Field(ge=1)] = 1
-    """How often a message is offered before the policy applies. The pauses in between are those of `retry`; nothing
-    else is published meanwhile, to keep the order."""
+    """How many times a message is offered before the policy applies. The pauses in between are those of `retry`;
+    meanwhile nothing else is published, to keep the order."""
 
     block_key: bool = False
     """true: later messages of the same topic and key wait behind a dead letter, as dead letters themselves, so that
@@ -257,7 +257,7 @@ class Settings(Section):
     retention: Duration | None = None
     """How long a row stays in the outbox, as in `7d` or `12h`. The leading relay then deletes older rows that
     are published and confirmed, in small batches, and drops whole days of a partitioned outbox. null: nothing is
-    deleted. `walrelay docs cleanup` has the whole story."""
+    deleted. `walrelay docs cleanup` explains it in full."""
 
     retry: RetrySettings = RetrySettings()
 

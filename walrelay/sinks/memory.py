@@ -11,7 +11,7 @@ from walrelay.publish import SinkPlugin
 
 
 class MemorySettings(BaseModel):
-    """`kind: memory`: messages stay in the process and are gone with it."""
+    """`kind: memory`: messages stay in memory and are lost when the process ends."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,4 +1,4 @@
-"""The stdout sink: one JSON line a message. Durable means: the operating system took the line.
+"""The stdout sink: one JSON line for each message. Durable means: the operating system took the line.
 
     {"topic": "...", "key": "42", "value": "{...}", "headers": [["id", "..."]], "timestamp_ms": 1789...}
 
@@ -25,7 +25,7 @@ _PIPE_BUF = 4096  # what a pipe that select calls writable takes without blockin
 
 
 class StdoutSettings(BaseModel):
-    """`kind: stdout`: one JSON line a message; logs go to stderr."""
+    """`kind: stdout`: one JSON line for each message; logs go to stderr."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -51,7 +51,7 @@ class KafkaSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    bootstrap_servers: str = Field(min_length=1, description="host:port of one broker or several, with commas.")
+    bootstrap_servers: str = Field(min_length=1, description="host:port of one broker or several, separated by commas.")
     create_topics: bool = Field(
         False,
         description="Whether the broker may create a topic that does not exist, with its default partitions"
@@ -74,21 +74,27 @@ class KafkaSettings(BaseModel):
         60,
         ge=1,
         allow_inf_nan=False,
-        description="delivery: exactly_once: the broker takes a transaction back that is open for longer. One of"
-        " PostgreSQL that takes a third of it to publish is cut: consumers see it in parts.",
+        description="delivery: exactly_once: the broker aborts a Kafka transaction that is open for longer. A"
+        " PostgreSQL transaction that takes more than a third of this time to publish is split over several Kafka"
+        " transactions, so consumers can see a part of it.",
         json_schema_extra={"unit": "seconds"},
     )
     group_messages: int = Field(
-        50_000, ge=1, description="delivery: exactly_once: a Kafka transaction ends after so many messages, or sooner."
+        50_000,
+        ge=1,
+        description="delivery: exactly_once: a Kafka transaction ends after this many messages, or earlier.",
     )
     group_bytes: int = Field(
-        64 * 2**20, ge=1, description="delivery: exactly_once: a Kafka transaction ends after so many bytes, or sooner."
+        64 * 2**20,
+        ge=1,
+        description="delivery: exactly_once: a Kafka transaction ends after this many bytes, or earlier.",
     )
     group_interval: float = Field(
         0.5,
         gt=0,
         allow_inf_nan=False,
-        description="delivery: exactly_once: a Kafka transaction ends after this time, or as soon as nothing comes.",
+        description="delivery: exactly_once: a Kafka transaction ends after this time, or as soon as no more messages"
+        " come.",
         json_schema_extra={"unit": "seconds"},
     )
     options: dict[str, Option] = Field(
