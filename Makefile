@@ -18,7 +18,7 @@ SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acce
 # as it has to be where they share a server that somebody else runs (tests/servers/choose.py).
 WORKERS ?= $(if $(WALRELAY_TEST_POSTGRES_DSN)$(WALRELAY_TEST_KAFKA),0,4)
 
-# The tests start walrelay thousands of times, which would be compiled anew each time.
+# The tests start walrelay thousands of times, which would be compiled again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo quick test check bench throughput peers chaos servers clean

@@ -102,7 +102,7 @@ class LiveFactories:
         return Catalog(self._wiring.dsn, patience=min(10.0, self._wiring.streaming.timing.receive_timeout))
 
     def examine(self, catalog: Catalog) -> None:
-        """What ends the relay at a row, perhaps a later one, is only told."""
+        """Problems that would stop the relay only at some later row are reported, not refused."""
         doctor.refuse(catalog, self._wiring, "run")
         for finding in doctor.told(catalog, self._wiring, "run"):
             consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"

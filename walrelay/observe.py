@@ -100,7 +100,9 @@ class CleanedUp(NamedTuple):
 
 
 class NotCleanedUp(NamedTuple):
-    """The leader's clean-up could not do something, and tries again later. In another thread as well."""
+    """The leader's clean-up could not do something, and tries again later. It happens in another thread as
+    well.
+    """
 
     why: str
 
@@ -113,11 +115,13 @@ class Stopping(NamedTuple):
 
 
 class LeftAtOnce(NamedTuple):
-    """The process ends because a second signal came, whatever it does. In another thread than the relay's."""
+    """The process ends because a second signal came, whatever it does. It happens in another thread than the
+    relay's.
+    """
 
 
 class Stopped(NamedTuple):
-    """The relay left in good order."""
+    """The relay stopped cleanly."""
 
     confirmed: LSN
     unsettled: int
@@ -180,12 +184,12 @@ class Observers:
 
 
 def notices(observer: Observer) -> Callable[[str], None]:
-    """For what has nothing but texts to tell."""
+    """A callback that reports a text as Noticed."""
     return lambda text: observer.saw(Noticed(text))
 
 
 class StallWatch:
-    """Makes "nothing was settled" a thing that is said: a silent stall behind a green check is the worst failure.
+    """Reports when nothing is settled: a silent stall behind a green check is the worst failure.
 
     What counts is the oldest transaction: receipts for later ones do not free any WAL while it is stuck.
     """

@@ -1,4 +1,4 @@
-"""What every sink owes the relay, as tests for pytest to inherit; `Case` is all that the author of a sink writes.
+"""The conformance tests of a sink, for pytest classes to inherit; `Case` is all that the author of a sink writes.
 
     class TestMySink(AwayContract):
         @pytest.fixture

@@ -1,4 +1,6 @@
-"""What a relay is made of, as one value: made of its settings once, and all that the rooms above know of them."""
+"""One relay as a value (connection, slot, outbox, rules, sink, policy, limits), made once from the settings. The rooms
+above see nothing else of them.
+"""
 
 import re
 from collections.abc import Sequence

@@ -16,19 +16,19 @@ SUMMARIES = {
     "audit": "Check that every row of a period is in the topics, in order.",
     "bench": "Measure latency beside polling, and throughput.",
     "cleanup": "Delete old rows that were published and are confirmed.",
-    "config": "The settings file: check it, start one, teach it to an editor.",
-    "demo": "Watch it work: commit events, relay them, count what came.",
+    "config": "Check the settings file, print an example or its JSON Schema.",
+    "demo": "Run a demo: commit events, relay them, count what arrived.",
     "dlq": "List, show, replay, discard or export the dead letters.",
     "docs": "Print a page of the manual, or the list of pages.",
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drop": "Remove the slot and the publication.",
-    "init": "Make outbox table, walrelay.emit, publication and slot.",
+    "init": "Make the outbox table, walrelay.emit, publication and slot.",
     "recover": "Replace a lost slot and publish what it had not delivered.",
     "replay": "Publish rows of the outbox table again.",
     "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
     "skip": "Let the relay skip what cannot be read.",
     "status": "Show the slot's position, its lag and the WAL it holds back.",
-    "tail": "Print what waits in the slot, and leave the slot where it is.",
+    "tail": "Print what waits in the slot, without moving its position.",
 }
 """By command, which is also its module: the list is shown without importing any of them."""
 
@@ -81,7 +81,7 @@ def _interrupted_in_one_line() -> Iterator[None]:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="walrelay")
 def main() -> None:
-    """Publish a PostgreSQL outbox to a broker: tails the WAL, in commit order, confirmed only when durable.
+    """Publish a PostgreSQL outbox to a broker: read the WAL, publish in commit order, confirm only what is durable.
 
     \b
     Example:

@@ -27,9 +27,16 @@ _NAMED = 5  # ids in a command to paste
     type=MomentType(),
     help="Rows committed before this time. Default: all that the relay has confirmed.",
 )
-@click.option("--topic", "topics", multiple=True, help="Also read this topic; the rules' ones are always read.")
 @click.option(
-    "--list", "listed", type=click.IntRange(min=0), default=10, show_default=True, help="At most so many of each kind."
+    "--topic", "topics", multiple=True, help="Also read this topic; those of the routing rules are always read."
+)
+@click.option(
+    "--list",
+    "listed",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="List at most this many findings of each kind.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.pass_context

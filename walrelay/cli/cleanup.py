@@ -35,9 +35,15 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
     type=click.FloatRange(0.01, 1),
     default=0.1,
     show_default=True,
-    help="The share of time in which it works; 1: as fast as it can.",
+    help="The share of the time that it spends deleting; 1 means without pauses.",
 )
-@click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for the slots.")
+@click.option(
+    "--timeout",
+    type=waiting,
+    default=30.0,
+    show_default=True,
+    help="Seconds to wait until the slots have confirmed the rows.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def cleanup(

@@ -13,7 +13,7 @@ from walrelay.config.documentation import json_schema
 
 @click.group()
 def config() -> None:
-    """The settings file: check it, start one, teach it to an editor.
+    """Check the settings file, print an example or its JSON Schema.
 
     \b
     Example:

@@ -17,14 +17,14 @@ from walrelay.errors import Fatal
     show_default=True,
     help="Transactions a second; 0: as fast as the writer can.",
 )
-@click.option("--dsn", help="A PostgreSQL of yours instead of the embedded one.")
-@click.option("--bootstrap-servers", help="A Kafka cluster of yours instead of the embedded listener.")
+@click.option("--dsn", help="Use this PostgreSQL instead of the embedded one.")
+@click.option("--bootstrap-servers", help="Use this Kafka cluster instead of the embedded listener.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, everything else on stderr.")
 @click.pass_context
 def demo(
     ctx: click.Context, events: int, rate: float, dsn: str | None, bootstrap_servers: str | None, as_json: bool
 ) -> None:
-    """Watch it work: commit events, relay them, count what came.
+    """Run a demo: commit events, relay them, count what arrived.
 
     Brings a PostgreSQL and a Kafka listener of its own, and leaves nothing behind. On servers of yours it makes
     what it needs under the name walrelay_demo (schema, slot, publication) and the topic walrelay.demo.order, and

@@ -26,7 +26,7 @@ from walrelay.wiring import Wiring, begin_at
 @click.option("--backfill", is_flag=True, help="First publish the rows that are in the table.")
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
 @click.option("--topics", metavar="A,B", default="", help="Also make these topics at the broker.")
-@click.option("--exact", is_flag=True, help="--topics has whole names, not values for route.topic.")
+@click.option("--exact", is_flag=True, help="--topics has full topic names, not values to fill into route.topic.")
 @click.option(
     "--partitions", type=click.IntRange(1, 100_000), default=12, show_default=True, help="Partitions of new topics."
 )
@@ -46,11 +46,11 @@ def init(
     partitions: int,
     replication_factor: int | None,
 ) -> None:
-    """Make outbox table, walrelay.emit, publication and slot.
+    """Make the outbox table, walrelay.emit, publication and slot.
 
     Running it again is safe: what exists stays as it is, and a lost slot is not replaced; the functions for writers are
-    updated to the settings. An interrupted backfill goes on where it stopped. From a partitioned outbox `walrelay
-    cleanup` drops whole days.
+    updated to the settings. An interrupted backfill goes on where it stopped. If the outbox has a partition for each
+    day (--partitioned), `walrelay cleanup` drops whole days.
 
     --topics takes aggregate types (or other values for `route.topic`), or whole names of topics: with the default,
     `order` and `outbox.event.order` are the same.

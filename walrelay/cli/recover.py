@@ -17,8 +17,8 @@ from walrelay.postgres.catalog import Catalog
 @config_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--since", type=ZonedMomentType(), help="Assume that what was committed or written before is published.")
-@click.option("--all", "everything", is_flag=True, help="Assume nothing to be published but what the topics have.")
+@click.option("--since", type=ZonedMomentType(), help="Assume that all committed or written before is published.")
+@click.option("--all", "everything", is_flag=True, help="Treat only the messages that are in the topics as published.")
 @click.option(
     "--recall",
     type=click.IntRange(min=0),
@@ -42,8 +42,8 @@ def recover(
 ) -> None:
     """Replace a lost slot and publish what it had not delivered.
 
-    For a slot that was dropped, invalidated, or lost by a failover. First prints what it found and what it will do.
-    Rows that are published twice keep their ids. After an interruption, run it again: it goes on where it stopped.
+    Use it after a slot was dropped, invalidated, or lost by a failover. It first prints what it found and what it will
+    do. Rows that are published twice keep their ids. After an interruption, run it again: it goes on where it stopped.
 
     \b
     Example:

@@ -24,8 +24,10 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
 
 @click.command()
 @config_option
-@click.option("--from", "since", type=MomentType(), help="Committed at or after this time, or so long ago: 2h, 7d.")
-@click.option("--to", "until", type=MomentType(), help="Committed before this time.")
+@click.option(
+    "--from", "since", type=MomentType(), help="Rows committed at or after this time; 2h means that long ago."
+)
+@click.option("--to", "until", type=MomentType(), help="Rows committed before this time.")
 @click.option("--aggregate", "aggregates", metavar="TYPE[:ID]", multiple=True, help="May be given repeatedly.")
 @click.option("--type", "types", metavar="TYPE", multiple=True, help="The event's type. May be given repeatedly.")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="The event's id. May be given repeatedly.")
@@ -33,16 +35,16 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
     "--position",
     "positions",
     type=PositionsType(),
-    help="Between these positions, as the topics have them; reads the topics.",
+    help="Rows whose messages have a position from A to B; reads the topics to find them.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every row of the table.")
-@click.option("--topic", help="Publish to this topic instead of the rules' ones.")
+@click.option("--topic", help="Publish to this topic instead of those of the routing rules.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second, evenly. Default: no limit.")
 @click.option("--dry-run", is_flag=True, help="Say what would be published, and change nothing.")
 @click.option("--yes", is_flag=True, help=f"Do not ask; on a terminal it asks above {_ASKS_ABOVE} rows.")
-@click.option("--name", help="A name for the replay, to continue it by. Default: made from the filters.")
+@click.option("--name", help="A name by which the replay can be continued. Default: made from the filters.")
 @click.option(
-    "--restart", is_flag=True, help="Start again from the beginning if an earlier replay of the same was interrupted."
+    "--restart", is_flag=True, help="Start over, even if an earlier replay with the same filters was interrupted."
 )
 @click.option("--list", "listing", is_flag=True, help="List interrupted replays.")
 @click.option("--drop", "dropped", metavar="NAME", help="Forget an interrupted replay.")
@@ -172,7 +174,7 @@ def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
 
 
 def _filters(asked: ReplayRequest) -> str:
-    """As on the command line."""
+    """The filters as the command line takes them."""
     single = {"--from": asked.since, "--to": asked.until, "--position": asked.positions, "--topic": asked.topic}
     several = {"--aggregate": asked.aggregates, "--type": asked.types, "--id": asked.ids}
     words = ["--all"] if asked.everything else []

@@ -21,10 +21,10 @@ from walrelay.telemetry import logs
 def run(ctx: click.Context, config_path: Path, from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C, and then stop cleanly.
 
-    Messages in flight are settled and confirmed first.
+    The relay first waits for the receipts of messages in flight and confirms them.
 
-    An error that can be retried is retried for ever, and logged: as a warning, from the third failure in a row on as
-    an error. Any other error ends the process with exit code 1 and a hint.
+    An error that can be retried is retried for ever, and logged as a warning, or as an error from the third failure in
+    a row. Any other error ends the process with exit code 1 and a hint.
 
     \b
     Example:

@@ -28,15 +28,21 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 @click.command()
 @config_option
-@click.option("--position", type=_Position(), required=True, help="The row's; without :ORDINAL its transaction's.")
-@click.option("--reason", default="", help="Kept with the skipped row.")
+@click.option(
+    "--position",
+    type=_Position(),
+    required=True,
+    help="The position of the row; without :ORDINAL that of its transaction.",
+)
+@click.option("--reason", default="", help="The reason; it is stored with the skipped row.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) -> None:
     """Let the relay skip what cannot be read.
 
-    That is one row or logical message. The relay must not be running; such a row has stopped it.
+    The command names one row or logical message. The relay must not be running; the unreadable row has already stopped
+    it.
 
-    Prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is skipped, and
+    It prints what the row holds, asks, and keeps it in walrelay.dead_letters. Only what cannot be read is skipped, and
     only at the named position; the readable rows of a transaction are published. For what can be read but not
     published there are the settings under refusals, and `walrelay dlq`.
 

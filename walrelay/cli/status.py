@@ -28,7 +28,7 @@ def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float 
     """Show the slot's position, its lag and the WAL it holds back.
 
     Lag in seconds is the age of the oldest event that is not confirmed. While no relay reads the slot, the command
-    reads the slot's first transaction for it, for a second at most; everything else comes from catalog views.
+    itself reads the slot's first transaction, for a second at most; everything else comes from catalog views.
 
     \b
     Example:

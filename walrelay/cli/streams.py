@@ -43,7 +43,7 @@ def abandon() -> None:
 
 
 class _Named(io.FileIO):
-    """Its errors name standard output."""
+    """A stream whose errors name standard output."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]  # None as its parent does
         try:

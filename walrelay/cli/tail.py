@@ -21,28 +21,31 @@ _FEW = 1000  # records of a backlog that are printed by default
 @config_option
 @click.option("-f", "--follow", is_flag=True, help="Print what is committed from now on, until Ctrl-C.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=0), help=f"Records; 0 is all.  [default: {_FEW}; with --follow all]"
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    help=f"Print at most this many records; 0 means all.  [default: {_FEW}; with --follow all]",
 )
 @click.option(
     "--format", "form", type=click.Choice(["walrelay", "wal2json"]), default="walrelay", show_default=True,
     help="What a line looks like.",
 )  # fmt: skip
 def tail(config_path: Path, follow: bool, limit: int | None, form: Form) -> None:
-    """Print what waits in the slot, and leave the slot where it is.
+    """Print what waits in the slot, without moving its position.
 
-    Without --follow it peeks into the slot, which the server allows only while no relay reads it. With --follow a
-    temporary slot beside it shows what is committed from now on; it holds no WAL back and ends with the command.
+    Without --follow it peeks into the slot, which the server allows only while no relay reads it. If --follow is given,
+    a temporary slot beside it shows what is committed from now on; it holds no WAL back and ends with the command.
 
     The format walrelay is one JSON object a record: position, committed_at and the fields of the outbox as they are
     in the row, before routing. A payload (or headers) that is a JSON object or array is printed as it is, digit for
     digit; other text is a string; what is not UTF-8 is {"base64": ...}.
 
     The format wal2json is what wal2json prints for the same inserts with format-version 2 and its other options at
-    their defaults, byte for byte and with either output plugin: a line B, I for each row or M for each logical message
-    that is a record, and C. A transaction without a record prints nothing. What pgoutput does not send cannot be
-    printed: generated columns, the names of partitions, rows outside of the publication's row filter; then a note on
-    stderr says so. Columns that were generated earlier, and earlier names of domains and renamed types, are not known
-    either.
+    their defaults, byte for byte and with either output plugin: a line B (begin), a line I for each row or M for each
+    logical message that is a record, and a line C (commit). A transaction without a record prints nothing. What
+    pgoutput does not send cannot be printed: generated columns, the names of partitions, rows outside of the
+    publication's row filter; then a note on stderr says so. Columns that were generated earlier, and earlier names of
+    domains and renamed types, are not known either.
 
     \b
     Example:

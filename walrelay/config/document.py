@@ -17,7 +17,7 @@ _FILE = "file:"
 def expanded(text: str, env: Mapping[str, str]) -> str:
     """`text` with its references replaced from `env`; ValueError for one without a value.
 
-    As in a shell, the default of `${NAME:-default}` stands in for a variable that is unset or empty. `$${` is a
+    The default of `${NAME:-default}` stands in for a variable that is unset or empty, as in a shell. `$${` is a
     literal `${`. The result is always text, even where YAML would read a number: a password may be 0123.
     """
     return _REFERENCE.sub(lambda match: _referenced(match, env), text)
@@ -99,7 +99,7 @@ class Document(NamedTuple):
         return self.lines[self.known(path)]
 
     def known(self, path: KeyPath) -> KeyPath:
-        """As much of `path` as is in the file."""
+        """The longest part of `path` that is in the file."""
         while path not in self.lines:
             path = path[:-1]
         return path

@@ -27,7 +27,7 @@ class SyncConnection(Protocol):
         """OutsideTransaction, with what to write instead, if the next statement would be committed by itself."""
 
     def execute(self, statement: Statement) -> list[Row]:
-        """Its rows; none for a statement without `answers`."""
+        """Returns the rows; none for a statement without `answers`."""
 
     def savepoint(self) -> AbstractContextManager[object]:
         """An exception that leaves it rolls back what was done inside; the transaction stays usable."""
@@ -40,22 +40,22 @@ class SyncConnection(Protocol):
 
 
 class AsyncConnection(Protocol):
-    """As SyncConnection."""
+    """See SyncConnection."""
 
     async def require_transaction(self, what: str) -> None:
-        """As in SyncConnection."""
+        """See SyncConnection."""
 
     async def execute(self, statement: Statement) -> list[Row]:
-        """As in SyncConnection."""
+        """See SyncConnection."""
 
     def savepoint(self) -> AbstractAsyncContextManager[object]:
-        """As in SyncConnection."""
+        """See SyncConnection."""
 
     def copies(self) -> bool:
-        """As in SyncConnection."""
+        """See SyncConnection."""
 
     async def copy(self, table: tuple[str, str], columns: list[str], lines: Iterable[str]) -> None:
-        """As in SyncConnection."""
+        """See SyncConnection."""
 
 
 AnyConnection = SyncConnection | AsyncConnection

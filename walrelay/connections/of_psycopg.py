@@ -78,7 +78,7 @@ class SyncPsycopg:
 
 
 class AsyncPsycopg:
-    """As SyncPsycopg."""
+    """See SyncPsycopg."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection

@@ -54,7 +54,7 @@ class SyncSqlalchemy:
 
 
 class AsyncSqlalchemy:
-    """As SyncSqlalchemy."""
+    """See SyncSqlalchemy."""
 
     def __init__(self, given: AsyncConnection | AsyncSession | async_scoped_session[Any]) -> None:
         self._given = given

@@ -25,11 +25,11 @@ class Statement(NamedTuple):
     answers: bool = False
 
     def pyformat(self) -> str:
-        """With `%(name)s`: psycopg, Django."""
+        """The SQL with `%(name)s` parameters, for psycopg and Django."""
         return _pyformat(self.text)
 
     def numbered(self) -> tuple[str, list[Parameter]]:
-        """With `$1`, and the values in that order: asyncpg."""
+        """The SQL with `$1` parameters and their values in order, for asyncpg."""
         text, names = _numbered(self.text)
         return text, [self.parameters[name] for name in names]
 

@@ -22,7 +22,7 @@ def run(connection: SyncConnection, steps: Steps[T]) -> T:
 
 
 async def run_async(connection: AsyncConnection, steps: Steps[T]) -> T:
-    """As `run`."""
+    """Like `run`, awaited."""
     try:
         statement = next(steps)
         while True:

@@ -1,4 +1,4 @@
-"""Router and sink of a run whose policy is more than to stop: refused messages become dead letters, and count as
+"""Wraps router and sink of a run whose policy is not `stop`: refused messages become dead letters, and count as
 settled.
 """
 
@@ -101,7 +101,7 @@ class DeadLetteringSink:
         return True
 
     def _offers_owed(self) -> bool:
-        """Offers the dead letters that are owed; returns whether the sink has taken all of them."""
+        """Offers the dead letters that still have to be published; returns whether the sink has taken all of them."""
         while self._owed and self._sink.publish(*self._owed[0]):
             self._owed.popleft()
         return not self._owed

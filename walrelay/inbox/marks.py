@@ -27,7 +27,7 @@ from walrelay.inbox.identity import Identity
 
 
 def decides(identity: Identity) -> bool:
-    """Whether position and time can tell a repetition."""
+    """Whether position and time can identify a repetition."""
     if identity.position is None or identity.source is None or identity.committed_at is None:
         return False
     return not identity.replayed and not identity.position.of_a_row

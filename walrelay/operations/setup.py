@@ -276,7 +276,7 @@ def _slot(wiring: Wiring) -> str:
 
 
 def _by_replication(wiring: Wiring) -> str:
-    """A comment for the reader: only a replication connection exports a snapshot."""
+    """The SQL comment of `init --dry-run` for the slot, because only a replication connection exports a snapshot."""
     made = create_slot(wiring.slot, wiring.plugin, failover=wiring.streaming.failover)
     return f"-- on a replication connection, then the rows that its snapshot shows are published: {made}\n"
 

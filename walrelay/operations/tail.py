@@ -102,9 +102,7 @@ class Tail:
                 output.drain(_PATIENCE)
 
     def _take(self, frame: bytes) -> None:
-        """Stops before the first record beyond the limit, or where its transaction would end: C comes after the
-        last I.
-        """
+        """Prints up to the limit; as wal2json it stops where the transaction ends, since C comes after the last I."""
         for item in self._lines.read(frame):
             if isinstance(item, TailLine):
                 if item.record and not self._left:

@@ -88,8 +88,8 @@ class _Written:
     Django has one list of hooks for each transaction and empties it after a rollback: if ours is not in it, all is
     undone. To a hook belong the savepoints that it is in, and a rollback to a savepoint asks each hook for it. Ours is
     asked like that (`in`), and answers for itself: savepoints are numbered, so that those with a number up to an
-    event's were there when it was written, and a rollback to one undoes it. Those of `transaction.savepoint()`, which
-    Django does not count among a hook's own, are numbered like any other.
+    event's were there when it was written, and a rollback to one undoes it. Savepoints of
+    `transaction.savepoint()`, which Django does not count among a hook's own, are numbered like any other.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -111,7 +111,7 @@ class _Written:
         return self.open and any(hook is self for _, hook, *_ in self._connection.run_on_commit)
 
     def __contains__(self, savepoint: object) -> bool:
-        """False: it stays; but what was written behind that savepoint waits again."""
+        """Always False, so Django keeps the hook; events written after that savepoint wait to be written again."""
         found = _MADE_BY_DJANGO.fullmatch(str(savepoint))
         number = int(found[1]) if found else 0
         undone: list[ref[Recordings]] = []
@@ -132,7 +132,7 @@ class _Written:
 
 
 def _living(places: Iterable[ref[Recordings]]) -> Iterable[Recordings]:
-    """Each once."""
+    """The owners that still exist, each once."""
     return dict.fromkeys(recordings for place in places if (recordings := place()) is not None)
 
 
@@ -149,7 +149,7 @@ def _look_again(recordings: Recordings, written: _Written | None) -> None:
 
 
 def _open(connection: Any) -> _Written | None:
-    """The open transaction's, if anything was written in it."""
+    """The record of the open transaction, if events were written in it."""
     return next((hook for _, hook, *_ in connection.run_on_commit if isinstance(hook, _Written) and hook.open), None)
 
 

@@ -19,7 +19,7 @@ _RELAYS_OWN = 256  # bytes of the headers id and position, and of a record's fra
 
 
 class EventTooLarge(ValueError):
-    """The broker would refuse the event: it was not written."""
+    """The event is too large for the broker, so it was not written."""
 
 
 class Awaiting(Protocol):
@@ -70,7 +70,7 @@ class Outbox:
     def emit(self, connection: object, event: object) -> UUID | Coroutine[Any, Any, UUID]:
         """Writes an Event, or an instance of a registered class, in the connection's transaction; returns its id.
 
-        With an async connection it is awaited. OutsideTransaction if the connection would commit the event by itself,
+        Await it on an async connection. OutsideTransaction if the connection would commit the event by itself,
         EventTooLarge if the broker would refuse it, UnknownEvent, UnknownConnection; otherwise errors are those of the
         connection's library. Nothing is committed here.
         """
@@ -87,8 +87,8 @@ class Outbox:
     @overload
     def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID]: ...
     def emit_many(self, connection: object, events: Iterable[object]) -> list[UUID] | Coroutine[Any, Any, list[UUID]]:
-        """As `emit`, for many, in their order: by COPY with psycopg and asyncpg, else, and where row level security
-        applies to the role, by one INSERT a thousand.
+        """Like `emit`, for many events in order: by COPY with psycopg and asyncpg; otherwise, and under row level
+        security, by one INSERT a thousand.
         """
         written = [self._written(event) for event in events]
         link = joined(connection)

@@ -78,7 +78,7 @@ def _digits(number: str) -> int:
 
 
 def _nothing(_: str) -> None:
-    """Integers are printed as they are."""
+    """Does nothing: integers are printed as they are."""
 
 
 def _plain(value: object) -> object:

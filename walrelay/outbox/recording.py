@@ -67,7 +67,7 @@ class Recording:
 
     @property
     def recordings(self) -> Recordings:
-        """For the code that writes them. The libraries make objects without __init__."""
+        """The recordings, for the code that writes them. The libraries make objects without __init__."""
         found = self.__dict__.get("_walrelay_recordings")
         if not isinstance(found, Recordings) or not found.of(self):
             found = self.__dict__["_walrelay_recordings"] = Recordings(self)

@@ -31,8 +31,8 @@ class Written(NamedTuple):
 
 
 class OutboxTable:
-    """Writes rows into the table. With `delete` each is deleted at once: the WAL has it, and there is nothing to clean
-    up.
+    """Writes rows into the table. If `delete` is set, each row is deleted at once: the WAL has it, and there is nothing
+    to clean up.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ _KEEPER = "walrelay.outbox"  # in Session.info
 
 
 class AfterFlush:
-    """A listener that is known again: see writer."""
+    """The after_flush listener; a class of its own, so that `writer` can find it among a session's listeners."""
 
     def __init__(self, outbox: Outbox | None) -> None:
         self.outbox = outbox

@@ -33,7 +33,7 @@ class RecordsEvents(Recording):
     """A mixin for mapped classes: `self.record(event)`. Change the object first, then record its event."""
 
     def record(self, event: object) -> None:
-        """As in Recording. RuntimeError for a detached object: `Session.merge` would leave its events behind."""
+        """See Recording. RuntimeError for a detached object: `Session.merge` would leave its events behind."""
         state = inspect(self)
         if state.detached:
             raise RuntimeError(f"{named(self)} is detached: add it to a session before it records an event")
@@ -130,7 +130,7 @@ class UnitOfWork:
         self.session: Any = None
 
     def emit(self, event: object) -> Any:
-        """As Outbox.emit; awaited in an `async with`."""
+        """See Outbox.emit; awaited in an `async with`."""
         return self._outbox.emit(self.session, event)
 
     def __enter__(self) -> Self:

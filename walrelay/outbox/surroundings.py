@@ -56,7 +56,7 @@ def consuming(message_id: str, headers: Headers | None, *, tenant_id: str | None
 
 
 def _text(value: object) -> str | None:
-    """As jsonb takes it: a strange header of a message must not make each of its events fail."""
+    """The value in a form that jsonb accepts: a strange header of a message must not make each of its events fail."""
     if value is None:
         return None
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)

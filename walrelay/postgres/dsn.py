@@ -1,5 +1,4 @@
-"""Where a DSN leads: what it says, as libpq reads it, what is wrong with it, why no connection was made, and whether a
-connection pooler that shares sessions is in between.
+"""What a DSN says and where it leads: its faults, the cure of a refused connection, poolers that share sessions.
 
 A lock taken on a shared session belongs to a session that others use, and may stay for ever; and settings such as
 synchronous_commit and search_path would reach the application's transactions. No command asks a pooler for its mode:
@@ -78,7 +77,7 @@ def _given(dsn: str) -> dict[str, str]:
 
 
 class Cure(NamedTuple):
-    """`fix`: to be pasted. `final`: the server answered, and answers the same until the cause is mended."""
+    """`fix`: to be pasted. `final`: the server answered, and answers the same until the cause is fixed."""
 
     fix: str
     final: bool

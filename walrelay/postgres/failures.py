@@ -97,7 +97,7 @@ def connection_lost(error: psycopg.Error) -> bool:
 
 
 def about_a_standby(text: str) -> bool:
-    """Whether the text is about a standby that has to be ahead of the stream. Its SQLSTATEs mean other things too, but
+    """Whether the text is about a standby that has to be ahead of the stream. The SQLSTATEs mean other things too, but
     the setting's name is the same in every language.
     """
     return "synchronized_standby_slots" in text

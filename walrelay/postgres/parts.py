@@ -1,4 +1,4 @@
-"""The parts of the outbox: the table itself, or its partitions; and from when on the rows of each are published.
+"""The parts of the outbox: the table itself, or its partitions; and since which transaction each is published.
 
 The number of the transaction that wrote a row (xmin) says whether the row is published, as long as two things hold:
 the row was written into the outbox while it was published, and xmin is that of the transaction that inserted it. A

@@ -132,7 +132,7 @@ class MissingRight(NamedTuple):
 
 
 def missing_rights(connection: psycopg.Connection[Any], rights: Iterable[Right]) -> list[MissingRight]:
-    """Those of the rights that the role lacks, in their order, grouped by table; rights on what does not exist are left
+    """The rights that the role lacks, in their order, grouped by table; rights on what does not exist are left
     out.
     """
     return grouped(

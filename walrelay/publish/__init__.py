@@ -1,4 +1,4 @@
-"""Publish: the Sink contract, the plug-in door, and when what a sink holds back is pushed out."""
+"""Publish: the Sink contract, the loading of plug-ins, and when what a sink holds back is pushed out."""
 
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Found, Recalled, Sink, SinkPlugin, Span, refused
 from walrelay.publish.plugins import ReadBack, SinkHandle, installed, load

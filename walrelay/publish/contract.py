@@ -87,11 +87,11 @@ class PositionKeeper(Protocol):
     """`source.contract.Positions`, at a broker."""
 
     def fence(self) -> bool:
-        """As that of `ExactlyOnceSink`; `last` and `keep` see to it themselves where nobody did, and wait for long."""
+        """See `ExactlyOnceSink.fence`; `last` and `keep` see to it themselves where nobody did, and wait for long."""
         ...
 
     def trouble(self) -> str:
-        """As that of `Sink`."""
+        """See `Sink.trouble`."""
         ...
 
     def last(self) -> RelayPosition | None: ...
@@ -102,8 +102,8 @@ class PositionKeeper(Protocol):
 class Recalled(NamedTuple):
     """What was found at the ends of topics: (id, position) of messages that were to be seen when the reading began.
 
-    Of those with a timestamp from `complete_since_ms` on (Unix time in milliseconds) none is left out; 0: of none at
-    all, ever; None: nothing can be said.
+    No message with a timestamp from `complete_since_ms` on (Unix time in milliseconds) is missing; 0: no message at all
+    is missing; None: unknown.
     """
 
     messages: Sequence[tuple[str, str]]

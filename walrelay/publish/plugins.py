@@ -1,4 +1,4 @@
-"""The plug-in door: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
+"""Loads plug-ins: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial

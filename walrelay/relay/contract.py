@@ -1,4 +1,4 @@
-"""What a run opens and asks outside."""
+"""The factories of a run: what it opens, and what it asks other rooms."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -40,7 +40,7 @@ class Factories(Protocol):
         ...
 
     def examine(self, catalog: Catalog) -> None:
-        """Fatal for what no event could come through."""
+        """Raises Fatal if no event could come through."""
         ...
 
     def source(self, stream: Stream, catalog: Catalog, last: RelayPosition | None) -> tuple[SlotSource, Decoder]:

@@ -70,7 +70,7 @@ class Relay:
                             self._publish_when_there_is_room(message, event)
                         ledger.enter()
                         messages += 1
-                        self._last = event  # not one that was passed over: another resumption would begin behind it
+                        self._last = event  # not one that was skipped: another resumption would begin behind it
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
                     sink.mark(event.end_lsn)

@@ -1,4 +1,4 @@
-"""The life of a run beside its loop: a relay for each, everything in it new, or the one before over a new connection.
+"""The life of a run around its loop. Each run gets a new relay, or continues the previous one over a new connection.
 
 In this order, and each step is a precondition of the next: the connection, to a server that is no standby; the lead;
 the catalog, of the same server; the sink, which fences off its predecessors; the own position; the stream.
@@ -35,7 +35,7 @@ _FENCING = 30.0  # seconds for the broker to fence off an earlier producer, befo
 
 
 class AnyTimer(Protocol):
-    """As threading.Timer has it."""
+    """The part of threading.Timer that is used."""
 
     daemon: bool
 
@@ -157,7 +157,7 @@ class Runs:
                 self._relay.settling.await_room(self._relay.source, stop, still_leads)
 
     def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
-        """Disconnected where the lead may be lost; Fatal where the slot is, which the stream would tell otherwise."""
+        """Raises Disconnected if the lead may be lost, Fatal if the slot is lost (a stream would tell that itself)."""
         stream.command("SELECT 1")
         slot, plugin = self._wiring.slot, self._wiring.plugin
         usable_slot(catalog.slot(slot), slot, plugin, catalog.database)
@@ -214,8 +214,8 @@ class Runs:
         return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._wiring.limits)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
-        """At an operator's request, against the relay's own position. Where that says that events may be skipped, or
-        cannot be asked, they must not be assumed published later.
+        """Begins at the slot's position because an operator asked for it, against the relay's own. If the relay's own
+        position says that events may be skipped, or cannot be read, they must not be assumed published later.
         """
         start = source.find_start(None)
         try:
@@ -278,7 +278,7 @@ class Holding:
         self._timer: AnyTimer | None = None
 
     def begin(self) -> None:
-        """If it has begun before, it ends when it would have ended."""
+        """A second call does not extend the time."""
         if self._timer is None:
             self._timer = self._make_timer(self._seconds, self._over)
             self._timer.daemon = True

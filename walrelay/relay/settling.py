@@ -29,12 +29,12 @@ class _Sample(NamedTuple):
 
 
 class Settling:
-    """Of one sink and its ledger; the source may be another one after a reconnection."""
+    """Settles the messages of one sink and its ledger; the source may be another one after a reconnection."""
 
     def __init__(self, sink: Sink, ledger: Ledger, observer: Observer) -> None:
         self.idle = ZERO  # how far the server got without anything for the outbox
         self.refusals: list[Refusal] = []  # all there were
-        self._told = False  # whether they were
+        self._told = False  # whether the refusals were reported
         self.deadline = inf  # by when the relay has to have left, once it leaves
         self._sink, self._ledger, self._observer = sink, ledger, observer
         self._stalls = StallWatch(observer, sink.trouble)
@@ -99,7 +99,7 @@ class Settling:
         self._stalls.look(ledger.unsettled, ledger.progress)
 
     def ends_in(self, end: Fatal, *, stopping: bool) -> WalrelayError:
-        """What a run that came to `end` ends in: that, unless another run can publish more of what is before it."""
+        """The error that ends the run: `end`, unless another run can publish more of the messages before it."""
         if not self.refusals:
             return end
         first = refused(self.refusals)

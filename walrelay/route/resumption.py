@@ -1,4 +1,4 @@
-"""A run that begins within a transaction, or ends ahead of a record that was refused in an earlier run."""
+"""Routing for a run that begins within a transaction, or that ends before a record that was refused earlier."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol

@@ -32,7 +32,7 @@ class WaitReport:
         self._reported_at = 0.0
 
     def report_waiting(self, since: int | None) -> None:
-        """As in `Source`."""
+        """See `Source`."""
         now = monotonic()
         if since != self._reported and now - self._reported_at >= _REPORT_PAUSE:
             if self._reported is None:

@@ -54,8 +54,8 @@ class OwnPositionKeeper:
         self._idle_interval = interval
 
     def begin(self, position: RelayPosition) -> None:
-        """To be called when the stream began, with all before `position` confirmed. Its xmin holds until a snapshot
-        says more.
+        """To be called when the stream began, with all before `position` confirmed. The xmin holds until a
+        snapshot says more.
         """
         self._durable, self._horizon = position, TransactionHorizon(position.xmin, position.lsn)
 

@@ -121,7 +121,7 @@ def type_without_uuid(catalog: Catalog, table: str, column: str) -> str | None:
 
 
 def function_exists(catalog: Catalog, name: str) -> bool:
-    """With any arguments."""
+    """Whether a function of that name exists, whatever its arguments."""
     query = "SELECT 1 FROM pg_proc WHERE proname = %s AND pronamespace = to_regnamespace('walrelay')"
     return bool(catalog.value(query, name))
 

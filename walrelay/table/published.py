@@ -1,4 +1,4 @@
-"""Which rows are confirmed, because the relay or every slot of the outbox got so far, and which may be deleted.
+"""Which rows are confirmed (by this relay, or by every slot of the outbox), and which may be deleted.
 
 A row has no LSN; its transaction is known by its number. What a snapshot shows was committed before the WAL position
 that the server has afterwards, so it is confirmed once the slot's confirmed position is there. In the same way, what

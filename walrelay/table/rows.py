@@ -186,7 +186,7 @@ class BatchPublisher:
 
 
 class Attempts(Protocol):
-    """Attempts at publishing rows; each makes everything anew, and the database knows what is durable."""
+    """Attempts at publishing rows; each makes everything again, and the database knows what is durable."""
 
     published: int
     finished: bool

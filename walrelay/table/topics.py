@@ -69,11 +69,11 @@ class TopicOf:
         return self.of(self.record(values))
 
     def record(self, values: "list[bytes | None] | tuple[bytes | None, ...]") -> OutboxRecord:
-        """With what is among the columns."""
+        """The record of a row, with what is among the columns."""
         return self._decoder.naming(values)
 
     def of(self, record: OutboxRecord) -> str:
-        """As a call, for a record."""
+        """Like a call, for a record."""
         try:
             return record.topic or self._template.render(record)
         except Unroutable:

@@ -1,1 +1,1 @@
-"""Telemetry: what the relay tells, as logs. (Metrics, traces and health will stand here.)"""
+"""Telemetry: what the relay tells, as logs."""

@@ -153,7 +153,7 @@ def parse_row(frame: bytes, readers: Sequence[Callable[[bytes], Any] | None]) ->
     try:
         for read in readers:
             kind = frame[at]
-            if kind == _TEXT or kind == _BINARY:  # noqa: SIM109 (a tuple of globals would be built anew each time)
+            if kind == _TEXT or kind == _BINARY:  # noqa: SIM109 (a tuple of globals would be built again each time)
                 start = at + 5
                 at = start + length(frame, at + 1)[0]
                 if read is not None:

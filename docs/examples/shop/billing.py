@@ -28,7 +28,7 @@ OPTIONS = {
 
 
 def main() -> None:
-    """Reads on for ever. After any error everything is made anew, and Kafka gives again what was not committed there:
+    """Reads on for ever. After any error everything is made again, and Kafka gives again what was not committed there:
     the inbox knows it.
     """
     while True:

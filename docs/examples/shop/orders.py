@@ -50,7 +50,7 @@ class PlaceOrder(BaseModel):
 
 engine = create_async_engine(
     make_url(os.environ["DATABASE_URL"]).set(drivername="postgresql+psycopg"),
-    pool_pre_ping=True,  # connections from before a restart of PostgreSQL are made anew
+    pool_pre_ping=True,  # connections from before a restart of PostgreSQL are made again
 )
 sessions = async_sessionmaker(engine, expire_on_commit=False)
 write_recorded(sessions, Outbox())

@@ -51,33 +51,38 @@ def _default(name: str) -> str:
     type=click.Choice(["steady", "burst", "poisson"]),
     default="steady",
     show_default=True,
-    help="When they come.",
+    help="How the commits are spread over time.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"Of writing, for each strategy in each round; one polling interval at least.  {_default('seconds')}",
+    help=f"Seconds of writing for each strategy in each round; at least one polling interval.  {_default('seconds')}",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
-    help=f"In each of them every strategy is measured once.  {_default('rounds')}",
+    help=f"Number of rounds; every round measures each strategy once.  {_default('rounds')}",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=0),
-    help=f"Seconds without an event, for each strategy in the last round: polling costs then too.  {_default('idle')}",
+    help="Seconds without events for each strategy in the last round, because polling costs something then too.  "
+    + _default("idle"),
 )
-@click.option("--quick", is_flag=True, help="In less than a minute.")
+@click.option("--quick", is_flag=True, help="A run of less than a minute.")
 @click.option(
-    "--only", "names", callback=_names, metavar="NAMES", help=f"Some of {', '.join(STRATEGIES)}; with commas."
+    "--only",
+    "names",
+    callback=_names,
+    metavar="NAMES",
+    help=f"Strategies to measure, separated by commas: {', '.join(STRATEGIES)}.",
 )
 @click.option(
     "--require-ratio",
     "ratio",
     type=float,
     metavar="FLOAT",
-    help=f"Exit with 1 unless walrelay's median is this many times below that of {_COMPARED}.",
+    help=f"Exit with 1 unless the median of {_COMPARED} is at least this many times walrelay's.",
 )
 @server_options
 @output_options
@@ -99,7 +104,7 @@ def latency(
 ) -> None:
     """Measure from COMMIT to a consumer, beside polling workers.
 
-    And what the database pays for each.
+    The benchmark also measures what each strategy costs the database.
 
     The same outbox, Kafka, writer and consumer for all; one strategy after the other, in rounds. Exit code 1 when
     anything was lost, repeated or out of order.

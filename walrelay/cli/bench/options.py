@@ -27,9 +27,9 @@ def server_options(command: Command) -> Command:
             type=_THERE,
             help="Apache Kafka's directory; otherwise $KAFKA_HOME, or that of `make servers`.",
         ),
-        click.option("--bootstrap-servers", help="A Kafka cluster of yours instead of one of its own."),
+        click.option("--bootstrap-servers", help="Use this Kafka cluster instead of a temporary one."),
         click.option("--postgres-bin", type=_THERE, help="A directory with initdb and postgres, for its own server."),
-        click.option("--dsn", help="A PostgreSQL of yours instead of one of its own."),
+        click.option("--dsn", help="Use this PostgreSQL instead of a temporary one."),
     ):
         command = option(command)
     return command

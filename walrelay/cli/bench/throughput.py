@@ -30,10 +30,11 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.command(
     help=f"""Measure how fast a backlog is drained.
 
-    By walrelay into different sinks, beside what PostgreSQL can give and a worker that polls.
+    The readers are walrelay with different sinks, a polling worker, and pg_recvlogical, the most that PostgreSQL can
+    send.
 
     The backlog is written first. Then each reader drains the same WAL, from a slot of its own; the readers take turns,
-    in rounds, and what is reported are medians.
+    in rounds, and the report has the medians.
 
     \b
     Readers:
@@ -64,19 +65,17 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
     default=str(results.ROWS_PER_TRANSACTION),
     show_default=True,
     metavar="NUMBER|all",
-    help="How many are committed together.",
+    help="How many rows are committed together.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(min=1),
-    help=f"In each of them every reader drains the backlog.  [default: {results.ROUNDS}, with --quick 1]",
+    help=f"Number of rounds; in each one every reader drains the backlog.  [default: {results.ROUNDS}, with --quick 1]",
 )
-@click.option("--quick", is_flag=True, help="In less than a minute; medians it has none.")
+@click.option("--quick", is_flag=True, help="A run of less than a minute, with one round and therefore no medians.")
 @click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
 @click.option("--socket", is_flag=True, help="A Unix socket instead of TCP, to a PostgreSQL of its own.")
-@click.option(
-    "--only", "names", callback=_names, metavar="NAMES", help="Some of the readers, with commas between them."
-)
+@click.option("--only", "names", callback=_names, metavar="NAMES", help="Readers to measure, separated by commas.")
 @server_options
 @output_options
 @click.pass_context

@@ -33,7 +33,8 @@ _NAMED = 20  # dead letters that are named one by one
 def dlq() -> None:
     """List, show, replay, discard or export the dead letters.
 
-    They are what was refused, not routed or not read, kept whole: `walrelay docs dead-letters`.
+    A dead letter is a message that was refused, or a record that could not be routed or read. It is kept in full:
+    `walrelay docs dead-letters`.
 
     \b
     Example:
@@ -52,12 +53,12 @@ def _table(settings: Settings) -> Iterator[tuple[Wiring, DeadLetterTable]]:
 @dlq.command("list")
 @config_option
 @filters
-@click.option("--all", "everything", is_flag=True, help="Also closed ones: replayed, discarded, skipped.")
+@click.option("--all", "everything", is_flag=True, help="List closed dead letters too: replayed, discarded or skipped.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) -> None:
     """List dead letters in the order of their positions.
 
-    Open ones, unless --all or --status say otherwise.
+    Lists open dead letters unless --all or --status is given.
 
     \b
     Example:
@@ -91,7 +92,10 @@ def _lines(stored: StoredDeadLetter) -> str:
 @config_option
 @click.argument("id_", metavar="ID")
 @click.option(
-    "--value", "only_value", is_flag=True, help="Only the message's value, or what could not be read, byte for byte."
+    "--value",
+    "only_value",
+    is_flag=True,
+    help="Print only the message's value, or the content that could not be read, byte for byte.",
 )
 def show(config_path: Path, id_: str, only_value: bool) -> None:
     """Show dead letters with their record and message.
@@ -128,11 +132,11 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
 def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
     """Publish dead letters, and those that are blocked behind them.
 
-    Open ones, unless --status says otherwise.
+    Publishes open dead letters unless --status is given.
 
-    The record is routed by the settings of today, so corrected ones apply; id, position and key stay the same, and a
-    header `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is refused again
-    goes on waiting, with all behind it of the same key. The relay may be running.
+    The current settings route the record, so a correction applies; id, position and key stay the same, and a header
+    `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is refused again stays
+    open, and so do later ones of the same key. The relay may be running.
 
     \b
     Example:
@@ -173,7 +177,7 @@ def _short(stored: StoredDeadLetter) -> str:
 @dlq.command()
 @config_option
 @filters
-@click.option("--reason", required=True, help="Kept with the dead letters, beside your name and the time.")
+@click.option("--reason", required=True, help="The reason; it is stored with the dead letters, your name and the time.")
 @click.option("--dry-run", is_flag=True, help="Say how many there are, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
@@ -203,9 +207,9 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
 @filters
 @click.option("-o", "--output", type=click.File("w", atomic=True), default="-", help="A file instead of stdout.")
 def export(config_path: Path, output: Any, **given: Any) -> None:
-    """Write dead letters as JSON lines, whole. They stay where they are.
+    """Write complete dead letters as JSON lines, and change nothing.
 
-    What is not UTF-8 is {"base64": ...}. message has the form in which the sink stdout prints messages.
+    Content that is not UTF-8 is written as {"base64": ...}. `message` has the format of the stdout sink.
 
     \b
     Example:

@@ -32,11 +32,11 @@ _FILTERS = (
     click.option("--topic", help="The topic that refused it; * matches any characters."),
     click.option("--status", "statuses", type=click.Choice(_STATUSES), multiple=True, help="May be given repeatedly."),
     click.option("--error", help="The kind of error, as `dlq list` shows it."),
-    click.option("--since", type=_TIMES, help="Last refused at or after this time, by the machine's clock."),
+    click.option("--since", type=_TIMES, help="Last refused at or after this time, in this machine's time zone."),
     click.option("--until", type=_TIMES, help="Last refused before this time."),
     click.option("--id", "id_", help="The number of the dead letter, or the id of the record."),
     click.option("--key", type=click.UNPROCESSED, metavar="TEXT", help="The message's key."),
-    click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest positions first."),
+    click.option("--limit", type=click.IntRange(min=1), help="At most this many dead letters, oldest positions first."),
 )
 
 
@@ -87,7 +87,7 @@ def summary(stored: StoredDeadLetter) -> dict[str, Any]:
 
 
 def whole(stored: StoredDeadLetter) -> dict[str, Any]:
-    """With record and message; bytes that are not UTF-8 as {"base64": ...}."""
+    """The dead letter as JSON, with record and message; bytes that are not UTF-8 as {"base64": ...}."""
     letter = stored.letter
     record = letter.record and json.loads(record_json(letter.record))
     if isinstance(record, dict) and isinstance(record.get("committed_at"), int):

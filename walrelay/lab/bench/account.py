@@ -80,7 +80,7 @@ class Received(NamedTuple):
 
 
 class LatencyAccount:
-    """Of one segment, whose events are numbered in the order of their commits. Either side may be heard of first."""
+    """The account of one segment; its events are numbered in commit order. Either side may be heard of first."""
 
     def __init__(self, expected: int) -> None:
         self.expected = expected  # events that the writer will commit

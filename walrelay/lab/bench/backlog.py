@@ -55,7 +55,7 @@ SELECT FROM pg_replication_slots WHERE slot_name IN ('{SLOT}', '{_COPY}')
 
 
 class Backlog:
-    """Of `events` committed rows; `end` is a position after the last of them that every reader comes to."""
+    """A backlog of `events` committed rows; `end` is a position after the last of them that every reader comes to."""
 
     def __init__(self, dsn: str, catalog: Catalog) -> None:
         self.dsn, self.catalog = dsn, catalog
@@ -148,7 +148,7 @@ def _be_the_only_one(catalog: Catalog) -> None:
 
 
 def _remove_leftovers(catalog: Catalog) -> None:
-    """Those of a benchmark that was killed; Fatal for what is not a benchmark's."""
+    """Removes what a killed benchmark left; Fatal for what is not a benchmark's."""
     if catalog.value(f"SELECT obj_description(to_regnamespace('{SCHEMA}'), 'pg_namespace')") == _MARK:
         _remove(catalog)
     elif catalog.rows(_TAKEN):

@@ -1,4 +1,4 @@
-"""The charts of a benchmark: what was found at one look, then what it cost, then what it was measured on."""
+"""Draws the charts of a benchmark, as SVG and PNG: the result at one look, what it cost, where it was measured."""
 
 import math
 import re
@@ -62,7 +62,7 @@ class Panel(NamedTuple):
 
 
 class ChartPart(NamedTuple):
-    """Of a chart: its height in inches, its title, and who draws what is below it."""
+    """A part of a chart: its height in inches, its title, and who draws what is below it."""
 
     height: float
     title: str
@@ -121,7 +121,7 @@ def histograms(result: LatencyResult, *, phone: bool = False) -> Figure | None:
 
 
 def svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """With what a screen reader says, without anything from outside; `name` tells it from others on the same page."""
+    """The figure as SVG with a text for screen readers and no external files; `name` is unique on its page."""
     file = BytesIO()
     with rc_context(_STYLE):
         figure.savefig(file, format="svg", metadata=_NO_METADATA)
@@ -242,7 +242,7 @@ def _rows(axes: Axes, names: Sequence[str], below: Sequence[str]) -> None:
 
 
 def _side_by_side(title: str, names: Sequence[str], panels: Sequence[Panel], *, phone: bool) -> ChartPart:
-    """As far as there is room."""
+    """Side by side if there is room."""
     columns = 1 if phone else len(panels)
     rows = len(panels) // columns
 

@@ -55,7 +55,7 @@ def tell(events: int, clock: Clock) -> None:
 
 
 def peak_rss_bytes(pid: int | str = "self") -> int | None:
-    """Of a process that runs. getrusage and wait4 would count in what its parent had when it was started."""
+    """The peak RSS of a running process. getrusage and wait4 would count in what its parent had when it was started."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -1,5 +1,8 @@
-"""The benchmark's objects in the database, made by the code of `walrelay init` with names of its own; and what the
-database has paid so far: statements, WAL, the CPU time of the server. A cost is two readings apart."""
+"""The benchmark's objects in the database, and what the database has paid so far.
+
+The code of `walrelay init` makes the objects, with names of their own. The database pays statements, WAL and the CPU
+time of the server; a cost is the difference of two readings.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -106,7 +109,7 @@ def _be_the_only_one(catalog: Catalog) -> None:
 
 
 class ServerCpu:
-    """Of the server that a connection leads to; None where its processes cannot be seen."""
+    """The CPU time of the server that a connection leads to; None where its processes cannot be seen."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._postmaster = _postmaster(catalog)

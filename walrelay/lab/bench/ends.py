@@ -29,7 +29,7 @@ from walrelay.lab.servers.kafka import QUIET, topic_ends
 
 
 def schedule(mode: str, rate: float, seconds: float, seed: int) -> Sequence[float]:
-    """Seconds from the beginning to each commit. As many in every mode; the same ones for the same seed."""
+    """Seconds from the beginning to each commit. Every mode has the same number of them; a seed gives the same ones."""
     return MODES[mode](rate, max(1, round(rate * seconds)), random.Random(seed))
 
 
@@ -103,8 +103,8 @@ def write(assignments: Path, journal: Path) -> None:
 def _commits(connection: psycopg.Connection[Any], assignment: Assignment) -> Iterator[tuple[int, int]]:
     """Yields an event's number, and when its COMMIT returned, or would have returned had it been begun in time.
 
-    Those due at the same time are one burst: each is due when the one before has returned, and what the burst's
-    beginning was late counts for all of them.
+    Commits that are due at the same time are one burst: each is due when the one before has returned, and what the
+    burst's beginning was late counts for all of them.
     """
     begin, due, late = time.monotonic_ns() + int(_SOON * 1e9), -1, 0
     for number, seconds in enumerate(assignment.times, assignment.first):

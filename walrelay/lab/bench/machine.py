@@ -34,7 +34,7 @@ class Servers(NamedTuple):
         return EmbeddedPostgres(backstage, self.programs(), lines, tcp=tcp)
 
     def programs(self) -> Programs:
-        """Of the server of our own."""
+        """The programs of the benchmark's own server."""
         return programs_at(self.postgres_bin) if self.postgres_bin else newest_programs()
 
     def kafka(self, backstage: Backstage) -> Kafka:
@@ -64,7 +64,7 @@ def machine() -> Mapping[str, str | int | float]:
 
 
 def versions(postgres: str, kafka: str) -> Mapping[str, str]:
-    """Of everything that takes part; the servers' as they were found."""
+    """The versions of everything that takes part; those of the servers as they were found."""
     return {
         "walrelay": version("walrelay"),
         "python": platform.python_version(),

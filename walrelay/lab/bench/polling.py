@@ -3,7 +3,7 @@
     python -m walrelay.lab.bench.polling walrelay_bench.outbox walrelay.bench.order --every 0.1
 
 It publishes the oldest rows, waits until the broker has acknowledged all of them, and marks them, in one transaction:
-what fails before COMMIT is published again. SKIP LOCKED lets a second worker pass over the rows of the first, so that
+what fails before COMMIT is published again. SKIP LOCKED lets a second worker skip the rows of the first, so that
 none is published twice; it may overtake the first, though. And `number` is given out before COMMIT: of two writers the
 later number may be committed, seen and published first. One writer and one worker keep the order.
 """

@@ -1,4 +1,4 @@
-"""Who takes part: the workers of the strategies, the writer and the consumer; how each is started and looked after."""
+"""The processes of a comparison (workers of the strategies, writer, consumer): how each is started and watched."""
 
 import json
 import os
@@ -55,7 +55,7 @@ _WAYS = (
 )
 WAYS: Mapping[str, Way] = {way.name: way for way in _WAYS}
 
-# As a user would write it; the rest is walrelay's defaults.
+# The settings as a user would write them; the rest is walrelay's defaults.
 _SETTINGS: Mapping[str, Any] = {
     "source": {"dsn": "${DATABASE_URL}", "slot": SLOT, "publication": PUBLICATION},
     "outbox": {"table": TABLE},

@@ -32,7 +32,7 @@ _MARGIN = 60.0  # seconds
 
 
 class Reading(NamedTuple):
-    """One reader, once through the backlog. The walsender's CPU is None where it cannot be seen."""
+    """The result of one reader that drained the backlog once. The walsender's CPU is None where it cannot be seen."""
 
     events: int
     seconds: float
@@ -193,7 +193,7 @@ class Limit:
         return Reading(backlog.events, seconds, cpu_s, sender.cpu_s, peak_rss)
 
     def _command(self, backlog: Backlog, slot: str) -> tuple[list[str | Path], dict[str, str]]:
-        """With the options that the relay gives the plugin, made by the relay's own code; and its environment."""
+        """The command, with the plugin options as the relay's own code makes them, and its environment."""
         like = compose.wiring(settings(slot, backlog.dsn, binary=self._binary))
         options = like.options(binary=like.binary_suits(backlog.catalog))
         dsn, secret = without_password(backlog.dsn)
@@ -206,7 +206,7 @@ class Limit:
 
 
 def settings(slot: str, dsn: str, *, binary: bool) -> Settings:
-    """As the relay of a reading has them; into which sink is no matter."""
+    """The settings of a measured relay; the sink does not matter."""
     text = json.dumps(document(slot, {"kind": "memory"}, binary=binary))
     return config.parse(text, "drain.json", {"DATABASE_URL": dsn})
 

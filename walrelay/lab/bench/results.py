@@ -10,8 +10,8 @@ READERS = {
     "null": "walrelay into a sink that forgets",
     "mock": "walrelay into librdkafka's mock cluster, in a process of its own",
     "kafka": "walrelay into real Kafka, acks=all",
-    "exactly-once": "as kafka, in Kafka transactions with the position",
-    "wal2json": "as mock, with wal2json instead of pgoutput",
+    "exactly-once": "like kafka, but in Kafka transactions that also hold the position",
+    "wal2json": "like mock, with wal2json instead of pgoutput",
     "polling": "a worker that polls and updates the table, into the mock cluster",
 }
 

@@ -1,4 +1,4 @@
-"""What a person sees: a display on a terminal or a line for each segment elsewhere, then the result in tables."""
+"""The benchmark's display: live on a terminal, a line for each segment elsewhere, then the result in tables."""
 
 import math
 import time

@@ -1,5 +1,4 @@
-"""How names, numbers and surroundings read, the same in the terminal, in charts and on the page; and what a result
-says, in sentences."""
+"""How names, numbers and results read, the same in the terminal, in charts and on the page."""
 
 import math
 import re
@@ -32,7 +31,7 @@ def interval(strategy: str) -> str | None:
 
 
 def label(name: str) -> str:
-    """Of a strategy or a reader: "polling every 100 ms" for polling-100ms; a name that is not known as it is."""
+    """What people read for a strategy or reader: "polling every 100 ms" for polling-100ms; an unknown name as it is."""
     every = interval(name)
     return f"polling every {every}" if every else _LABELS.get(name, name)
 
@@ -43,12 +42,12 @@ def spoken(strategy: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Of walrelay, and not of what it is compared with."""
+    """Whether it is walrelay, and not what walrelay is compared with."""
     return label(name).startswith("walrelay")
 
 
 def duration(ms: float | None) -> str:
-    """With its unit: "0.43 ms", "1.4 ms", "55 ms", "2.5 s"."""
+    """A duration with its unit: "0.43 ms", "1.4 ms", "55 ms", "2.5 s"."""
     if ms is None or not math.isfinite(ms):
         return UNKNOWN
     if abs(ms) < 999.5:
@@ -171,7 +170,7 @@ _INTO = {
     "null": "into a sink that forgets",
     "wal2json": "into librdkafka's mock cluster with wal2json",
 }
-"""Of walrelay's readers the one that stands for it: the first of these that was measured."""
+"""The reader of walrelay that stands for all of them: the first of these that was measured."""
 
 
 def ordered(result: LatencyResult) -> list[Strategy]:
@@ -180,7 +179,7 @@ def ordered(result: LatencyResult) -> list[Strategy]:
 
 
 def slower(strategy: Strategy, result: LatencyResult) -> float | None:
-    """Its p50 in p50s of walrelay; None for walrelay itself, and where either is not known."""
+    """How many times walrelay's p50 its p50 is; None for walrelay itself, and where either is not known."""
     ours = _ours(result)
     if ours is None or strategy is ours or not (ours.p50_ms > 0 and math.isfinite(strategy.p50_ms)):
         return None

@@ -1,4 +1,6 @@
-"""What happens in the demo: orders, what writer and reader tell, what was committed against what arrived. No I/O."""
+"""The events of the demo and its tally: orders, what writer and reader tell, what was committed and what arrived. No
+I/O.
+"""
 
 import json
 import random
@@ -17,7 +19,7 @@ _OUT_OF = 20  # one change in so many is rolled back
 
 
 class OrderLine(NamedTuple):
-    """Of an order."""
+    """A line of an order."""
 
     article: str
     quantity: int
@@ -188,7 +190,7 @@ class DemoTally:
         return _latency(self._recent)
 
     def commit(self, commit: Inserted) -> float | None:
-        """Its latency in milliseconds when the event is there already."""
+        """Returns the latency in milliseconds if the event has already arrived."""
         self._committed[commit.id] = commit.at_ns
         return self._matched(commit.id)
 
@@ -196,7 +198,7 @@ class DemoTally:
         self.rolled_back += 1
 
     def arrive(self, arrival: Delivered) -> float | None:
-        """Its latency in milliseconds; None for a repetition, and as long as its COMMIT is not known to be done."""
+        """Returns the latency in milliseconds; None for a repetition, and until its COMMIT is known to be done."""
         if arrival.id in self._arrived:
             self.duplicates += 1
             return None

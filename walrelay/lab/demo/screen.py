@@ -1,4 +1,4 @@
-"""What a person sees: the steps, the events as they come, the summary. Plain lines where there is no terminal."""
+"""The demo's display: the steps, the events as they come, the summary. Plain lines where there is no terminal."""
 
 from collections import deque
 from typing import Self

@@ -48,7 +48,7 @@ CREATE TABLE walrelay_demo.orders (
 );
 """
 
-# Those of docs/security.md: nobody who works in the demo is a superuser.
+# The roles of docs/security.md: nobody who works in the demo is a superuser.
 OWNER, RELAY, WRITER = "outbox_owner", "relay", "shop"
 
 _ROLES = f"""
@@ -123,7 +123,7 @@ def _refuse_another(catalog: Catalog, name: str) -> None:
 
 
 def relay_failure(relay: Child) -> Fatal:
-    """Its own last words and its hint; the end of its log where it left none."""
+    """The last error and hint that the relay printed, or the end of its log."""
     for line in reversed(relay.log().splitlines()):
         try:
             event = json.loads(line)

@@ -142,7 +142,7 @@ class Child:
 
     @property
     def output(self) -> IO[str]:
-        """Its standard output, where it was asked for."""
+        """The standard output, if it was requested."""
         assert self._process.stdout is not None
         return self._process.stdout
 

@@ -36,7 +36,7 @@ class Guardian:
         self.watch_process(os.getpid(), last_signal)
 
     def watch_process(self, pid: int, last_signal: signal.Signals) -> None:
-        """As watch_me, told by the parent; a process without a group of its own is ended alone."""
+        """Like watch_me, but called by the parent; a process without a group of its own is ended alone."""
         self._tell(f"process {pid} {int(last_signal)}")
 
     def forget_process(self, pid: int) -> None:

@@ -1,6 +1,6 @@
 """What a demo or benchmark makes in a database that may be the user's, by the code of `walrelay init`; all of it goes.
 
-Its objects bear one name: a schema with a mark in its comment, a publication, a slot.
+All objects have one name: a schema with a mark in its comment, a publication, a slot.
 """
 
 import psycopg
@@ -62,7 +62,7 @@ def has_bookkeeping(catalog: Catalog) -> bool:
 
 
 def remove_leftovers(catalog: Catalog, wiring: Wiring, what: str, schema: str, mark: str) -> None:
-    """Those of one that was killed; Fatal for what none has made. `what`: demo, benchmark."""
+    """Removes what a killed demo or benchmark left; Fatal for what none has made. `what`: demo, benchmark."""
     slot = catalog.slot(wiring.slot)
     if slot is not None and slot.database != catalog.value("SELECT current_database()"):
         raise Fatal(

@@ -39,7 +39,7 @@ class Kafka(Protocol):
         self, names: Sequence[str], complain: Callable[[str], None], others: Sequence[str] = ()
     ) -> AbstractContextManager[None]:
         """Topics of PARTITIONS partitions that are there while this is entered; `complain` hears what could not go.
-        Of `others`, which somebody may make meanwhile, none is left either.
+        None of `others`, which somebody may make meanwhile, is left either.
         """
         ...
 

@@ -29,7 +29,7 @@ class Programs(NamedTuple):
 
     @property
     def version(self) -> str:
-        """As PostgreSQL writes it: 15.18."""
+        """The version as PostgreSQL prints it: 15.18."""
         said = subprocess.run([self.bin / "postgres", "--version"], capture_output=True, text=True)
         number = re.search(r"\d+(\.\d+)*", said.stdout)
         return number[0] if number else "0"
@@ -134,7 +134,7 @@ class EmbeddedPostgres:
         return self._found.bin
 
     def ready(self) -> str:
-        """Its DSN, once it answers."""
+        """Returns the DSN once the server answers."""
         if self._account is not None:
             self._programs = self._programs.reachable(self._backstage.home)
         directory = self._backstage.directory("postgres", self._account)

@@ -2,7 +2,8 @@
 Pure.
 
 An event is identified by 60 bits of its id's hash, so that it takes some 80 bytes: among a million, two are mistaken
-for one another once in two million audits. Its state is one small number: two flags, and the count of its messages.
+for one another once in two million audits. The state of an event is one small number: two flags, and the count of its
+messages.
 
 The positions of first deliveries must grow within a partition. Messages of a replay or a backfill are not checked:
 their position is not that of a commit. A row of the period is compared with all messages before it, also those of other

@@ -102,8 +102,8 @@ class Session(Catalog):
         )
 
 
-# Seconds that a batch should take. Other commits wait until the WAL of the batch is on disk too: so it is short. Its
-# locks make no one wait.
+# Seconds that a batch should take. It is short, because other commits wait until the WAL of the batch is on disk too.
+# No one waits for the locks of a batch.
 TARGET = 0.01
 _FIRST, _MOST = 32, 8192  # pages
 _LONGEST_PAUSE = 5.0

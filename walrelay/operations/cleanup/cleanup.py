@@ -196,7 +196,7 @@ class Cleanup:
 
 
 class PartitionDays:
-    """The days of one outbox, `table` quoted. With `dry_run` it only reports what it would do."""
+    """The days of one outbox, `table` quoted. If `dry_run`, it only reports what it would do."""
 
     def __init__(
         self, session: Session, table: str, tally: CleanupReport, rhythm: Rhythm, wait: Wait, *, dry_run: bool

@@ -1,5 +1,4 @@
-"""The one examination of slot, publication, table, role and server: which questions are asked, in which order, by which
-command, and what follows if one cannot be answered.
+"""The examination of slot, publication, table, role and server: the questions, their order, the commands that ask them.
 
 `walrelay doctor` asks all of them. Each command asks those that concern it, and so cannot disagree with the doctor: a
 problem of a question in _REFUSED ends the command with the doctor's words and fix, one in _TOLD is reported. (A running

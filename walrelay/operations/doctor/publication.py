@@ -148,7 +148,7 @@ def _replicated(catalog: Catalog, expected: Expected) -> ExaminedTable | None:
 
 
 def _published_whole(expected: Expected, publication: str) -> str:
-    """Not SET TABLE: that would remove the publication's other tables."""
+    """The statements that publish every row and column. They avoid SET TABLE, which would remove other tables."""
     alter = f"ALTER PUBLICATION {identifier(publication)}"
     return f"BEGIN; {alter} DROP TABLE {expected.outbox}; {alter} ADD TABLE {expected.outbox}; COMMIT;"
 

@@ -158,7 +158,7 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def _the_other(catalog: Catalog, expected: Expected) -> str:
-    """A slot stays with the plugin that it was made for."""
+    """The fix that changes to the other plugin. A slot stays with the plugin that it was made for."""
     fix, slot = "source.plugin: pgoutput   # in the settings", catalog.slot(expected.slot)
     if slot is None or slot.plugin != expected.plugin:
         return fix

@@ -120,7 +120,7 @@ def failover_slot(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def ahead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    """Standbys must have what the relay publishes; one that is named and away holds up every event."""
+    """Whether the standbys that the stream waits for are there: one that is named and away holds up every event."""
     if not _concerned(catalog, expected):
         return
     named, subject = required_standby_slots(catalog), "synchronized_standby_slots"

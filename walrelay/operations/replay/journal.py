@@ -159,7 +159,7 @@ def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool =
 
 
 def unfinished_replays(catalog: Catalog, slot: str) -> Iterator[ListedReplay]:
-    """The oldest first."""
+    """The unfinished replays, the oldest first."""
     if replays_table_exists(catalog):
         query = (
             "SELECT name, to_char(begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'),"

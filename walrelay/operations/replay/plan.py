@@ -167,7 +167,7 @@ def _rest(
 
 
 def _at_positions(wiring: Wiring, view: View, table: TableDescription, replaying: ReplayProgress) -> dict[str, str]:
-    """Positions by id, of the messages in the range, read from the topics."""
+    """Reads the topics and returns the positions of the messages in the range, by id."""
     first, last = position_range(replaying.asked.positions or "")
     read_back = wiring.sink.reader("`walrelay replay --position`")
     names = wiring.rules.whole_topics | set(row_topics(wiring, view, table, Selection()))

@@ -47,7 +47,7 @@ class PoisonSearch:
         self._failures = 0
 
     def take(self, ticket: int, message: Message) -> bool:
-        """False: the search is full. The next run gets the message, when those that are found here are dead letters."""
+        """Returns False if the search is full: the next run gets the message, once those found are dead letters."""
         if self._sent or len(self._waiting) >= _ROOM or self._bytes > _ROOM_BYTES:
             return False
         self._waiting.append(Offer(ticket, message))

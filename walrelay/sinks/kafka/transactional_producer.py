@@ -63,7 +63,7 @@ def fenced(producer: Producer, settings: KafkaSettings, identity: str) -> bool:
 
 
 def away(error: KafkaError) -> bool:
-    """False where it is worth asking again; Retryable where only a new producer may do better."""
+    """Returns False if asking again may help; raises Retryable if only a new producer can help."""
     if error.code() not in AWAY and (error.fatal() or not error.retriable()):
         raise Retryable(f"the transactional producer could not begin: {error.str()}")
     return False
