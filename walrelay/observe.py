@@ -171,15 +171,15 @@ class Observers:
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
-        self._failed = set[Observer]()
+        self._failed = set[int]()
 
     def saw(self, happening: Happening) -> None:
-        for observer in self._observers:
+        for number, observer in enumerate(self._observers):
             try:
                 observer.saw(happening)
             except Exception as error:  # who only watches must not break what is watched
-                if observer not in self._failed:
-                    self._failed.add(observer)
+                if number not in self._failed:
+                    self._failed.add(number)
                     self.saw(Noticed(f"{type(observer).__name__} failed: {type(error).__name__}: {error}"))
 
 

@@ -9,7 +9,7 @@ from walrelay.lsn import LSN
 
 
 class FakeLetters:
-    """In place of `walrelay.dead_letters.DeadLetters`; outlives runs and processes, and has no replay."""
+    """In place of `DeadLetterTableWriter`; outlives runs and processes, and has no replay."""
 
     def __init__(self, fuse: Fuse) -> None:
         self.fuse = fuse
@@ -44,7 +44,7 @@ class FakeLetters:
 
     @boundary
     def await_standbys(self) -> None:
-        """As `DeadLetters` does it for a failover slot."""
+        """As `DeadLetterTableWriter` does it for a failover slot."""
         if self.hangs():
             raise Retryable("standby slot standby_1: its standby does not have the dead letters yet")
         self.standbys = dict(self.kept)

@@ -1,5 +1,7 @@
 """A stall is said, repeated while it lasts, and said to be over; who watches badly stops nothing."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from tests.seen import Seen
@@ -62,10 +64,11 @@ def test_receipts_now_and_then_are_no_stall(watched: Watched) -> None:
         assert watched.after(4, 10, settled=True) == []
 
 
+@dataclass  # and so not hashable
 class Broken:
     """An observer that cannot observe."""
 
-    calls = 0
+    calls: int = 0
 
     def saw(self, happening: Happening) -> None:
         self.calls += 1

@@ -114,7 +114,7 @@ class DeadLetteringSink:
 
 
 class DeadLettering:
-    """The policy of one process, through all of its runs. `open_writer` gives access to the table over a connection."""
+    """The policy of one process, through all of its runs. `writer` gives access to the table over a connection."""
 
     def __init__(self, policy: Policy, writer: Callable[[Catalog], DeadLetterTableWriter], observer: Observer) -> None:
         self._policy, self._open, self._observer = policy, writer, observer

@@ -37,10 +37,11 @@ from walrelay.observe import (
 _rich_is_hidden = "rich" not in sys.modules
 if _rich_is_hidden:
     sys.modules["rich"] = None  # type: ignore[assignment]
-import structlog  # noqa: E402
-
-if _rich_is_hidden:
-    del sys.modules["rich"]
+try:
+    import structlog
+finally:
+    if _rich_is_hidden:
+        del sys.modules["rich"]
 
 _EVERY = 10.0  # seconds between two lines about progress, or about the same notice
 _MINUTE = 60.0  # seconds between two lines of librdkafka's about the same

@@ -55,6 +55,12 @@ def poller(connection: Connection, kafka: Kafka, topic: str, **options: Any) -> 
     return Poller(connection, Producer(settings), TABLE, topic)
 
 
+def connected(connection: Connection) -> int:
+    """How many workers are."""
+    named = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walrelay bench polling'"
+    return connection.execute(f"{named} AND datname = current_database()").fetchall()[0][0]  # type: ignore[no-any-return]
+
+
 def write(connection: Connection, *numbers: int) -> None:
     """An event of segment 0 for each."""
     for number in numbers:
@@ -135,6 +141,7 @@ def test_rows_that_another_worker_has_are_passed_over(
 
 def test_two_workers_publish_every_row_once(connection: Connection, kafka: Kafka, topic: str, start: Start) -> None:
     workers = [start("--every", "0.01"), start("--every", "0.01")]
+    wait_until(lambda: connected(connection) == 2, 30, "both workers to be there, and to heed SIGTERM")
     write(connection, *range(1000))
     wait_until(lambda: marked(connection) == 1000, 30, "all rows to be published")
     for worker in workers:

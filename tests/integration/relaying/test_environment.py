@@ -53,10 +53,10 @@ def test_a_variable_that_keeps_the_relay_from_the_server_is_named(
     outbox: Outbox, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, IN_THE_WAY[name])
-    retries = outbox.watcher.retries
+    watcher = outbox.watcher
     with outbox.relay() as relay:
-        wait_until(lambda: retries or relay.ended, 60, "the relay to be refused, or to end where no retry can cure it")
+        wait_until(lambda: watcher.retries or relay.ended, 60, "the relay to be refused, or to end for good")
         monkeypatch.delenv(name)
-        said = retries[0] if retries else str(relay.failure())
+        said = watcher.retries[0] if watcher.retries else str(relay.failure())
     assert f"(the environment sets {name})" in said
     assert IN_THE_WAY[name] not in said.partition("(the environment")[2]

