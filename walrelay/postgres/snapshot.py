@@ -29,6 +29,9 @@ class View:
 
     It is proven to end on the same server as the catalog `beside` it, whose answers are used with the rows.
 
+    `xmin`: every transaction below it had ended. `xmax`: every visible row is of one below it. PostgreSQL's own xmax of
+    a new slot's snapshot can be less than its xmin: a commit before PostgreSQL tracks commits does not raise it.
+
     `stream` yields the bytes that PostgreSQL prints under the settings of a replication connection, so a row read here
     and the same row in the stream have the same bytes.
     """
@@ -56,7 +59,8 @@ class View:
             if snapshot is not None:
                 self._connection.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
         ((self.xmin, self.xmax, self.microseconds),) = self.rows(
-            "SELECT pg_snapshot_xmin(s)::text::int8, pg_snapshot_xmax(s)::text::int8,"
+            "SELECT pg_snapshot_xmin(s)::text::int8,"
+            " greatest(pg_snapshot_xmin(s)::text::int8, pg_snapshot_xmax(s)::text::int8),"
             " (extract(epoch FROM now()) * 1000000)::int8 FROM pg_current_snapshot() AS s"
         )
 

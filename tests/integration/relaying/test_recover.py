@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Thread
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header, small, without_sentinels
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
+from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition, System
@@ -18,6 +22,8 @@ from walrelay.operations.recovery import KeptPosition
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
 
@@ -73,6 +79,42 @@ def test_what_was_published_comes_again_with_its_id_where_nothing_says_that_it_w
     assert values(published) == numbers(*range(30), *range(20))
     ids = Counter(header(message, "id") for message in without_sentinels(published.broker.durable))
     assert Counter(ids.values()) == {2: 20, 1: 10}
+
+
+def test_rows_committed_while_the_slot_is_made_are_recovered(outbox: Outbox, database: Database) -> None:
+    """The snapshot of a slot has an xmax below its xmin, and below rows that it shows, if they were committed before
+    PostgreSQL began to track commits.
+    """
+    lose(outbox)
+    position = position_now(database)
+    with ExitStack() as stack:
+        first, second, third = (stack.enter_context(database.connect(autocommit=False)) for _ in range(3))
+        awaited(database, first, None)
+        recovering = Thread(target=outbox.recover, args=(kept(position),), kwargs={"recall": 0})
+        recovering.start()
+        stack.callback(recovering.join)
+        awaited(database, second, first)
+        outbox.write(1)
+        first.rollback()
+        awaited(database, third, second)
+        second.rollback()
+        recovering.join(30)
+        third.rollback()
+    assert values(outbox) == numbers(1)
+
+
+def awaited(database: Database, opened: Connection, waited_for: Connection | None) -> None:
+    """Opens a writing transaction as soon as the new slot waits for the other one."""
+    waits = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted AND transactionid::text = %s"
+    if waited_for is not None:
+        number = transaction(waited_for)
+        wait_until(lambda: database.execute(waits, [number]), 30, "the slot to wait for the transaction")
+    transaction(opened)
+
+
+def transaction(connection: Connection) -> str:
+    ((number,),) = connection.execute("SELECT pg_current_xact_id()::xid::text").fetchall()
+    return str(number)
 
 
 def test_fewer_messages_read_back_mean_more_repeats_and_they_are_told_beforehand(published: Outbox) -> None:
