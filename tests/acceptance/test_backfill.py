@@ -124,7 +124,7 @@ def test_a_broker_that_is_away_is_waited_for_and_the_backfill_says_so(
     process = BackfillProcess(deployment, *COMMAND)
     process.reaches(BATCH_ROWS)
     broker.stop()
-    process.waits_for("the broker took nothing")
+    process.waits_for("the broker acknowledged nothing")
     broker.start()
     assert process.wait() == 0, process.output()
     assert len(set(deployment.delivered_ids())) == 20_000

@@ -58,7 +58,7 @@ def test_events_are_published_while_there_is_no_space_for_the_position(
     delivered(deployment, "1", "2", "3")
     assert deployment.slot.confirmed <= RelayPosition.of_json(position.read_bytes()).lsn <= before
     beside.unlink()
-    relay.wait_for("noticed", containing="is kept again")
+    relay.wait_for("noticed", containing="can be written again")
     deployment.catch_up()
     assert relay.events("retrying") == []
     assert assert_delivered(deployment).duplicates == 0

@@ -235,7 +235,7 @@ def test_a_slot_that_no_standby_has_is_missed_after_a_failover_and_not_made_agai
     pair.standby.catch_up()
     pair.fail_over()
     unpublished = deployment.write("{}")
-    assert_fatal(relay, "this relay read it on timeline 1: a standby was promoted that did not have it")
+    assert_fatal(relay, "this relay read it on timeline 1: the standby that was promoted did not have the slot")
     ((system,),) = pair.execute("SELECT system_identifier::text FROM pg_control_system()")
     assert_fatal(deployment.launch(), f"does not exist on this server (system {system}, timeline 2); it was made at")
     assert_init_refuses(deployment)

@@ -116,7 +116,7 @@ def test_a_broker_that_is_away_is_waited_for(deploy: Deploy, database: Database,
     process = BackfillProcess(deployment, "replay", "--all", "--rate", "1500")
     wait_until(lambda: replays(deployment) >= 1500, 30, "rows to be published")
     broker.stop()
-    process.waits_for("the broker took nothing")
+    process.waits_for("the broker acknowledged nothing")
     broker.start()
     assert process.wait() == 0, process.output()
     assert len({event_id(message) for message in replayed(deployment)}) == 3_000

@@ -316,4 +316,4 @@ def test_a_broker_that_fences_nobody_off_for_long_costs_the_lead_and_nothing_is_
     assert 30 < first.ended - began < 35
     assert len(world.slot.starts) == 1
     (text,) = world.seen.retries
-    assert "the broker has not begun a transactional session: no coordinator" in text
+    assert "the broker has not answered the request to fence off earlier producers: no coordinator" in text

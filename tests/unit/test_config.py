@@ -187,7 +187,7 @@ def test_a_reference_within_braces_is_told_to_go_in_quotes() -> None:
 
 def test_a_yaml_tag_is_refused_rather_than_ignored() -> None:
     assert problems(SOURCE + "  slot: !include slot.txt\n" + SINK) == [
-        "walrelay.yaml:3: source.slot: the YAML tag !include means nothing here, remove it"
+        "walrelay.yaml:3: source.slot: the YAML tag !include is not supported; remove it"
     ]
 
 
@@ -228,7 +228,7 @@ def test_an_unset_variable_is_one_problem_and_its_place_no_second_one() -> None:
 @pytest.mark.parametrize("text", ["${", "${A", "${}", "${a-b}", "${A:-${B}}", "${A:?no}"])
 def test_a_malformed_reference_is_a_problem_rather_than_text(text: str) -> None:
     assert problems(SOURCE + f"  publication: '{text}'\n" + SINK, A="x", B="y") == [
-        "walrelay.yaml:3: source.publication: '${' must go on as in ${NAME} or ${NAME:-default};"
+        "walrelay.yaml:3: source.publication: '${' must be followed by NAME} or NAME:-default};"
         " a literal '${' is written '$${'"
     ]
 
@@ -385,7 +385,7 @@ def test_nesting_without_end_is_one_problem_with_its_line() -> None:
 @pytest.mark.parametrize("setting", ["publication", "slot"])
 def test_a_zero_byte_is_in_no_name(setting: str) -> None:
     assert problems(SOURCE + f'  {setting}: "a\\0b"\n' + SINK) == [
-        f"walrelay.yaml:3: source.{setting}: has a zero byte in it, which is in no name and no text of PostgreSQL;"
+        f"walrelay.yaml:3: source.{setting}: contains a zero byte, which PostgreSQL allows in no name or text;"
         " remove it"
     ]
 
@@ -399,7 +399,7 @@ def test_no_text_and_no_key_has_what_is_not_utf_8(tmp_path: Path) -> None:
     secret = tmp_path / "dsn"
     secret.write_text("host=db password=s3cret\0")
     told = problems(f"source: {{dsn: 'file:{secret}'}}\n" + SINK)
-    assert told[0].startswith("walrelay.yaml:1: source.dsn: has a zero byte in it")
+    assert told[0].startswith("walrelay.yaml:1: source.dsn: contains a zero byte")
     assert "s3cret" not in told[0]
 
 

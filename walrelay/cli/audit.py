@@ -86,7 +86,7 @@ def lines(report: AuditReport) -> Iterator[str]:
         )
     if report.unknown:
         yield _line("unknown", f"{_count(report.unknown, 'event')} of the period without a row in the table")
-        yield f"{_INDENT}cleaned up since, or emitted without a row"
+        yield f"{_INDENT}their rows were cleaned up, or the events were emitted without a row"
         yield from _found(report.unknown_listed)
     yield _line("verdict", _verdict(report))
 
@@ -113,7 +113,7 @@ def _missing(report: AuditReport) -> Iterator[str]:
         return
     yield _line("missing", f"{_count(report.missing, 'row')} of {report.rows}")
     for each in report.missing_listed:
-        yield f"{_INDENT}{each.id}  {_ms(each.at_ms)}  for {each.topic or 'no topic: no rule gives one'}"
+        yield f"{_INDENT}{each.id}  {_ms(each.at_ms)}  for {each.topic or 'no topic: no routing rule gives it one'}"
     yield from _more(report.missing - report.removed, len(report.missing_listed))
     if report.removed:
         yield f"{_INDENT}{report.removed} of them were removed from the table while the topics were read"
@@ -141,9 +141,9 @@ def _order(report: AuditReport) -> Iterator[str]:
     for each in report.misplaced_listed:
         yield f"{_INDENT}{_place(each.found)}  behind {each.behind}{'  of its key' if each.key else ''}"
     yield from _more(report.misplaced, len(report.misplaced_listed))
-    yield f"{_INDENT}check who else writes there, and whether the database was restored or failed over"
+    yield f"{_INDENT}check what else writes to the topic, and whether the database was restored or failed over"
     if report.misplaced_in_key:
-        yield f"{_INDENT}consumers that rely on the order of a key may have an older state of it than the table"
+        yield f"{_INDENT}consumers that rely on the order of a key may hold an older state than the table"
 
 
 def _repeated(report: AuditReport) -> Iterator[str]:
@@ -151,7 +151,11 @@ def _repeated(report: AuditReport) -> Iterator[str]:
         yield _line("repeated", "nothing")
         return
     times = ", ".join(f"{_count(events, 'event')} {_times(often)}" for often, events in report.repeated.items())
-    note = "" if report.delivery == "exactly_once" else "; at least once allows that; consumers tell by the id"
+    note = (
+        ""
+        if report.delivery == "exactly_once"
+        else "; at-least-once delivery allows that; consumers detect it by the id"
+    )
     yield _line("repeated", f"{times}{note}")
     yield from _found(report.repeated_listed)
     yield from _more(

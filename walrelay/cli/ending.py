@@ -67,7 +67,7 @@ def explained(error: Exception) -> WalrelayError:
         return known
     return Bug(
         f"this is a bug in walrelay: {_summary(error)}",
-        hint=f"Please report it, with the command and the output of {TRACEBACK}=1 before it."
+        hint=f"Please report it, with the command and its output when {TRACEBACK}=1 is set."
         " Nothing that may not have been published was confirmed.",
     )
 

@@ -65,7 +65,7 @@ def init(
     """
     for option in ("exact", "partitions", "replication_factor"):
         if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{option.replace('_', '-')} applies to the topics of --topics, which names none")
+            raise click.UsageError(f"--{option.replace('_', '-')} has no effect without --topics")
     wiring = compose.wiring(load(config_path))
     names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
@@ -84,7 +84,7 @@ def init(
     for name, created in making:
         click.echo(f"{'created' if created else 'present':8}  topic {name}")
     if backfill and not publish(wiring, timeout, Scope()):
-        click.echo("stopped: run `walrelay init --backfill` again, it goes on here", err=True)
+        click.echo("stopped: run `walrelay init --backfill` again to go on from here", err=True)
         ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")
 

@@ -97,7 +97,7 @@ class MomentType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
         try:
             return Moment(text, datetime.fromisoformat(text).astimezone(UTC))  # without a zone: the machine's clock
         except (ValueError, OverflowError):  # the latter: the first and the last day, in another zone
-            self.fail(f"{text!r} is no time: write 2026-11-21, '2026-11-21T20:25:00Z', or 2h for two hours ago")
+            self.fail(f"{text!r} is not a time: write 2026-11-21, '2026-11-21T20:25:00Z', or 2h for two hours ago")
 
 
 class ZonedMomentType(MomentType):
@@ -127,6 +127,6 @@ class PositionsType(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             position_range(str(value))
         except ValueError:
             self.fail(
-                f"{value!r} is no range of positions: write 16/B374D848:0..16/B374E0A0, as the messages have them"
+                f"{value!r} is not a range of positions: write 16/B374D848:0..16/B374E0A0, as in the header `position`"
             )
         return str(value)

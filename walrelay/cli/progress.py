@@ -67,14 +67,14 @@ class BarObserver(Bars):
             case Backfilling(rows, already):
                 self.end()
                 if already:
-                    click.echo(f"going on: {count(already, 'row was', 'rows were')} published before", err=True)
+                    click.echo(f"continuing: {count(already, 'row was', 'rows were')} already published", err=True)
                 click.echo(f"{count(rows, 'row')} to publish", err=True)
                 self.begin("publishing", rows, show_pos=True)
             case Backfilled(rows):
                 self.rows += rows
                 self._bar.update(rows)
             case Stalled(seconds, _, why):
-                self._say(f"the broker took nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
+                self._say(f"the broker acknowledged nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
             case Noticed(text):
                 self._say(text)
             case Retrying(cause, _, pause, _):

@@ -64,7 +64,7 @@ def recover(
     with Catalog(wiring.dsn) as catalog:
         make(catalog, wiring, setup.surroundings(catalog, wiring), timeout)
     if not publish(wiring, timeout, plan.scope, plan.known):
-        click.echo("stopped: run `walrelay recover` again, it goes on here", err=True)
+        click.echo("stopped: run `walrelay recover` again to go on from here", err=True)
         ctx.exit(1)
     if not plan.removed.sure:
         click.secho(
@@ -81,7 +81,7 @@ def _told(plan: recovery.Recovery) -> str:
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
     lines.append(("to publish", count(plan.rows, "row") + span))
     repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
-    lines.append(("duplicates", repeats if plan.repeats else "none: none of them can have been published before"))
+    lines.append(("duplicates", repeats if plan.repeats else "none: no row can have been published before"))
     lines += [("not lost" if plan.removed.sure else "maybe lost", each) for each in plan.removed.lines]
     lines += [("lost", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)

@@ -102,7 +102,9 @@ def replay(
     nothing = not rows and not plan.resumed
     if nothing:
         left_out = plan.unconfirmed or plan.letters
-        click.echo("nothing is published: all rows are left out" if left_out else "no row matches", err=True)
+        click.echo(
+            "nothing to publish: every matching row is left out (see above)" if left_out else "no row matches", err=True
+        )
     if dry_run or nothing:
         ctx.exit(1 if plan.not_found or nothing else 0)
     if rows > _ASKS_ABOVE and not yes and sys.stdin.isatty():

@@ -23,7 +23,7 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
         try:
             return RecordPosition.parse(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no position: write 16/B374D848:0, as the relay does", param, ctx)
+            self.fail(f"{value!r} is not a position: write 16/B374D848:0, as the relay does", param, ctx)
 
 
 @click.command()

@@ -47,7 +47,7 @@ def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float 
 
 
 def _lines(found: Status) -> str:
-    reader = f"PID {found.active_pid}" if found.active else "nobody: the relay is not connected"
+    reader = f"PID {found.active_pid}" if found.active else "no process: the relay is not connected"
     lines = [
         ("slot", f"{found.slot} ({found.plugin or 'physical'}, database {found.database or 'none'})"),
         ("read by", reader),
@@ -73,7 +73,7 @@ def _lines(found: Status) -> str:
 
 
 def _instances(found: Status) -> str:
-    leader = "nobody leads" if found.leader is None else f"PID {found.leader.pid}{_from(found.leader)} leads"
+    leader = "no instance leads" if found.leader is None else f"PID {found.leader.pid}{_from(found.leader)} leads"
     if found.leader is not None and not found.leader.replicates:
         leader = unexpected_leader(found.slot, found.leader.pid, found.leader.role, found.leader.application_name)
         leader += f" ({terminate(found.leader.pid)})"
@@ -98,5 +98,5 @@ def _size(count: int | None) -> str:
 
 def _waits(seconds: float | None) -> str:
     if seconds is None:
-        return "for how long is not known"
+        return "the age of the oldest event is unknown"
     return f"the oldest event has waited for {seconds:.1f} s" if seconds else "no event waits"

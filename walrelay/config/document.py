@@ -28,7 +28,7 @@ def _referenced(match: re.Match[str], env: Mapping[str, str]) -> str:
         return "${"
     name, default = match["name"], match["default"]
     if name is None:
-        raise ValueError("'${' must go on as in ${NAME} or ${NAME:-default}; a literal '${' is written '$${'")
+        raise ValueError("'${' must be followed by NAME} or NAME:-default}; a literal '${' is written '$${'")
     value = env.get(name)
     if default is not None:
         return value or default
@@ -40,7 +40,7 @@ def _referenced(match: re.Match[str], env: Mapping[str, str]) -> str:
 def encodable(text: str) -> str:
     """`text`, if PostgreSQL and brokers can take it; else ValueError, which does not show it."""
     if "\0" in text:
-        raise ValueError("has a zero byte in it, which is in no name and no text of PostgreSQL; remove it")
+        raise ValueError("contains a zero byte, which PostgreSQL allows in no name or text; remove it")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -195,7 +195,7 @@ class _YamlReading:
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         if node.tag not in _TAGS:
-            self._problem(node, path, f"the YAML tag {node.tag} means nothing here, remove it")
+            self._problem(node, path, f"the YAML tag {node.tag} is not supported; remove it")
             return None
         match node:
             case yaml.MappingNode():

@@ -94,7 +94,7 @@ def _check_field(field: str, spec: str | None, conversion: str | None) -> None:
         known = ", ".join(f"{{{known}}}" for known in FIELDS)
         raise ValueError(f"{{{field}}} is not a field of the template; known are {known}")
     if spec or conversion:
-        raise ValueError(f"{{{field}}} stands alone in its braces, without ':' and '!'")
+        raise ValueError(f"write {{{field}}} alone in the braces, without ':' or '!'")
 
 
 def _secret_connection_string(secret: SecretStr) -> SecretStr:

@@ -13,7 +13,7 @@ class OutsideTransaction(RuntimeError):
     def __init__(self, what: str, how: str) -> None:
         super().__init__(
             f"{what} outside of a transaction: the connection commits each statement by itself, so the event or the"
-            f" receipt would stay where the business rows are rolled back. {how}"
+            f" receipt would remain even if the business rows are rolled back. {how}"
         )
 
 

@@ -35,7 +35,7 @@ class Skipping:
         self.rows = list(_unreadable(wiring, catalog, position, notice))
         if not self.rows:
             raise Fatal(
-                f"nothing at {position} is unreadable: there is no such row in the slot, or it can be read",
+                f"there is no unreadable row at {position}: the slot has no such row, or the row can be read",
                 hint="`walrelay run` names the position it stops at; `walrelay tail` shows what waits.",
             )
 
@@ -78,7 +78,7 @@ def _readable(decode: Callable[[bytes], Iterable[Event]], frame: bytes) -> Itera
 
 
 def _another(why: str, hint: str) -> Fatal:
-    return Fatal(f"the relay stops at another row than the named one: {why}", hint=f"Look at that one first. {hint}")
+    return Fatal(f"the relay stops at a different row than the named one: {why}", hint=f"Handle that row first. {hint}")
 
 
 def _letter(skipped: Skipped, frame: bytes) -> DeadLetter:

@@ -39,7 +39,7 @@ _WORDS = ErrorWords(
     "the dead letters in PostgreSQL cannot be reached",
     "the dead letters may not be read or written",
     "a dead letter cannot be written or read",
-    "PostgreSQL takes no writes now, and so no dead letter",
+    "PostgreSQL accepts no writes now, so the dead letter cannot be stored",
     again=Retryable,
 )
 
@@ -66,7 +66,7 @@ def _taken(connection: Connection) -> str:
 
 
 def missing() -> Fatal:
-    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; what is there already stays as it is.")
+    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; existing objects stay as they are.")
 
 
 def text(value: str) -> str:

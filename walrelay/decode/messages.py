@@ -39,7 +39,7 @@ def in_utf8(content: bytes, encoding: str) -> bytes:
     if encoding in AS_THEY_ARE or content.isascii():  # all encodings of a server have ASCII in them
         return content
     if encoding not in CODECS:
-        raise ValueError(f"its text is in the database's encoding, {encoding}, which is not read here")
+        raise ValueError(f"its text is in the database's encoding, {encoding}, which walrelay cannot convert")
     return str(content, CODECS[encoding]).encode()
 
 
@@ -98,7 +98,7 @@ def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
     except ValueError as cause:
         raise Undecodable(
             f"the logical message at {position} cannot be read: {cause}",
-            hint="Emit events with walrelay.emit_message (`walrelay init` has the one that does this) or Python's"
+            hint="Emit events with walrelay.emit_message (`walrelay init` creates it) or Python's"
             " Outbox; or give pg_logical_emit_message UTF-8 behind its mark:"
             f" decode('efbbbf', 'hex') || convert_to(..., 'UTF8').{_way_on(position)}",
         ) from cause
@@ -107,15 +107,15 @@ def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
 def _undecodable(position: str, why: str) -> Undecodable:
     return Undecodable(
         f"the logical message at {position} is not an outbox record: {why}",
-        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required); messages"
-        " that are not events need another prefix than outbox.messages.prefix, at their writers."
+        hint="Emit a JSON object with the keys " + ", ".join(Columns._fields) + " (id and payload required); give"
+        " messages that are not events another prefix than outbox.messages.prefix."
         f"{_way_on(position)}",
     )
 
 
 def _way_on(position: str) -> str:
     return (
-        f" This one stays as it was written: `walrelay skip --position {position}` skips it, and"
+        f" This message cannot be changed in the WAL: `walrelay skip --position {position}` skips it, and"
         " `refusals: {policy: dead_letter}` in the settings makes all such messages dead letters."
     )
 

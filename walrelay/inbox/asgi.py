@@ -24,8 +24,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _NOBODY = problem(
     401,
-    "It is not known whose Idempotency-Key this is",
-    "Send the request with your credentials: an answer that is kept belongs to the client that it was given to.",
+    "The client that sent this Idempotency-Key is unknown",
+    "Send the request with your credentials: a stored answer is given only to the client that sent the first request.",
 )
 _KEY_LENGTH = 255  # characters; a common limit, and far below that of an index
 _AROUND = "walrelay.inbox"  # in the scope of a request that an IdempotencyMiddleware handles
@@ -43,7 +43,7 @@ def transaction() -> Any:
     exchange = _exchange.get()
     if exchange is None:
         raise RuntimeError(
-            "there is no transaction: IdempotencyMiddleware is not around this, or let this request pass"
+            "there is no transaction: this is not inside IdempotencyMiddleware, or it does not apply to this request"
         )
     return exchange.connection
 
@@ -117,7 +117,7 @@ class IdempotencyMiddleware:
             await self._carried_out(scope, receive, send, None, "", "")
         elif len(given) != 1 or not 0 < len(given[0]) <= _KEY_LENGTH:
             detail = f"Send one header Idempotency-Key, of 1 to {_KEY_LENGTH} characters, a new one for each command."
-            await send_response(send, problem(400, "Idempotency-Key is missing or is none", detail))
+            await send_response(send, problem(400, "Idempotency-Key is missing or invalid", detail))
         else:
             await self._with_key(scope, receive, send, given[0].decode("latin-1"), self._client(scope))
 
@@ -128,7 +128,7 @@ class IdempotencyMiddleware:
         try:
             body = await read(receive, self._max_request_bytes)
         except TooLarge:
-            detail = f"A request with an idempotency key has at most {self._max_request_bytes} bytes here."
+            detail = f"A request with an idempotency key may have at most {self._max_request_bytes} bytes."
             await send_response(send, problem(413, "Content too large", detail))
             return
         if body is None:  # the client is gone before anything began

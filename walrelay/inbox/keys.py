@@ -59,7 +59,7 @@ class Command:
     def respond(self, status: int, headers: Headers = (), body: bytes | str = b"") -> Response:
         """Sets the answer, which is stored at the end of the block; the last call counts."""
         if self.response is not None:
-            raise RuntimeError(f"the command with key {self._key!r} was answered before: send command.response")
+            raise RuntimeError(f"the command with key {self._key!r} was already answered: send command.response")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         data = body.encode() if isinstance(body, str) else bytes(body)
         self._given = Response(status, tuple((str(name), str(value)) for name, value in pairs), data)

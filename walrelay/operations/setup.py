@@ -110,9 +110,9 @@ def plan_backfill(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False
         if slot is not None:
             raise Fatal(
                 f"slot {wiring.slot!r} is there already: what it streams would be published from the table as well",
-                hint="To publish what the table holds from before the slot, stop the relay, `walrelay drop`, and then"
-                " `walrelay init --backfill`: rows that the relay has published come again, with their ids. If events"
-                " are missing since the slot was lost or made again: `walrelay recover`.",
+                hint="To publish the rows from before the slot: stop the relay, run `walrelay drop`, then `walrelay"
+                " init --backfill`. Rows that the relay has already published will come again, with their ids. If"
+                " events are missing since the slot was lost or made again: `walrelay recover`.",
             )
     _refuse_old_server(catalog, wiring)
     steps = surroundings(catalog, wiring, partitioned=partitioned)
@@ -185,7 +185,10 @@ def _applied(
     lost = note_publication(catalog, wiring.slot, wiring.table, now.seen, xmin, mended="publication" in new)
     outbox = SetupStep("the outbox", "", True, "")
     if before is not None and (change := now.since(before, wiring.publication or "", wiring.table)):
-        yield outbox, Outcome("was not published all the time", f"{change}; look after rows of then")
+        yield (
+            outbox,
+            Outcome("was not published all the time", f"{change}; check whether the rows of that time were published"),
+        )
     elif lost:
         yield outbox, Outcome("has rows of before that the clean-up will leave", "; ".join(lost))
 

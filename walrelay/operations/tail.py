@@ -121,8 +121,8 @@ def _paused(seconds: float) -> Fatal:
     return Fatal(
         f"nothing was read from standard output for {seconds:g} s: the temporary slot is dropped, because it"
         " holds back WAL, and may hold up checkpoints",
-        hint="Run it again for what is committed from then on; `walrelay tail --follow > events` leaves the reading for"
-        " later, and source.pause_limit is how long a pause may be.",
+        hint="Run it again for what is committed from then on; `walrelay tail --follow > events` stores the events for"
+        " later; source.pause_limit sets how long a reader may pause.",
     )
 
 

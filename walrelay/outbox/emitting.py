@@ -177,12 +177,12 @@ class Outbox:
         """Refuses an event that would lose a value for lack of a column, or that no broker would take."""
         explicit = {"topic": event.topic, "tenant_id": event.tenant_id, "headers": values["headers"]}
         if lost := [role for role, value in explicit.items() if value is not None and role not in self._table.roles]:
-            raise ValueError(f"event {event.type} has {', '.join(lost)}, and the outbox no column for it")
+            raise ValueError(f"event {event.type} has {', '.join(lost)}, but the outbox has no column for it")
         if self._tenant_required and values["tenant_id"] is None:
             raise ValueError(
-                f"event {event.type} of {event.aggregate_type} {event.aggregate_id} has no tenant_id, and there is none"
-                " in its context: a thread that the context was not copied into has none, and a sync dependency of"
-                " FastAPI leaves none behind"
+                f"event {event.type} of {event.aggregate_type} {event.aggregate_id} has no tenant_id, and the context"
+                " has none either: a new thread does not inherit the context, and a sync dependency of FastAPI cannot"
+                " set it"
             )
         around = sum(len((values[role] or "").encode()) for role in ("aggregate_id", "type", "headers"))
         if size + around + _RELAYS_OWN > self._limit:

@@ -56,9 +56,9 @@ class Event:
         key_text(self.aggregate_id)
         for name in ("aggregate_type", "aggregate_id", "type", "topic", "tenant_id"):
             if "\0" in str(getattr(self, name)):
-                raise ValueError(f"{name} contains the zero byte, which PostgreSQL has no text for")
+                raise ValueError(f"{name} contains a zero byte, which PostgreSQL cannot store in text")
         if reserved := sorted(RESERVED & self.headers.keys()):
-            raise ValueError(f"header {', '.join(reserved)}: walrelay sets it itself")
+            raise ValueError(f"header {', '.join(reserved)} is reserved: walrelay sets it itself")
         for name, value in self.headers.items():
             if not isinstance(name, str) or not isinstance(value, str | None):
                 raise ValueError(f"header {name!r}: {value!r}: names and values are text (a value may be None)")

@@ -85,7 +85,9 @@ class Keeper:
     def took(self, aggregate: Recording, recorded: Recorded) -> None:
         """Takes an event of an object whose row was deleted by a flush."""
         if writer(self._session) is None:
-            raise RuntimeError(f"{named(aggregate)} was deleted, and its session writes no events: see write_recorded")
+            raise RuntimeError(
+                f"{named(aggregate)} was deleted, but its session does not write events: call write_recorded"
+            )
         if (current := self._current) is None or current is self._committing:
             raise RuntimeError(
                 f"{named(aggregate)} was deleted and is being committed: too late for an event of it. Record it before"

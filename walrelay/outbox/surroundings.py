@@ -39,8 +39,8 @@ def _reset(variable: ContextVar[str | None], token: Token[str | None]) -> None:
         variable.reset(token)
     except ValueError as error:
         raise RuntimeError(
-            "walrelay.outbox.context was entered in another context than it is left in, so nothing between had its"
-            " values: a sync dependency of FastAPI runs in a thread with a copy of the context; make it `async def`"
+            "walrelay.outbox.context was entered and left in different contexts, so the code in between did not have"
+            " its values: a sync dependency of FastAPI runs in a thread with a copy of the context; make it `async def`"
         ) from error
 
 

@@ -52,7 +52,9 @@ class Registry:
         def register(kind: T) -> T:
             other = self._classes.setdefault((name, version), kind)
             if (other.__module__, other.__qualname__) != (kind.__module__, kind.__qualname__):
-                raise ValueError(f"{name} version {version} is {other.__module__}.{other.__qualname__} already")
+                raise ValueError(
+                    f"{name} version {version} is already registered as {other.__module__}.{other.__qualname__}"
+                )
             self._classes[name, version] = kind  # of a module that was loaded again
             self._described[kind] = Description(name, version, aggregate_type, find, topic)
             return kind

@@ -184,7 +184,8 @@ def refuse_shared(one: psycopg.Connection[Any], another: psycopg.Connection[Any]
     if len(seen[one]) + len(seen[another]) > 2 or seen[one] == seen[another]:
         raise SharedSession(
             "the DSN leads to a connection pooler that gives each transaction another session (transaction or statement"
-            " pooling): a lock taken there protects nothing, and walrelay's settings would reach the application",
+            " pooling): a lock taken there protects nothing, and walrelay's settings would change the sessions of"
+            " applications",
             hint=direct_dsn(one, dsn),
         )
 
@@ -193,7 +194,7 @@ def direct_dsn(connection: psycopg.Connection[Any], dsn: str) -> str:
     """The DSN of the server itself, by the address it reports; the peer of a socket would be the pooler's host."""
     ((host, port),) = connection.execute(_PLACE, prepare=False).fetchall()
     there = without_password(dsn, port=port, **({"host": host} if host else {}))
-    return f"source.dsn: {there}   # PostgreSQL itself, past the pooler (PgBouncer can only since 1.23)"
+    return f"source.dsn: {there}   # PostgreSQL itself, past the pooler (PgBouncer can from 1.23 on)"
 
 
 def _session(connection: psycopg.Connection[Any]) -> tuple[Any, ...]:

@@ -130,7 +130,9 @@ def missing_slot(catalog: Catalog, slot: str, last: System | None = None) -> Fat
     if record is not None:
         parts.append(str(record))
     if last is not None and last.identifier == here.identifier and last.timeline != here.timeline:
-        parts.append(f"this relay read it on timeline {last.timeline}: a standby was promoted that did not have it")
+        parts.append(
+            f"this relay read it on timeline {last.timeline}: the standby that was promoted did not have the slot"
+        )
     elif (known := last.identifier if last else record and record.system_identifier) not in (None, here.identifier):
         parts.append(f"it was one of system {known}: this is another cluster")
     return Fatal("; ".join(parts), hint=error.hint)

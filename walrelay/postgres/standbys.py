@@ -72,7 +72,7 @@ def await_standbys(catalog: Catalog) -> None:
         if monotonic() > deadline:
             raise Retryable(
                 f"standby slot {', '.join(lacking)}: its standby does not have the dead letters yet, and would lose"
-                " them in a failover; nothing past their records is confirmed until it has"
+                " them in a failover; nothing after their records is confirmed until it has them"
             )
         sleep(_LOOK)
 

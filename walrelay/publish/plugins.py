@@ -84,8 +84,8 @@ class SinkHandle:
         read_back = self._plugin.read_back
         if read_back is None:
             raise Fatal(
-                f"{purpose} reads the topics, and a sink of kind {self.kind!r} has no way to do that",
-                hint="So far the sink kafka has.",
+                f"{purpose} reads the topics, and a sink of kind {self.kind!r} cannot read them",
+                hint="So far only the sink kafka can.",
             )
         return partial(read_back, self._settings)
 

@@ -151,7 +151,9 @@ class Runs:
             except NoRoom as why:
                 if self._relay is None or self._wiring.exactly_once or stop():
                     raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                self._observer.saw(Noticed(f"{why}; it begins again when there is room, and the lead is kept"))
+                self._observer.saw(
+                    Noticed(f"{why}; the stream starts again when there is room; this instance keeps the lead")
+                )
                 stream.pause(stop)
                 still_leads = partial(self._still_leads, stream, catalog)
                 self._relay.settling.await_room(self._relay.source, stop, still_leads)
@@ -252,7 +254,8 @@ class Runs:
         while not positions.fence():
             if stop() or self._clock() > begun + _FENCING:
                 raise Retryable(
-                    f"the broker has not begun a transactional session: {positions.trouble() or 'no answer'}"
+                    "the broker has not answered the request to fence off earlier producers:"
+                    f" {positions.trouble() or 'no answer'}"
                 )
 
     def _keeper(self, kept: Positions | None, catalog: Catalog) -> OwnPositionKeeper | None:

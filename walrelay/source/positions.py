@@ -98,14 +98,14 @@ class OwnPositionKeeper:
         if not self._reported_at or self._failed_at - self._reported_at >= _QUIET:
             self._reported_at = self._failed_at
             self._notice(
-                f"{why}: events are published, but nothing past {self._durable.lsn} is confirmed until it can be; make"
-                " room there, and on the server, which keeps its WAL from there on"
+                f"{why}: events are published, but nothing past {self._durable.lsn} is confirmed until it can be; free"
+                " disk space there; the server keeps all WAL from that position on"
             )
 
     def _kept_again(self) -> None:
         if self._failed_at:
             self._failed_at = self._reported_at = 0.0
-            self._notice("the relay's own position is kept again")
+            self._notice("the relay's own position can be written again")
 
     def _due(self, lsn: LSN, *, idle: bool) -> bool:
         if self._failed_at and monotonic() - self._failed_at < _RETRY:

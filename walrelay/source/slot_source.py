@@ -144,8 +144,8 @@ class SlotSource:
         if not fault and self._seen is not None and (fault := published.since(self._seen, *names)):
             raise Fatal(
                 f"the outbox is not published as it was: {fault}; nothing past the last event was confirmed",
-                hint="Rows committed in between may not have come through the slot: look for them in the table, unless"
-                " one transaction made the change. `walrelay init` takes note of it, and then the relay starts.",
+                hint="Rows committed in between may be missing from the stream: compare with the table, unless the"
+                " change was made in a single transaction. `walrelay init` takes note of it; then the relay starts.",
             )
         if fault:
             raise Fatal(

@@ -97,9 +97,9 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
     confirmed = slot.confirmed_flush_lsn or ZERO
     if confirmed > wal_end:
         raise Fatal(
-            f"slot {slot.name!r} is at {confirmed}, but this server's WAL ends at {wal_end}: what it writes up to"
-            " there would never be published. The server lost WAL, or was set back by pg_rewind or from a copy, or a"
-            " reader confirmed a position of another server",
+            f"slot {slot.name!r} is at {confirmed}, but this server's WAL ends at {wal_end}: everything the"
+            " server writes up to that position would never be published. The server lost WAL, or was set back by"
+            " pg_rewind or from a copy, or a reader confirmed a position of another server",
             hint="`walrelay recover --replace` creates the slot again and publishes what may be missing.",
         )
 

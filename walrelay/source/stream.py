@@ -127,7 +127,7 @@ class Stream:
         if frames:
             self._silence, self._pinged = 0.0, False
         elif self._silence > self._timing.receive_timeout:
-            raise Disconnected(f"PostgreSQL has been silent for {self._silence:.0f} s; taking the connection for dead")
+            raise Disconnected(f"PostgreSQL has been silent for {self._silence:.0f} s; treating the connection as dead")
         if self._fatal:
             raise self._fatal
         return frames
@@ -255,7 +255,10 @@ class Stream:
     def _notice(self, result: connect.Result) -> None:
         text, sqlstate = server_message(result), sqlstate_of(result)
         if about_a_standby(text):
-            self._report(f"no event comes until a standby has it: {text} (start the standby, or amend the setting)")
+            self._report(
+                f"no event comes until a standby has it: {text} (start the standby, or change"
+                " synchronized_standby_slots)"
+            )
         elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
             self._fatal = Fatal(
                 f"PostgreSQL skips the publication: {text}",

@@ -115,7 +115,7 @@ def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
     if published.oid is not None and not partitions(catalog, table).ours:
         raise Fatal(
             f"table {table} is partitioned already, and not by walrelay",
-            hint="Its partitions have to be managed as before; `walrelay cleanup` deletes its rows.",
+            hint="Manage the partitions as before; `walrelay cleanup` deletes the rows.",
         )
 
 

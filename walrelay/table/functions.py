@@ -94,11 +94,15 @@ def examine_functions(catalog: Catalog, table: str, slot: str, wanted: Mapping[s
         elif (there.body, there.settings) == (_body(sql), _settings(sql)) and there.outbox in (None, table):
             yield Function(name, sql, True)
         elif user is not None:
-            yield Function(name, sql, True, note=f"it is for {user}; writers of {table} insert their rows themselves")
+            yield Function(
+                name, sql, True, note=f"it belongs to {user}; writers of {table} insert their rows themselves"
+            )
         elif there.made is not None and there.made[0] > VERSION:
             yield Function(name, sql, True, note=f"it is of a later version of walrelay ({there.made[0]})")
         elif not there.is_walrelays:
-            yield Function(name, sql, True, note="it was changed by hand; drop it to have walrelay's")
+            yield Function(
+                name, sql, True, note="it was changed by hand; drop it, and `walrelay init` creates walrelay's"
+            )
         else:
             yield Function(name, sql, False, differs=_difference(there, table))
 

@@ -175,7 +175,7 @@ def slot_behind_error(slot: Slot, horizon: CleanupHorizon, patience: float) -> F
         )
     return Fatal(
         f"the rows to be deleted are not known to be published: {where}; the relay (PID {slot.active_pid}) reads it",
-        hint="Its broker may be away, or it has much to catch up with: `walrelay status` and its log. Or give"
+        hint="The broker may be away, or the relay is behind: `walrelay status` and its log. Or give"
         " `walrelay cleanup --timeout` more time.",
     )
 
@@ -252,7 +252,7 @@ class CleanupParts:
         """What may be deleted from a part."""
         found = self._parts.get(name)
         if found is None:
-            return NothingKnown(f"{name} came after the pass had begun")
+            return NothingKnown(f"{name} was attached after the pass had begun")
         return self._rows(found, published_since(found, self._published_from, self._horizon.own.parts))
 
     def rows_of_detached(self, name: str) -> PartConditions | NothingKnown:

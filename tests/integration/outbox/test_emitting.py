@@ -215,7 +215,7 @@ def test_an_outbox_with_other_columns_and_types(database: Database) -> None:
         [event(payload={"a": 1}, **plain), event(payload=None, **plain)],
     )
     with psycopg.connect(database.dsn) as connection, context(tenant_id="not kept"):
-        with pytest.raises(ValueError, match="has topic, and the outbox no column for it"):
+        with pytest.raises(ValueError, match="has topic, but the outbox has no column for it"):
             outbox.emit(connection, event(payload=b"", headers={}, tenant_id=None))
         outbox.emit(connection, binary)
         outbox.emit_many(connection, many)  # by COPY

@@ -246,7 +246,7 @@ def test_whoever_reads_the_outbox_for_long_puts_the_drop_off_and_holds_up_no_wri
             write(outbox, 0, 0)
             slowest = max(slowest, monotonic() - begun)
         assert tallies[0].dropped == []
-        assert any("put off" in note for note in tallies[0].notes)
+        assert any("postponed" in note for note in tallies[0].notes)
         assert slowest < 0.5  # the queue behind the lock that is asked for is never longer than a moment
         reader.rollback()
         wait_until(lambda: clean(outbox, DAY).dropped, 10, "the day to be dropped")

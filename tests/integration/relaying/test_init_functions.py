@@ -57,7 +57,7 @@ def test_an_outbox_that_has_moved_takes_the_functions_along(outbox: Outbox) -> N
     assert outcomes["function walrelay.emit"] == outcomes["function walrelay.emit_and_delete"] == "updated"
     database.execute(EMIT, ["1"])
     assert (aggregates(database, "outbox"), aggregates(database, "app.outbox")) == ([], ["1"])
-    assert told(moved) == [("ok", "of these settings and this version, as far as it is there", "")]
+    assert told(moved) == [("ok", "every function that exists is of these settings and this version", "")]
     assert {outcome for what, outcome in made(moved).items() if "function" in what} == {"present"}
 
 
@@ -70,8 +70,8 @@ def test_the_functions_of_another_outbox_in_use_are_left_to_it(outbox: Outbox) -
     slot = outbox.settings.source.slot
     for name in ("emit", "emit_and_delete", "check_event_size"):
         assert outcomes[f"function walrelay.{name}"] == (
-            f'left as it is: it is for "public"."outbox", which slot {slot} publishes; writers of "app"."outbox" insert'
-            " their rows themselves"
+            f'left as it is: it belongs to "public"."outbox", which slot {slot} publishes; writers of "app"."outbox"'
+            " insert their rows themselves"
         )
     database.execute(EMIT, ["1"])
     assert (aggregates(database, "outbox"), aggregates(database, "app.outbox")) == (["1"], [])
@@ -138,7 +138,10 @@ def test_what_was_changed_by_hand_or_by_a_later_version_stays(outbox: Outbox) ->
     )
     database.execute(definition.replace("RETURN id;", "RETURN id;  -- mine"))
     what = "function walrelay.emit_and_delete"
-    assert made(outbox.settings)[what] == "left as it is: it was changed by hand; drop it to have walrelay's"
+    assert (
+        made(outbox.settings)[what]
+        == "left as it is: it was changed by hand; drop it, and `walrelay init` creates walrelay's"
+    )
     assert told(outbox.settings)[0][0] == "ok"
     later = comment.replace(f"version {functions.VERSION},", "version 99,")
     database.execute(

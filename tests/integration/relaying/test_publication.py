@@ -126,7 +126,7 @@ def test_an_outbox_that_was_not_published_all_the_time_stops_the_relay(
             error = relay.failure()
             assert outbox.confirmed <= lost
     assert said in str(error)
-    assert "look for them in the table" in error.hint
+    assert "compare with the table" in error.hint
     assert said in str(outbox.failure()), "it is not forgotten by starting again"
     assert said in outbox.init()["the outbox"]
     with outbox.relay() as relay:

@@ -237,7 +237,7 @@ def test_a_recovery_killed_in_the_middle_goes_on_with_what_it_had_set_out_to_do(
         with pytest.raises(Fatal, match="did not finish"):
             published.init()
     plan = published.recover(recall=0)
-    assert "by the earlier recovery" in plan.published[0]
+    assert "by the interrupted recovery" in plan.published[0]
     delivered = values(published)
     assert delivered.keys() == numbers(*range(20), *range(30, 60)).keys()  # 20 to 29 are before the position
     assert delivered.total() - len(delivered) <= 3 * 4

@@ -79,7 +79,7 @@ def test_nothing_is_skipped_that_can_be_read_or_that_the_operator_does_not_agree
     position = stopped_at(outbox)
     readable = skip(outbox, tmp_path, "--position", position.replace(":1", ":0"))
     assert readable.exit_code == 1
-    assert "the relay stops at another row" in readable.stderr
+    assert "the relay stops at a different row" in readable.stderr
     assert position in readable.stderr
     assert skip(outbox, tmp_path, "--position", "0/1:0").exit_code == 1
     assert skip(outbox, tmp_path, "--position", position, answer="n\n").exit_code == 1

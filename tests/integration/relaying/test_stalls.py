@@ -125,7 +125,10 @@ def test_while_there_is_no_room_the_stream_is_let_go_and_the_lead_kept_and_nothi
             ids = [header(message, "id") for message in outbox.broker.offered]
             assert len(ids) == len(set(ids)), "something was published twice"
             assert outbox.watcher.retries == []
-            assert "; it begins again when there is room, and the lead is kept" in outbox.watcher.notices[0]
+            assert (
+                "; the stream starts again when there is room; this instance keeps the lead"
+                in outbox.watcher.notices[0]
+            )
 
 
 def test_a_relay_without_room_stops_as_soon_as_it_may(every_way: list[Outbox]) -> None:

@@ -24,4 +24,4 @@ def test_numbers_for_new_topics_are_those_that_the_client_library_takes() -> Non
 def test_what_is_for_topics_is_refused_where_none_is_named(option: list[str]) -> None:
     result = CliRunner().invoke(init, option)
     assert result.exit_code == 2
-    assert f"{option[0]} applies to the topics of --topics" in result.output
+    assert f"{option[0]} has no effect without --topics" in result.output

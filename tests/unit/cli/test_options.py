@@ -71,5 +71,5 @@ def test_a_range_of_positions_has_both_ends_and_whole_transactions() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "16/B374D848..", "..16/B374D848", "16/B374D848:x"])
 def test_what_is_no_range_of_positions_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="no range of positions"):
+    with pytest.raises(click.BadParameter, match="not a range of positions"):
         PositionsType().convert(text, None, None)

@@ -23,9 +23,9 @@ def test_a_backfill_says_how_many_rows_there_are_and_what_gets_in_its_way(capsys
     assert [line for line in capsys.readouterr().err.splitlines() if line] == [
         "3 rows to publish",
         "publishing",
-        "the broker took nothing for 6 s: nothing was acknowledged",
+        "the broker acknowledged nothing for 6 s: nothing was acknowledged",
         "down; trying again in 0.2 s",
-        "going on: 2 rows were published before",
+        "continuing: 2 rows were already published",
         "1 row to publish",
         "publishing",
         "hello",

@@ -58,8 +58,8 @@ def test_ids_are_version_7_and_grow_with_time() -> None:
         ({"type": ""}, "type is empty"),
         ({"topic": ""}, "topic is empty"),
         ({"aggregate_id": None}, "aggregate_id is None. If the database makes the key"),
-        ({"aggregate_id": "a\0"}, "aggregate_id contains the zero byte"),
-        ({"headers": {"position": "1"}}, "header position: walrelay sets it itself"),
+        ({"aggregate_id": "a\0"}, "aggregate_id contains a zero byte"),
+        ({"headers": {"position": "1"}}, "header position is reserved: walrelay sets it itself"),
         ({"headers": {"a": 1}}, "header 'a': 1: names and values are text"),
     ],
 )

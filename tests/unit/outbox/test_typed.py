@@ -76,6 +76,6 @@ def test_an_event_whose_key_is_not_known_yet_is_refused() -> None:
 
 def test_two_classes_of_one_name_and_version_are_refused() -> None:
     registry, first, _ = registered()
-    with pytest.raises(ValueError, match=r"OrderPlaced version 1 is .*First already"):
+    with pytest.raises(ValueError, match=r"OrderPlaced version 1 is already registered as .*First"):
         registry.event("OrderPlaced", aggregate_type="order", aggregate_id="id")(Decimal)
     registry.event("OrderPlaced", aggregate_type="order", aggregate_id="order_id")(first)  # its module loaded again

@@ -91,7 +91,7 @@ def test_a_place_without_space_holds_the_confirmation_back_and_is_asked_once_a_s
     assert len(timed.said) == 2
     timed.place.full = False
     assert timed.keep(1000) == 1000
-    assert timed.said[2:] == ["the relay's own position is kept again"]
+    assert timed.said[2:] == ["the relay's own position can be written again"]
 
 
 def test_a_place_that_has_kept_nothing_yet_does_not_take_the_start_back(timed: Timed) -> None:

@@ -119,7 +119,10 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
             click.echo(json.dumps(whole(stored), indent=2, ensure_ascii=False))
             if stored.letter.status in OPEN:
                 if stored.letter.error == UNDECODABLE:
-                    click.echo("it cannot be published: its writer may emit another one that can be read", err=True)
+                    click.echo(
+                        "it cannot be published, because it cannot be read; the application may emit the event again",
+                        err=True,
+                    )
                 else:
                     click.echo(f"to publish it: walrelay dlq replay --id {stored.id}", err=True)
                 click.echo(f"to give it up: walrelay dlq discard --id {stored.id} --reason '...'", err=True)

@@ -93,7 +93,7 @@ def measure(stage: Stage, way: Way | None, assignment: Assignment, idle: float) 
         first = meter.read()
         warming = _command(stage, warm_up(number))
         if not overseer.until(lambda: account.warming == warming, _PATIENCE):
-            raise Fatal(f"the writer committed {account.warming} events of {warming} and no more")
+            raise Fatal(f"the writer committed only {account.warming} of {warming} events")
         with _running(stage, way) as worker:
             if worker is not None and not overseer.until(lambda: account.warm == warming, _PATIENCE):
                 raise worker.failure(f"published nothing within {_PATIENCE:g} s")
@@ -121,7 +121,7 @@ def _running(stage: Stage, way: Way | None) -> Iterator[Child | None]:
         with stage.overseer.over(worker):
             yield worker
         if worker.end(signal.SIGTERM, _PATIENCE) != 0:
-            raise worker.failure("did not leave in good order")
+            raise worker.failure("did not stop cleanly")
     finally:
         worker.end(signal.SIGTERM)
 
@@ -172,7 +172,7 @@ def _compared(
 ) -> LatencyResult:
     kafka = servers.kafka(backstage)
     if isinstance(kafka, MockKafka) and EXACTLY_ONCE in request.names:
-        screen.note(f"{EXACTLY_ONCE} cannot run here: {kafka.name} knows no fences")
+        screen.note(f"{EXACTLY_ONCE} cannot run here: {kafka.name} does not fence off producers")
         request = request._replace(names=[name for name in request.names if name != EXACTLY_ONCE])
     own = {} if servers.dsn else server_settings(servers.programs().bin)
     postgres = servers.postgres(backstage, {**_SERVER, **own})

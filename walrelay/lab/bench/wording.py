@@ -251,8 +251,8 @@ def above_the_limit(result: ThroughputResult) -> str:
     if limit is None or all((run.ratio_to_limit or 0.0) <= 1.0 for run in result.runs):
         return ""
     return (
-        f"Above 1: {label(limit.name)} waits for each message, and to wake it up costs the walsender more than to send"
-        " to a reader that is behind."
+        f"A ratio above 1 is possible because {label(limit.name)} sleeps until each message comes, and waking it costs"
+        " the walsender more than sending to a reader that is behind."
     )
 
 

@@ -66,8 +66,8 @@ def remove_leftovers(catalog: Catalog, wiring: Wiring, what: str, schema: str, m
     slot = catalog.slot(wiring.slot)
     if slot is not None and slot.database != catalog.value("SELECT current_database()"):
         raise Fatal(
-            f"slot {slot.name!r} is there already, of database {slot.database}",
-            hint=f"If a {what} was killed there, the next one on that database removes it.",
+            f"slot {slot.name!r} already exists, in database {slot.database}",
+            hint=f"A {what} that was killed may have left it; the next {what} on that database removes it.",
         )
     if catalog.value("SELECT obj_description(to_regnamespace(%s), 'pg_namespace')", schema) == mark:
         remove(wiring, schema, with_bookkeeping=False)

@@ -120,7 +120,7 @@ class Cleanup:
             yield from self._clean(parts, cutoff)
             if rows := self.tally.unknown:
                 they = "1 row is" if rows == 1 else f"{rows} rows are"
-                self.tally.notes.append(f"{they} from before the slot: not known to be published")
+                self.tally.notes.append(f"{they} from before the slot: it is not known whether they were published")
         self.tally.complete = True
 
     def _make_days(self) -> None:
@@ -155,7 +155,9 @@ class Cleanup:
             cutoff,
         )
         for who, since in oldest:
-            self.tally.notes.append(f"{who} is open since {since:%Y-%m-%d %H:%M}: what was written later stays")
+            self.tally.notes.append(
+                f"{who} has been open since {since:%Y-%m-%d %H:%M}: rows that were written later stay"
+            )
 
     def _clean(self, parts: CleanupParts, cutoff: datetime) -> Iterator[CleanupStep]:
         if not self._outbox.partitioned:
@@ -275,5 +277,5 @@ class PartitionDays:
             except Fatal as error:
                 self._tally.notes.append(f"{error} ({statements[-1]})")
                 return False
-        self._tally.notes.append(f"put off, others use the table: {busy} ({statements[0]})")
+        self._tally.notes.append(f"postponed, other sessions use the table: {busy} ({statements[0]})")
         return False

@@ -97,7 +97,7 @@ def unchanged(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if change := catalog.published(expected.publication, expected.outbox).since(
         seen, expected.publication, expected.name
     ):
-        detail = f"{change}; rows committed in between may not have come: look for them before taking note of it"
+        detail = f"{change}; rows committed in between may be missing: look for them before `walrelay init`"
         yield problem(_SUBJECT, detail, expected.walrelay("init"))
 
 
@@ -111,7 +111,7 @@ def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if "insert" not in published:
         yield problem(_SUBJECT, f"{expected.publication} does not publish inserts", fix)
     elif len(published) > 1:
-        harm = "which the relay only skips" if table.identified else "which makes those of the writers fail"
+        harm = "which the relay only skips" if table.identified else "and those statements of writers will fail"
         yield warning(_SUBJECT, f"{expected.publication} also publishes {' and '.join(published[1:])}, {harm}", fix)
 
 
@@ -120,7 +120,7 @@ def rows(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if table is None or expected.publication is None:
         return
     if condition := _look(catalog, expected, table).filter:
-        detail = f"only rows with {condition} are published: all others never come"
+        detail = f"only rows with {condition} are published; all other rows never arrive"
         yield warning(_SUBJECT, detail, _published_whole(expected, expected.publication))
 
 

@@ -135,7 +135,7 @@ def installed(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     else:
         yield warning(
             _OUTPUT_PLUGIN,
-            f"this role cannot see whether {expected.plugin} is installed; making the slot will tell",
+            f"this role cannot see whether {expected.plugin} is installed; creating the slot will show it",
             expected.walrelay("init"),
         )
 
@@ -153,7 +153,9 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         return
     outbox = table.look(catalog, expected)
     if outbox is not None and outbox.kind == "p":
-        detail = f"{expected.name} is partitioned, and wal2json names the partition with each row: none would be found"
+        detail = (
+            f"{expected.name} is partitioned, and wal2json reports each row under its partition: none would be found"
+        )
         yield problem(_OUTPUT_PLUGIN, detail, _the_other(catalog, expected))
 
 

@@ -69,7 +69,7 @@ def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if name == application_name(expected.dsn):
         yield ok(_SUBJECT, f"{slot.name} is read by PID {slot.active_pid} ({name})")
     else:
-        detail = f"{slot.name} is read by PID {slot.active_pid} ({name or 'without a name'}), which is no walrelay"
+        detail = f"{slot.name} is read by PID {slot.active_pid} ({name or 'without a name'}), which is not walrelay"
         yield problem(_SUBJECT, detail, f"SELECT pg_terminate_backend({slot.active_pid});  -- or another source.slot")
 
 
@@ -127,7 +127,7 @@ def ahead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     for each in named:
         if each.fault:
             others = [other.name for other in named if other != each]
-            detail = f"{each.name}: {each.fault}; no event is delivered until one is, and has all WAL"
+            detail = f"{each.name}: {each.fault}; no event is delivered until a standby is connected and has all WAL"
             yield problem(subject, detail, f"{_set(subject, others)}  -- or start the standby again")
     if not named:
         detail = "empty: the relay may publish what a standby does not have when it is promoted"

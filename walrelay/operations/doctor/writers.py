@@ -32,7 +32,7 @@ def open_transactions(catalog: Catalog, expected: Expected) -> Iterator[Finding]
     for pid, name, state, gid, seconds in long:
         who = f"prepared transaction {gid!r}" if gid is not None else f"PID {pid} ({name or 'without a name'}, {state})"
         end = f"ROLLBACK PREPARED {literal(gid)};" if gid is not None else f"SELECT pg_terminate_backend({pid});"
-        detail = f"{who} has been writing for {seconds} s: WAL is kept since then, and a slot cannot be made meanwhile"
+        detail = f"{who} has been writing for {seconds} s: all WAL since then is kept, and no slot can be created"
         yield warning("open transactions", detail, end)
     if not long:
         yield ok("open transactions", f"none is older than {LONG:.0f} s")
@@ -92,4 +92,4 @@ def current(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         if each.note:
             yield ok(subject, f"function walrelay.{each.name} is left as it is: {each.note}")
     if not older and not any(each.note for each in found):
-        yield ok(subject, "of these settings and this version, as far as it is there")
+        yield ok(subject, "every function that exists is of these settings and this version")

@@ -87,7 +87,7 @@ class _Questions:
         if not count:
             return f"the statistics{f' since {since}' if since else ''} know of no deleted row"
         rows = "1 row was" if count == 1 else f"{count} rows were"
-        return f"{rows} deleted from the table{f' since {since}' if since else ''}, by a clean-up perhaps"
+        return f"{rows} deleted from the table{f' since {since}' if since else ''}, perhaps by a clean-up"
 
 
 def _gaps(ask: _Questions) -> Removed:
@@ -114,7 +114,7 @@ def _gaps(ask: _Questions) -> Removed:
 def _signs(ask: _Questions) -> Removed:
     oldest, oldest_published = ask.oldest()
     if oldest is not None and oldest == oldest_published:
-        line = f"nothing, if only a clean-up by age deletes: the oldest row left ({oldest} UTC) was published"
+        line = f"no row, if rows were only deleted by age: the oldest row left ({oldest} UTC) was published"
         return Removed(False, 0, [f"{line}; {ask.deletions()}"])
     return Removed(False, 0, list(_unknown(ask, oldest)))
 
@@ -126,6 +126,6 @@ def _unknown(ask: _Questions, oldest: str | None) -> Iterator[str]:
         yield f"{ask.deletions()}; neither ids nor times show whether all of them had been published"
     else:
         yield (
-            f"{ask.deletions()}; it cannot be proved that all written before {oldest} UTC had been published."
+            f"{ask.deletions()}; it is not certain that all rows written before {oldest} UTC were published."
             " Compare with the topics: walrelay audit"
         )

@@ -89,7 +89,7 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
             lost = Loss(f"{slot} was being made again when an earlier recovery was interrupted", None, None)
             scope, told = (
                 begun.scope,
-                [f"{begun.published} row{'s' * (begun.published != 1)} by the earlier recovery, which goes on"],
+                [f"{begun.published} row{'s' * (begun.published != 1)} by the interrupted recovery, which continues"],
             )
         else:
             lost = loss(catalog, slot, replace=request.replace)
@@ -136,7 +136,7 @@ def _scope(
             f"{lost.what}, and nothing says how far it had got",
             hint="Say from when on events may be missing, best the time of the last message in the topics, less the"
             " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58Z'`. Or"
-            " `--all` for every row in the table. Messages that the topics have are left out of either.",
+            " `--all` for every row in the table. Either way, rows whose messages are in the topics are left out.",
         )
     return Scope("recover", floors[0].xmin if floors else 0, request.since), told
 
@@ -252,7 +252,9 @@ def known_floors(
         if position is None:
             continue
         name = f"position {position.lsn} in {where}"
-        if fault := history.fault(position) or ("it does not say which transactions" if not position.xmin else ""):
+        if fault := history.fault(position) or (
+            "it does not say which transactions had ended" if not position.xmin else ""
+        ):
             remarks.append(f"{name} cannot be used: {fault}")
         else:
             why = f"everything up to the {name} (transactions before {position.xmin} had ended by then)"
@@ -272,7 +274,7 @@ def _of_the_slot(catalog: Catalog, lost: Loss, history: History) -> Iterator[Flo
 def _of_its_beginning(catalog: Catalog, slot: str, history: History) -> Iterator[Floor]:
     """None in a dump that was restored elsewhere, or after pg_upgrade: the numbers belong to another system."""
     if xmin := first_xmin(catalog, slot, history.system.identifier):
-        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows were never for it")
+        yield Floor(xmin, f"this slot began at transaction {xmin}; older rows do not belong to its stream")
 
 
 def _made(catalog: Catalog, slot: str) -> tuple[str, LSN] | None:

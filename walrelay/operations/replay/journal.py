@@ -151,7 +151,7 @@ def unfinished_replay(catalog: Catalog, slot: str, name: str, *, restart: bool =
     for found, written_here in catalog.rows(query, slot, name):
         if not written_here:
             raise Fatal(
-                f"replay {name} was begun on another server: how far it got means nothing here",
+                f"replay {name} was begun on another server: its progress does not apply to this server",
                 hint="`--restart` starts it over; `walrelay replay --drop` gives it up.",
             )
         return _read(found)

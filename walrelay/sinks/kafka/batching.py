@@ -44,7 +44,7 @@ class BatchingHistory:
         self.batch_refused = True
         return StartAnew(
             f"Kafka refused a batch of messages for topic {topic!r}: {error.str()}; from now on each message is sent"
-            " alone, to find the record or to do without large batches"
+            " alone, to find the refused record, or because the topic takes no large batches"
         )
 
     def with_batches_again(self) -> StartAnew:

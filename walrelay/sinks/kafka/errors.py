@@ -41,9 +41,10 @@ _HINTS = {
     KafkaError.INVALID_MSG_SIZE: "Raise the topic's max.message.bytes.",
     KafkaError.RECORD_LIST_TOO_LARGE: "Raise segment.bytes of the topic, or lower batch.size under sink.options.",
     KafkaError.POLICY_VIOLATION: "A policy of the broker forbids it; the broker's log says which.",
-    KafkaError.INVALID_TIMESTAMP: "The message's time is that of the commit, {time}. If that is to come, PostgreSQL's"
-    " clock is, or was, ahead of the broker's: set it right, and wait until then or have the topic take it:"
-    " kafka-configs.sh --alter --topic {topic} --add-config message.timestamp.after.max.ms=... (if it is long past:"
+    KafkaError.INVALID_TIMESTAMP: "The message's time is that of the commit, {time}. If that is in the future,"
+    " PostgreSQL's clock is or was ahead of the broker's: correct it, then wait until that time, or let the topic"
+    " accept it: kafka-configs.sh --alter --topic {topic}"
+    " --add-config message.timestamp.after.max.ms=... (if it is long past:"
     " message.timestamp.before.max.ms).",
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: "The topic has an old message format, without headers: raise"
     " message.format.version.",

@@ -55,7 +55,7 @@ def examine_positions(settings: KafkaSettings) -> Iterator[Finding]:
     if described:
         yield positions_finding(described[0], len(brokers), tools)
     elif refused[name].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        yield Finding(f"topic {name}", "ok", "is not there; the relay makes it, compacted")
+        yield Finding(f"topic {name}", "ok", "does not exist; the relay will create it as a compacted topic")
     else:
         fix = tools.allow("Read", "Write", "Describe", on=f"--topic {name}")
         yield Finding(f"topic {name}", "problem", f"cannot be seen: {refused[name].str()}", fix)
@@ -69,7 +69,7 @@ def positions_finding(topic: Topic, brokers: int, tools: Commands) -> Finding:
         fix = tools.configure_topic(topic.name, "cleanup.policy=compact")
         return Finding(subject, "problem", f"has cleanup.policy={policy}: it would forget positions", fix)
     if copies < 2 <= brokers:
-        detail = "one replica only: with that broker's disk the position is lost, and events are repeated"
+        detail = "one replica only: if that broker's disk fails, the position is lost, and events are repeated"
         return Finding(subject, "warning", detail, tools.create_positions_topic(topic.name, 3))
     return Finding(subject, "ok", f"holds positions, {copies} replica{'' if copies == 1 else 's'}")
 

@@ -53,7 +53,7 @@ def _size(topic: Topic, limits: Limits, largest: int, tools: Commands) -> Iterat
         yield Finding(
             f"topic {topic.name}",
             "warning",
-            f"takes messages of {allowed} bytes, the sink sends up to {largest}: one in between stops the relay",
+            f"accepts messages of {allowed} bytes, the sink sends up to {largest}: one in between stops the relay",
             tools.configure_topic(topic.name, f"max.message.bytes={largest}"),
         )
 

@@ -267,7 +267,7 @@ def test_a_publication_with_more_than_inserts(healthy: Patient, database: Databa
     assert complaint.verdict == "warning"
     assert complaint.detail == "walrelay also publishes update and delete, which the relay only skips"
     database.execute("ALTER TABLE public.outbox DROP CONSTRAINT outbox_pkey")
-    assert healthy.complaint("publication").detail.endswith("which makes those of the writers fail")
+    assert healthy.complaint("publication").detail.endswith("and those statements of writers will fail")
     healthy.paste(complaint.fix)
     assert healthy.complaints() == []
 
@@ -403,7 +403,7 @@ def test_a_slot_that_someone_else_reads(healthy: Patient, database: Database) ->
         stream.start_stream(LSN.parse(confirmed), pgoutput_options("walrelay", binary=True))
         complaint = healthy.complaint("slot")
         assert complaint.verdict == "problem"
-        assert complaint.detail.endswith(f"is read by PID {stream.pid} (debezium), which is no walrelay")
+        assert complaint.detail.endswith(f"is read by PID {stream.pid} (debezium), which is not walrelay")
         healthy.paste(complaint.fix)
         wait_until(lambda: not healthy.complaints(), 10, "the slot to be free")
     finally:

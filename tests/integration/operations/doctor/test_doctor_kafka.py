@@ -180,9 +180,9 @@ def test_a_topic_that_takes_smaller_messages_than_the_sink_sends(broker: KafkaSe
     topic = broker.create_topic(config={"max.message.bytes": "500000"})
     settings = as_user(broker, "admin")
     complaint = complaints(settings, topic)[0]
-    assert complaint.detail.startswith("takes messages of 500000 bytes, the sink sends up to 1000000")
+    assert complaint.detail.startswith("accepts messages of 500000 bytes, the sink sends up to 1000000")
     _configure(jars, broker, complaint.fix)
-    assert not any("takes messages" in each.detail for each in complaints(settings, topic))
+    assert not any("accepts messages" in each.detail for each in complaints(settings, topic))
     broker.delete_topics(topic)
 
 

@@ -18,7 +18,7 @@ def found(kafka: Kafka, topic: str) -> Finding:
 def test_a_topic_that_is_not_there_is_left_to_the_relay(kafka: Kafka) -> None:
     finding = found(kafka, f"positions-{uuid4().hex[:8]}")
     assert finding.verdict == "ok"
-    assert "the relay makes it" in finding.detail
+    assert "the relay will create it" in finding.detail
 
 
 def test_a_topic_that_would_forget_positions_is_a_problem(kafka: Kafka) -> None:
