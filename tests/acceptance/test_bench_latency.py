@@ -72,7 +72,7 @@ def test_the_users_own_database_is_as_before(database: Database, kafka: Kafka) -
 def test_a_ratio_that_is_not_reached_ends_with_1_and_says_by_how_much(kafka: Kafka) -> None:
     with Bench(kafka, *SHORT[:4], "--seconds", "1", "--idle", "0", "--require-ratio", "1000000") as bench:
         assert bench.ended(PATIENCE) == 1
-        assert "times below that of polling-100ms, and not 1e+06 times" in bench.stderr
+        assert "times below that of polling-100ms; 1e+06 times were required" in bench.stderr
         assert "COMMIT to consumer" in bench.stdout
         assert bench.left_behind == []
 
