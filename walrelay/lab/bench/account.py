@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from statistics import median
 from typing import NamedTuple
 
-from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
+from walrelay.lab.bench.results import Cost, LatencyResult, MaxRatio, Strategy
 
 _FIRST = 0.1  # ms, the upper bound of the first bucket
 _BUCKETS = 10  # to a decade
@@ -40,7 +41,7 @@ def _bound(step: int) -> float:
     return float(f"{_FIRST * 10 ** (step / _BUCKETS):.4g}")
 
 
-NOTHING = Cost(0.0, 0.0, 0.0, 0.0)
+NOTHING = Cost(0.0, 0.0, 0.0, 0.0, 0.0)
 _DIGITS = 6
 
 
@@ -86,6 +87,7 @@ class LatencyAccount:
         self.expected = expected  # events that the writer will commit
         self.duplicates = self.out_of_order = 0
         self.warming = self.warm = 0  # events of the warm-up that were committed, that arrived
+        self.first_ns: int | None = None  # when the first event arrived
         self._committed: dict[int, int] = {}
         self._received: dict[int, int] = {}
         self._reached: dict[int, int] = {}  # by partition, the latest event that arrived
@@ -102,6 +104,7 @@ class LatencyAccount:
             self.duplicates += 1
             return
         self._received[event.number] = event.at_ns
+        self.first_ns = event.at_ns if self.first_ns is None else self.first_ns
         self.warm += event.number < 0
         reached = self._reached.get(event.partition, event.number)
         self.out_of_order += event.number < reached
@@ -140,6 +143,8 @@ class Measured(NamedTuple):
     account: LatencyAccount
     spent: Cost
     idle_minute: Cost | None
+    worker_rss_bytes: int | None = None
+    first_event_s: float | None = None
 
 
 Rounds = Sequence[Measured]
@@ -166,6 +171,7 @@ def cpu_of_each(rounds: Rounds) -> list[float]:
 def _strategy(name: str, rounds: Rounds, alone: Rounds, bounds: Sequence[float]) -> Strategy:
     latencies = sorted(_latencies(rounds))
     idle, quiet = _idle_minute(rounds), _idle_minute(alone)
+    firsts = [round(each.first_event_s, 3) for each in rounds if each.first_event_s is not None]
     p50, p90, p99, most = (round(percentile(latencies, percent), 3) for percent in (50, 90, 99, 100))
     return Strategy(
         name,
@@ -180,6 +186,9 @@ def _strategy(name: str, rounds: Rounds, alone: Rounds, bounds: Sequence[float])
         out_of_order=sum(each.account.out_of_order for each in rounds),
         per_1000=difference(per_1000(rounds), per_1000(alone)),
         idle_minute=None if idle is None or quiet is None else difference(idle, quiet),
+        worker_rss_bytes=max((each.worker_rss_bytes for each in rounds if each.worker_rss_bytes), default=None),
+        first_event_s=median(firsts) if firsts else None,
+        round_p50_ms=[round(percentile(sorted(each.account.latencies_ms), 50), 3) for each in rounds],
     )
 
 
@@ -193,19 +202,23 @@ def _idle_minute(rounds: Rounds) -> Cost | None:
     return scaled(total(known), 1 / len(known)) if known else None
 
 
-OURS, COMPARED = "walrelay", "polling-100ms"
-
-
-def complaints(result: LatencyResult, ratio: float | None) -> list[str]:
-    """`ratio`: how many times walrelay's median must be below that of polling every 100 ms; None: it need not be."""
+def complaints(result: LatencyResult, ratios: Iterable[MaxRatio]) -> list[str]:
+    """What was lost, repeated or out of order, and which median is too many times another."""
+    medians = {strategy.name: strategy.round_p50_ms for strategy in result.strategies}
     found = [complaint for strategy in result.strategies for complaint in _unsound(strategy)]
-    medians = {strategy.name: strategy.p50_ms for strategy in result.strategies}
-    if ratio is not None and not medians[OURS] * ratio <= medians[COMPARED]:
-        reached = medians[COMPARED] / medians[OURS]
-        found.append(
-            f"{OURS}'s median is only {reached:.1f} times below that of {COMPARED}; {ratio:g} times were required"
-        )
-    return found
+    return [*found, *(complaint for ratio in ratios for complaint in _exceeded(ratio, medians))]
+
+
+def _exceeded(ratio: MaxRatio, medians: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """The median of the rounds' ratios: who was disturbed in one round alone is not blamed for it."""
+    if missing := [name for name in (ratio.slower, ratio.faster) if name not in medians]:
+        yield f"{' and '.join(missing)} cannot be compared: not measured"
+        return
+    pairs = zip(medians[ratio.slower], medians[ratio.faster], strict=True)
+    reached = median(slower / faster if faster else math.nan for slower, faster in pairs)
+    if not reached <= ratio.times:
+        most = f"at most {ratio.times:g} times were asked for"
+        yield f"the p50 of {ratio.slower} is {reached:.2f} times that of {ratio.faster}; {most}"
 
 
 def _unsound(strategy: Strategy) -> Iterator[str]:

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from walrelay.lab.bench import wording
+from walrelay.lab.bench import conditions, wording
 from walrelay.lab.bench.results import LatencyResult, Run, Strategy, ThroughputResult
-from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, tick, tied, times
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, tick, tied
 
 INK, GREY, LINE, FAINT = "#1f2328", "#57606a", "#d0d7de", "#eaeef2"
 ACCENT, ACCENT_LIGHT = "#0550ae", "#54aeff"
@@ -186,8 +186,8 @@ def _spread(axes: Axes, strategies: Sequence[Strategy], result: LatencyResult, *
     for x, head in zip(_COLUMNS, ("p99", "max", "p50 ratio"), strict=True):
         axes.text(x, 1.0, head, color=GREY, size=8.5, ha="right", va="bottom", transform=axes.transAxes)
     for row, each in enumerate(strategies):
-        ratio = "1×" if is_ours(each.name) else times(wording.slower(each, result))
-        for x, said in zip(_COLUMNS, (duration(each.p99_ms), duration(each.max_ms), ratio), strict=True):
+        shown = duration(each.p99_ms), duration(each.max_ms), wording.slower(each, result)
+        for x, said in zip(_COLUMNS, shown, strict=True):
             colour = ACCENT if is_ours(each.name) else INK
             axes.text(x, row, said, color=colour, size=9, ha="right", va="center", transform=axes.get_yaxis_transform())
 
@@ -326,6 +326,6 @@ def _milliseconds(value: float | None) -> str:
 
 def _measured_on(result: LatencyResult | ThroughputResult) -> tuple[str, str]:
     return (
-        f"{wording.workload(result.workload)}. {wording.machine(result.machine)}.",
-        f"{wording.versions(result.versions)}. {result.date}, {result.command}",
+        f"{conditions.workload(result.workload)}. {conditions.machine(result.machine)}.",
+        f"{conditions.versions(result.versions)}. {result.date}, {result.command}",
     )

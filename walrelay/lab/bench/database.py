@@ -47,6 +47,7 @@ CREATE ROLE {ROLE} LOGIN REPLICATION;
 GRANT USAGE ON SCHEMA {SCHEMA}, walrelay TO {ROLE};
 GRANT SELECT, UPDATE ON {TABLE} TO {ROLE};
 GRANT SELECT ON walrelay.slots, walrelay.dead_letters TO {ROLE};
+GRANT UPDATE (published_from) ON walrelay.slots TO {ROLE}; -- for run --from-slot, with which exactly-once is measured
 """
 
 _NOTIFY = f"CREATE TRIGGER notify AFTER INSERT ON {TABLE} FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.notify()"
@@ -201,9 +202,9 @@ class Meter:
     def __init__(self, catalog: Catalog, statements: Counter) -> None:
         self._catalog, self._statements, self._cpu = catalog, statements, ServerCpu(catalog)
 
-    def read(self) -> Cost:
+    def read(self, worker_cpu_s: float | None = None) -> Cost:
         wal_bytes = self._catalog.value("SELECT (pg_current_wal_insert_lsn() - '0/0')::float8")
-        return Cost(self._statements.so_far(), wal_bytes, self._dead_tuples(), self._cpu.seconds())
+        return Cost(self._statements.so_far(), wal_bytes, self._dead_tuples(), self._cpu.seconds(), worker_cpu_s)
 
     def of_writer(self, cost: Cost) -> Cost:
         """What was measured of the writer alone, as it is reported: statements only if they were counted."""

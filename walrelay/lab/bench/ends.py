@@ -4,7 +4,8 @@
     python -m walrelay.lab.bench.ends consumer topic journal options
 
 The writer, the application, commits a business row and an outbox row in one transaction, at set times. It reads its
-assignments from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns].
+assignments from a FIFO, a JSON array each, and writes to the journal when COMMIT returned: [segment, number, ns]. If
+the assignment says so, the writer also produces the event itself, at once after COMMIT.
 
 The consumer notes when each message came. It says `ready` on standard output, then appends to the journal: [segment,
 number, partition, offset, ns]. `options` are librdkafka's, as a JSON object."""
@@ -21,10 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from walrelay.lab.bench import child
-from walrelay.lab.bench.child import BUSINESS, TABLE
+from walrelay.lab.bench.child import BUSINESS, TABLE, TOPIC
+from walrelay.lab.bench.polling import PRODUCER, publish
 from walrelay.lab.servers.kafka import QUIET, topic_ends
 
 
@@ -59,7 +61,7 @@ MODES: Mapping[str, Callable[[float, int, random.Random], list[float]]] = {
 _BUSINESS = f"INSERT INTO {BUSINESS} (customer, total) VALUES (%s, %s)".encode()
 _OUTBOX = f"INSERT INTO {TABLE} (aggregate_type, aggregate_id, type, payload) VALUES ('order', %s, %s, %s)".encode()
 
-_AGGREGATES = 100
+_AGGREGATES, _TYPE = 100, "OrderPlaced"
 _WARM_UP = 20
 _SOON = 0.05  # seconds from the assignment to the first commit
 _TIMER = 200_000  # ns by which a sleep may be too long
@@ -75,6 +77,7 @@ class Assignment(NamedTuple):
     rate: float
     seconds: float
     seed: int
+    direct: bool = False  # the writer produces too, and nothing waits for the outbox row
 
     @property
     def times(self) -> Sequence[float]:
@@ -94,9 +97,12 @@ def write(assignments: Path, journal: Path) -> None:
         journal.open("a", buffering=1) as committed,
         assignments.open() as lines,
     ):
+        producer = Producer({**PRODUCER, "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"]})
         for line in lines:
             assignment = Assignment(*json.loads(line))
             for number, at_ns in _commits(connection, assignment):
+                if assignment.direct:
+                    publish(producer, TOPIC, [(f"{number}", _key(number), _TYPE, _payload(assignment.segment, number))])
                 committed.write(f"[{assignment.segment},{number},{at_ns}]\n")
 
 
@@ -119,9 +125,16 @@ def _commits(connection: psycopg.Connection[Any], assignment: Assignment) -> Ite
 
 def emit(connection: psycopg.Connection[Any], segment: int, number: int) -> None:
     """The statements of one event, without COMMIT."""
-    payload = json.dumps({"segment": segment, "number": number, "text": _TEXT})
     connection.execute(_BUSINESS, ("Ada", number % 1000))
-    connection.execute(_OUTBOX, (f"order-{number % _AGGREGATES}", "OrderPlaced", payload))
+    connection.execute(_OUTBOX, (_key(number), _TYPE, _payload(segment, number)))
+
+
+def _key(number: int) -> str:
+    return f"order-{number % _AGGREGATES}"
+
+
+def _payload(segment: int, number: int) -> str:
+    return json.dumps({"segment": segment, "number": number, "text": _TEXT})
 
 
 def _sleep_until(due: int) -> None:

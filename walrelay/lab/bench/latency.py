@@ -7,9 +7,10 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -20,10 +21,10 @@ from walrelay import compose
 from walrelay.errors import Fatal
 from walrelay.lab.bench import account, database
 from walrelay.lab.bench.account import LatencyAccount, Measured, difference, scaled
-from walrelay.lab.bench.child import POSITIONS, ROLE, SLOT, TOPIC
+from walrelay.lab.bench.child import POSITIONS, ROLE, SLOT, TOPIC, peak_rss_bytes
 from walrelay.lab.bench.database import Meter, counter, server_settings
 from walrelay.lab.bench.ends import Assignment, warm_up
-from walrelay.lab.bench.machine import Servers, kafka_version, machine, versions
+from walrelay.lab.bench.machine import Servers, cpu_s, kafka_version, machine, versions
 from walrelay.lab.bench.processes import (
     EXACTLY_ONCE,
     RELAY,
@@ -77,6 +78,7 @@ class Stage(NamedTuple):
     overseer: Overseer
     topic_end: TopicEnd
     progress: SegmentProgress
+    writer: Child
     assignments: IO[str]  # the writer's
     settings: Path  # the relay's
     environment: Mapping[str, str]  # the workers'
@@ -89,31 +91,44 @@ def measure(stage: Stage, way: Way | None, assignment: Assignment, idle: float) 
     database.renew(catalog, SLOT, embedded=stage.embedded)
     number, account = overseer.open(len(assignment.times))
     stage.progress.follow(account)
+    direct = way is not None and way.direct
     with database.notifying(catalog) if way is not None and way.listens else nullcontext():
         first = meter.read()
-        warming = _command(stage, warm_up(number))
+        warming = _command(stage, warm_up(number)._replace(direct=direct))
         if not overseer.until(lambda: account.warming == warming, _PATIENCE):
             raise Fatal(f"the writer committed only {account.warming} of {warming} events")
+        started = time.monotonic_ns()
         with _running(stage, way) as worker:
-            if worker is not None and not overseer.until(lambda: account.warm == warming, _PATIENCE):
-                raise worker.failure(f"published nothing within {_PATIENCE:g} s")
+            if way is not None and not overseer.until(lambda: account.warm == warming, _PATIENCE):
+                raise (worker or stage.writer).failure(f"published nothing within {_PATIENCE:g} s")
             _await_marks(stage, way)
-            before = meter.read()
-            _write(stage, way, assignment._replace(segment=number), account)
-            spent = difference(meter.read(), before)
-            idle_minute = _idle(stage, first, idle) if idle else None
+            reading = partial(_reading, stage, way, worker)
+            before = reading()
+            _write(stage, way, assignment._replace(segment=number, direct=direct), account)
+            spent = difference(reading(), before)
+            idle_minute = _idle(stage, reading, first, idle) if idle else None
+            rss_bytes = peak_rss_bytes(worker.pid) if worker else None
         meter.await_statistics(first)
         dead = difference(meter.read(), first).dead_tuples
     ends = stage.topic_end.offsets()  # the worker has left: nothing comes after these
     overseer.until(lambda: overseer.has_read(ends), _PATIENCE)
     share = account.committed / (account.committed + warming)  # when a dead tuple becomes known is not up to us
-    return Measured(account, spent._replace(dead_tuples=None if dead is None else dead * share), idle_minute)
+    spent = spent._replace(dead_tuples=None if dead is None else dead * share)
+    first_event_s = (account.first_ns - started) / 1e9 if worker and account.first_ns else None
+    return Measured(account, spent, idle_minute, rss_bytes, first_event_s)
+
+
+def _reading(stage: Stage, way: Way | None, worker: Child | None) -> Cost:
+    """The CPU of the writer is no worker's; what producing adds to it in `direct` is not told from the rest."""
+    if way is None:
+        return stage.meter.read(0.0)
+    return stage.meter.read(cpu_s(worker.pid) if worker else None)
 
 
 @contextmanager
 def _running(stage: Stage, way: Way | None) -> Iterator[Child | None]:
-    """The worker; it leaves in good order, and is gone before anything else is."""
-    if way is None:
+    """The worker, if there is one; it leaves in good order, and is gone before anything else is."""
+    if way is None or way.direct:
         yield None
         return
     worker = stage.backstage.start(way.name, way.command(stage.settings), environment=stage.environment)
@@ -152,13 +167,13 @@ def _await_marks(stage: Stage, way: Way | None) -> None:
         stage.overseer.until(lambda: database.all_published(stage.catalog), _PATIENCE)
 
 
-def _idle(stage: Stage, first: Cost, seconds: float) -> Cost:
+def _idle(stage: Stage, reading: Callable[[], Cost], first: Cost, seconds: float) -> Cost:
     stage.progress.idle(seconds)
     stage.meter.await_statistics(first)
-    before, deadline = stage.meter.read(), time.monotonic() + seconds
+    before, deadline = reading(), time.monotonic() + seconds
     while time.monotonic() < deadline:
         stage.overseer.look_after(0.1)
-    return scaled(difference(stage.meter.read(), before), 60 / seconds)
+    return scaled(difference(reading(), before), 60 / seconds)
 
 
 def compare(request: LatencyRequest, servers: Servers, screen: Screen, interruption: Interruption) -> LatencyResult:
@@ -204,6 +219,7 @@ def _compared(
         overseer,
         topic_end,
         progress,
+        ends.writer,
         ends.assignments,
         settings,
         environment,

@@ -11,9 +11,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench import chart, wording
+from walrelay.lab.bench import chart, conditions, wording
 from walrelay.lab.bench.results import READERS, Cost, LatencyResult, Run, Strategy, ThroughputResult
-from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, interval, is_ours, label, number, size, tied, times
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, interval, is_ours, label, number, size, tied
 
 
 class Cell(NamedTuple):
@@ -37,7 +37,7 @@ def latencies(result: LatencyResult) -> PageTable:
     strategies = wording.ordered(result)
     percentiles = zip(*(each[1:5] for each in strategies), strict=True)
     columns = [_column(values, number, min) for values in percentiles]
-    ratios = [Cell("1×" if is_ours(each.name) else times(wording.slower(each, result))) for each in strategies]
+    ratios = [Cell(wording.slower(each, result)) for each in strategies]
     events = [Cell(f"{each.events:,}") for each in strategies]
     broken = [[_count(count) for count in counts] for counts in zip(*map(_broken, strategies), strict=True)]
     heads = ("p50", "p90", "p99", "max", "p50 ratio", "events", "lost", "duplicate", "out of order")
@@ -57,6 +57,13 @@ def costs(result: LatencyResult) -> list[PageTable]:
         idle = _lines(names, _costs([each.idle_minute for each in strategies]))
         tables.append(PageTable("Per idle minute", heads, idle))
     return tables
+
+
+def workers(result: LatencyResult) -> PageTable:
+    """What the processes themselves take that carry the events."""
+    strategies = wording.ordered(result)
+    columns = zip(*([Cell(text) for text in wording.worker(each)] for each in strategies), strict=True)
+    return PageTable("", wording.WORKER_HEADS, _lines([each.name for each in strategies], list(columns)))
 
 
 def runs(measured: Sequence[Run]) -> PageTable:
@@ -126,6 +133,7 @@ def write_latency(result: LatencyResult, directory: Path) -> Path:
         latencies=latencies(result),
         faults=[(label(each.name), wording.faults(each)) for each in strategies if not each.sound],
         costs=costs(result),
+        workers=workers(result),
         noise=wording.noise(result),
         histograms=_svg("histograms", spread, "How the latencies are spread", _medians(strategies)),
         idle=wording.idle_was_measured(strategies),
@@ -180,9 +188,9 @@ def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], *
             kind=f"walrelay bench {name}",
             cards=cards,
             json=numbers,
-            workload=wording.workload(result.workload),
-            machine=wording.machine(result.machine),
-            versions=wording.versions(result.versions),
+            workload=conditions.workload(result.workload),
+            machine=conditions.machine(result.machine),
+            versions=conditions.versions(result.versions),
             command=result.command,
             date=result.date,
             **shown,

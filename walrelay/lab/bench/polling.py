@@ -63,7 +63,7 @@ _MARK = "UPDATE {table} SET published_at = clock_timestamp() WHERE id = ANY(%s::
 # table with a history has statistics, and its plans use the indexes.
 _PLANS = "SET enable_seqscan = off"
 
-_PRODUCER: dict[str, Any] = {
+PRODUCER: dict[str, Any] = {
     "client.id": "polling",
     "enable.idempotence": True,  # and with it acks=all
     "partitioner": "murmur2_random",
@@ -71,6 +71,22 @@ _PRODUCER: dict[str, Any] = {
 }
 
 Row = tuple[str, str, str, str]
+
+
+def publish(producer: Producer, topic: str, rows: Sequence[Row]) -> None:
+    """Returns when the broker has all of them. KafkaException: it may not have them."""
+    failed = list[KafkaError]()
+
+    def reported(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for event, key, kind, payload in rows:
+        headers: Any = [("id", event.encode()), ("type", kind.encode())]
+        producer.produce(topic, payload.encode(), key.encode(), headers=headers, on_delivery=reported)
+    waiting = producer.flush(_PATIENCE)  # sends at once, whatever linger.ms says
+    if failed or waiting:
+        raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
 
 
 class Poller:
@@ -88,27 +104,12 @@ class Poller:
         with self._connection.transaction():
             rows: list[Row] = self._connection.execute(self._oldest).fetchall()
             if rows:
-                self._publish(rows)
+                publish(self._producer, self._topic, rows)
                 self._connection.execute(self._mark, ([row[0] for row in rows],))
         return len(rows)
 
     def notified(self) -> bool:
         return bool(list(self._connection.notifies(timeout=0)))
-
-    def _publish(self, rows: Sequence[Row]) -> None:
-        """Returns when the broker has all of them."""
-        failed = list[KafkaError]()
-
-        def reported(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                failed.append(error)
-
-        for event, key, kind, payload in rows:
-            headers: Any = [("id", event.encode()), ("type", kind.encode())]
-            self._producer.produce(self._topic, payload.encode(), key.encode(), headers=headers, on_delivery=reported)
-        waiting = self._producer.flush(_PATIENCE)  # sends at once, whatever linger.ms says
-        if failed or waiting:
-            raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
 
 
 class Sleeper:
@@ -147,7 +148,7 @@ def drain(poller: Poller) -> None:
 
 def main() -> None:
     arguments = _arguments()
-    producer = Producer({**_PRODUCER, "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"]})
+    producer = Producer({**PRODUCER, "bootstrap.servers": os.environ["KAFKA_BOOTSTRAP_SERVERS"]})
     sleeper = Sleeper()
     name = "walrelay bench polling"
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True, application_name=name) as connection:

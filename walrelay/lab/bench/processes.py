@@ -17,18 +17,19 @@ from walrelay.lab.bench.child import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
 from walrelay.lab.bench.screen import SegmentProgress
 from walrelay.lab.servers.backstage import Backstage, Child
 
-RELAY, EXACTLY_ONCE = "walrelay", "exactly-once"
+RELAY, EXACTLY_ONCE, DIRECT = "walrelay", "exactly-once", "direct"
 
 
 class Way(NamedTuple):
     """How a strategy gets events from the outbox to the broker."""
 
     name: str
-    polling: Sequence[str] = ()  # arguments of walrelay.lab.bench.polling; none: the relay
+    polling: Sequence[str] = ()  # arguments of walrelay.lab.bench.polling; none: the relay, or `direct`
     interval: float = 0.0  # seconds: one at least must be measured
     longest_pause: float = 0.0  # seconds in which it may be silent although events wait
     listens: bool = False
     exactly_once: bool = False
+    direct: bool = False  # the writer produces, and there is no worker
 
     def command(self, settings: Path) -> list[str]:
         """To be run with DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS in the environment."""
@@ -46,6 +47,7 @@ def _every(name: str, seconds: float) -> Way:
 _WAYS = (
     Way(RELAY),
     Way(EXACTLY_ONCE, exactly_once=True),
+    Way(DIRECT, direct=True),
     _every("polling-5s", 5),
     _every("polling-1s", 1),
     _every("polling-100ms", 0.1),

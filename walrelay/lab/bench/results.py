@@ -2,8 +2,9 @@
 
 Imports nothing that must be installed for it."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 READERS = {
     "limit": "pg_recvlogical -f /dev/null",
@@ -86,13 +87,35 @@ class LatencyRequest(NamedTuple):
         return {**{name: int(n) if n == int(n) else n for name, n in numbers.items()}, "mode": self.mode}
 
 
+class MaxRatio(NamedTuple):
+    """How many times the median of `slower` may be that of `faster`."""
+
+    slower: str
+    faster: str
+    times: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """ "exactly-once/walrelay=6". ValueError for anything else."""
+        names, _, times = text.partition("=")
+        slower, _, faster = names.partition("/")
+        try:
+            found = cls(slower.strip(), faster.strip(), float(times))
+        except ValueError:
+            found = None
+        if found is None or not (found.slower and found.faster and 0 < found.times < math.inf):
+            raise ValueError(f"{text!r} is not like exactly-once/walrelay=6")
+        return found
+
+
 class Cost(NamedTuple):
-    """What the database paid on behalf of a strategy, beyond the writer's own work. None: could not be measured."""
+    """What a strategy costs beyond the writer's own work. None: could not be measured."""
 
     statements: float | None
     wal_bytes: float | None
     dead_tuples: float | None
     server_cpu_s: float | None
+    worker_cpu_s: float | None = None  # of the relay, or of the process that polls; the rest is what the database paid
 
 
 class Strategy(NamedTuple):
@@ -110,6 +133,9 @@ class Strategy(NamedTuple):
     out_of_order: int
     per_1000: Cost  # events
     idle_minute: Cost | None  # None: not measured, as in the quick form
+    worker_rss_bytes: int | None = None  # the most of any round; None: there is no worker, or it cannot be seen
+    first_event_s: float | None = None  # from the worker's start to the first event, which waited; median of the rounds
+    round_p50_ms: Sequence[float] = ()  # of each round
 
     @property
     def sound(self) -> bool:
@@ -117,7 +143,7 @@ class Strategy(NamedTuple):
         return not (self.lost or self.duplicates or self.out_of_order)
 
     def json(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in _PLAIN}
+        said = {name: getattr(self, name) for name in (*_PLAIN, *_WORKER)}
         said |= {f"{name}_per_1000": value for name, value in self.per_1000._asdict().items()}
         idle = None if self.idle_minute is None else self.idle_minute._asdict()
         histogram = [{"up_to_ms": bound, "events": count} for bound, count in self.histogram]
@@ -125,6 +151,7 @@ class Strategy(NamedTuple):
 
 
 _PLAIN = ("name", "p50_ms", "p90_ms", "p99_ms", "max_ms", "events", "lost", "duplicates", "out_of_order")
+_WORKER = ("worker_rss_bytes", "first_event_s", "round_p50_ms")
 
 
 class LatencyResult(NamedTuple):

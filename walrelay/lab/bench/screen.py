@@ -12,10 +12,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.bench import wording
+from walrelay.lab.bench import conditions, wording
 from walrelay.lab.bench.account import LatencyAccount, Measured, percentile
 from walrelay.lab.bench.results import Cost, LatencyResult, Run, Strategy, ThroughputResult
-from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size, times
+from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, is_ours, label, number, size
 
 _INTERVAL = 0.25  # seconds between two drawings
 _RECENT = 200  # events over which the running p50 goes
@@ -131,6 +131,8 @@ def _latency(result: LatencyResult, width: int) -> Iterator[ConsoleRenderable]:
     yield _latency_table(result, strategies, width)
     yield Text()
     yield _cost_table(result, strategies)
+    yield Text()
+    yield _worker_table(strategies)
     yield _notes(
         "Costs are net: beyond the writer's own work, which was measured alone and subtracted.",
         wording.noise(result),
@@ -155,7 +157,7 @@ def _latency_table(result: LatencyResult, strategies: Sequence[Strategy], width:
         [
             _name(strategy.name),
             *(number(value) for value in strategy[1:5]),
-            times(wording.slower(strategy, result)),
+            wording.slower(strategy, result),
             _faults(strategy),
         ]
         for strategy in strategies
@@ -177,6 +179,14 @@ def _cost_table(result: LatencyResult, strategies: Sequence[Strategy]) -> Table:
         table.add_row(Text("per idle minute", "dim"))
         for strategy in strategies:
             table.add_row(_name(strategy.name), *_cost(strategy.idle_minute))
+    return table
+
+
+def _worker_table(strategies: Sequence[Strategy]) -> Table:
+    table = _table("What the worker took, a process beside the database")
+    _columns(table, *wording.WORKER_HEADS)
+    for each in strategies:
+        table.add_row(_name(each.name), *wording.worker(each))
     return table
 
 
@@ -276,9 +286,9 @@ def _linear_bar(run: Run, most: float) -> Callable[[int], Text]:
 
 
 def _measured_on(result: LatencyResult | ThroughputResult) -> Iterator[str]:
-    yield wording.workload(result.workload)
-    yield wording.machine(result.machine)
-    yield wording.versions(result.versions)
+    yield conditions.workload(result.workload)
+    yield conditions.machine(result.machine)
+    yield conditions.versions(result.versions)
     yield f"{result.date}  {result.command}"
 
 

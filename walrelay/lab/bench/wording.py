@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from walrelay.lab.bench.results import LatencyResult, Run, Strategy, ThroughputResult
 
@@ -11,7 +10,10 @@ UNKNOWN = "–"
 
 _POLLING = re.compile(r"polling-(\d+(?:\.\d+)?)(ms|s)")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=m?s\b)")
+_OURS = "walrelay"
 _LABELS = {
+    "exactly-once": "walrelay, exactly once",
+    "direct": "no outbox, produced after COMMIT",
     "polling-backoff": "polling with back-off",
     "polling-notify": "polling on NOTIFY",
     "limit": "pg_recvlogical",
@@ -98,70 +100,6 @@ def _rounded(value: float, whole_from: float) -> str:
     return "0" if not text.strip("-0.") else text.replace("-", "−")
 
 
-_NAMES = {"walrelay": "walrelay", "postgresql": "PostgreSQL", "kafka": "Kafka", "python": "Python"}  # these first
-
-
-def machine(machine: Mapping[str, Any]) -> str:
-    """ "2 cores, 7.8 GiB, Example CPU, Linux 6.1.0"."""
-    system = " ".join(str(machine[name]) for name in ("system", "release") if machine.get(name))
-    others = {name: value for name, value in machine.items() if name not in ("system", "release")}
-    return ", ".join([*_said(others, _MACHINE), *filter(None, [system])])
-
-
-def versions(versions: Mapping[str, str]) -> str:
-    """ "walrelay 0.1.0, PostgreSQL 15.18, psycopg 3.3.9"."""
-    order = [*(name for name in _NAMES if name in versions), *(name for name in versions if name not in _NAMES)]
-    return ", ".join(_version(name, versions[name]) for name in order if versions[name] != "none")
-
-
-def workload(workload: Mapping[str, Any]) -> str:
-    """ "200 commits/s, steady, 3 rounds"."""
-    return ", ".join(_said(workload, _WORKLOAD))
-
-
-def _version(name: str, version: str) -> str:
-    """A mock cluster is no version of Kafka."""
-    colon = ":" if version.startswith("librdkafka") else ""
-    return f"{_NAMES.get(name, name)}{colon} {version}"
-
-
-def _said(values: Mapping[str, Any], phrases: Mapping[str, Callable[[Any], str]]) -> list[str]:
-    known = [say(values[name]) for name, say in phrases.items() if name in values]
-    return known + [f"{name.replace('_', ' ')} {value}" for name, value in values.items() if name not in phrases]
-
-
-def _counted(count: Any, what: str) -> str:
-    return f"{_plain(count)} {what}{'' if count == 1 else 's'}"
-
-
-def _plain(value: Any) -> str:
-    """Values come from anywhere: what is no number is shown as it is."""
-    return f"{value:,.10g}" if isinstance(value, int | float) else str(value)
-
-
-_MACHINE: Mapping[str, Callable[[Any], str]] = {
-    "cores": lambda value: _counted(value, "core"),
-    "memory_gib": lambda value: f"{_plain(value)} GiB",
-    "processor": str,
-}
-_WORKLOAD: Mapping[str, Callable[[Any], str]] = {
-    "rate": lambda value: f"{_plain(value)} commits/s",
-    "mode": str,
-    "events": lambda value: _counted(value, "event"),
-    "polled_events": lambda value: f"{_plain(value)} of them for the polling worker",
-    "row_bytes": lambda value: f"{_plain(value)} bytes a row",
-    "rows_per_transaction": lambda value: (
-        "all in one transaction" if value == "all" else f"{_plain(value)} a transaction"
-    ),
-    "pgoutput": lambda value: f"pgoutput in {value} mode",
-    "connection": lambda value: f"over {value}",
-    "rounds": lambda value: _counted(value, "round"),
-    "seconds": lambda value: f"{_plain(value)} s of writing in each",
-    "idle_seconds": lambda value: f"{_plain(value)} s idle" if value else "no idle time",
-    "quick": lambda value: "the quick form" if value else "the full form",
-}
-
-
 _USUAL = "polling-1s"
 
 _INTO = {
@@ -178,12 +116,12 @@ def ordered(result: LatencyResult) -> list[Strategy]:
     return sorted(result.strategies, key=lambda strategy: not is_ours(strategy.name))
 
 
-def slower(strategy: Strategy, result: LatencyResult) -> float | None:
-    """How many times walrelay's p50 its p50 is; None for walrelay itself, and where either is not known."""
+def slower(strategy: Strategy, result: LatencyResult) -> str:
+    """How many times walrelay's p50 its p50 is: "366×"."""
     ours = _ours(result)
-    if ours is None or strategy is ours or not (ours.p50_ms > 0 and math.isfinite(strategy.p50_ms)):
-        return None
-    return strategy.p50_ms / ours.p50_ms
+    if ours is None or not (ours.p50_ms > 0 and math.isfinite(strategy.p50_ms)):
+        return UNKNOWN
+    return "1×" if strategy is ours else times(strategy.p50_ms / ours.p50_ms)
 
 
 def latency_title(result: LatencyResult) -> str:
@@ -201,7 +139,7 @@ def latency_headline(result: LatencyResult) -> str:
     if opponent is None:
         return f"Half of the events reached the consumer within {duration(ours.p50_ms)} of COMMIT."
     ratio = slower(opponent, result)
-    compared = f", {times(ratio).removesuffix('×')} times as long" if ratio is not None else ""
+    compared = f", {ratio.removesuffix('×')} times as long" if ratio != UNKNOWN else ""
     return (
         f"Half of the events reached the consumer within {duration(ours.p50_ms)} of COMMIT;"
         f" {spoken(opponent.name)} took {duration(opponent.p50_ms)}{compared}."
@@ -256,6 +194,20 @@ def above_the_limit(result: ThroughputResult) -> str:
     )
 
 
+WORKER_HEADS = ("CPU ms per 1,000", "idle % of a core", "peak memory", "first event s")
+
+
+def worker(strategy: Strategy) -> list[str]:
+    """What the process itself takes that carries the events, under WORKER_HEADS."""
+    idle = strategy.idle_minute and strategy.idle_minute.worker_cpu_s
+    return [
+        number(cpu_ms(strategy.per_1000.worker_cpu_s)),
+        number(None if idle is None else idle / 60 * 100),
+        size(strategy.worker_rss_bytes),
+        number(strategy.first_event_s),
+    ]
+
+
 def idle_was_measured(strategies: Sequence[Strategy]) -> bool:
     return any(strategy.idle_minute is not None for strategy in strategies)
 
@@ -268,11 +220,12 @@ def faults(strategy: Strategy) -> str:
 
 
 def _ours(result: LatencyResult) -> Strategy | None:
-    return next((strategy for strategy in result.strategies if is_ours(strategy.name)), None)
+    return next((strategy for strategy in result.strategies if strategy.name == _OURS), None)
 
 
 def _others(result: LatencyResult) -> list[Strategy]:
-    return [strategy for strategy in result.strategies if not is_ours(strategy.name)]
+    """Other ways from an outbox to a broker."""
+    return [each for each in result.strategies if not is_ours(each.name) and each.name != "direct"]
 
 
 def _opponent(result: LatencyResult) -> Strategy | None:
@@ -292,9 +245,7 @@ def _standing_for_walrelay(result: ThroughputResult) -> Run | None:
 
 
 def _of_limit(run: Run, result: ThroughputResult, phrase: str) -> str:
-    limit = limit_of(result)
-    if run.ratio_to_limit is None or limit is None:
+    limit, ratio = limit_of(result), run.ratio_to_limit
+    if ratio is None or limit is None:
         return ""
-    return (
-        f", {run.ratio_to_limit:.2f} {'of' if run.ratio_to_limit < 1 else 'times'} {phrase.format(label(limit.name))}"
-    )
+    return f", {ratio:.2f} {'of' if ratio < 1 else 'times'} {phrase.format(label(limit.name))}"

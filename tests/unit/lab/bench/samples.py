@@ -28,7 +28,8 @@ def strategy(
     idle_minute: Cost | None = None,
 ) -> Strategy:
     """Its latencies are p50, p90, p99 and max; the histogram is a hump around the p50."""
-    return Strategy(name, *latencies, _hump(latencies[0]), 6000, *broken, per_1000, idle_minute)
+    hump, rounds = _hump(latencies[0]), [latencies[0]] * 3
+    return Strategy(name, *latencies, hump, 6000, *broken, per_1000, idle_minute, 62_914_560, 0.71, rounds)
 
 
 def latency(strategies: Sequence[Strategy] | None = None) -> LatencyResult:
@@ -79,8 +80,8 @@ def _hump(p50: float) -> list[tuple[float, int]]:
 WALRELAY = strategy(
     "walrelay",
     (1.4, 2.6, 6.2, 33.6),
-    per_1000=Cost(0.4, 1_250.0, 0.0, 0.231),
-    idle_minute=Cost(6.0, 0.0, 0.0, 0.011),
+    per_1000=Cost(0.4, 1_250.0, 0.0, 0.231, 0.583),
+    idle_minute=Cost(6.0, 0.0, 0.0, 0.011, 0.12),
 )
 STRATEGIES = [
     WALRELAY,

@@ -52,10 +52,12 @@ def test_anything_lost_repeated_or_out_of_order_ends_with_1_and_the_result_is_th
 
 
 def test_the_ratio_that_is_required_decides(found: list[Strategy]) -> None:
-    assert run("--require-ratio", "50").exit_code == 0
-    done = run("--require-ratio", "51")
+    assert run("--max-ratio", "walrelay/polling-100ms=0.02").exit_code == 0
+    done = run("--max-ratio", "polling-100ms/walrelay=50", "--max-ratio", "walrelay/polling-100ms=0.019")
     assert done.exit_code == 1
-    assert "walrelay's median is only 50.0 times below that of polling-100ms; 51 times were required" in done.stderr
+    assert done.stderr == (
+        "error: the p50 of walrelay is 0.02 times that of polling-100ms; at most 0.019 times were asked for\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,10 @@ def test_quick_is_a_smaller_size_of_which_each_part_can_be_set(
     ("arguments", "message"),
     [
         (["--only", "walrelay,polling-2s"], "'polling-2s' is none of"),
-        (["--only", "walrelay", "--require-ratio", "10"], "--only must have both"),
+        (["--only", "walrelay", "--max-ratio", "walrelay/polling-100ms=1"], "both must be measured"),
+        (["--max-ratio", "walrelay/polling-100ms"], "is not like exactly-once/walrelay=6"),
+        (["--max-ratio", "walrelay=1"], "is not like exactly-once/walrelay=6"),
+        (["--max-ratio", "walrelay/direct=nan"], "is not like exactly-once/walrelay=6"),
         (["--mode", "wild"], "'wild' is not one of"),
         (["--rate", "0"], "not in the range"),
     ],

@@ -13,9 +13,10 @@ from walrelay.lab.bench.account import (
     per_1000,
     strategies,
 )
-from walrelay.lab.bench.results import Cost, LatencyResult, Strategy
+from walrelay.lab.bench.results import Cost, LatencyResult, MaxRatio, Strategy
 
 UNKNOWN = Cost(None, None, None, None)
+TENTH = MaxRatio("walrelay", "polling-100ms", 0.1)
 
 
 def measured(
@@ -84,6 +85,16 @@ def test_the_idle_minute_is_net_of_the_servers_own_and_the_mean_of_those_measure
     assert only(measured(1.0)).idle_minute is None
 
 
+def test_what_the_worker_took_is_the_most_memory_and_the_median_start_of_the_rounds() -> None:
+    spent = account.NOTHING._replace(worker_cpu_s=0.5)
+    one, two = (measured(*[1.0] * 500, spent=spent) for _ in range(2))
+    found = only(
+        one._replace(worker_rss_bytes=50, first_event_s=0.25), two._replace(worker_rss_bytes=60, first_event_s=0.75)
+    )
+    assert (found.worker_rss_bytes, found.first_event_s, found.per_1000.worker_cpu_s) == (60, 0.5, 1.0)
+    assert only(measured(1.0)).worker_rss_bytes is None
+
+
 def result(*found: Strategy) -> LatencyResult:
     alone = Cost(None, 1.0, 0.0, 0.1)
     return LatencyResult(found, alone, [0.1], {"rate": 200}, {"cores": 2}, {"walrelay": "0"}, "", "")
@@ -100,32 +111,49 @@ def test_the_json_has_the_keys_that_others_read() -> None:
     (strategy,) = said["strategies"]
     expected = "name p50_ms p90_ms p99_ms max_ms events lost duplicates out_of_order statements_per_1000"
     expected += " wal_bytes_per_1000 dead_tuples_per_1000 server_cpu_s_per_1000 idle_per_minute histogram"
+    expected += " worker_cpu_s_per_1000 worker_rss_bytes first_event_s round_p50_ms"
     assert sorted(strategy) == sorted(expected.split())
-    assert sorted(strategy["idle_per_minute"]) == ["dead_tuples", "server_cpu_s", "statements", "wal_bytes"]
+    idle = ["dead_tuples", "server_cpu_s", "statements", "wal_bytes", "worker_cpu_s"]
+    assert sorted(strategy["idle_per_minute"]) == idle
 
 
 def test_a_sound_result_has_no_complaint() -> None:
     found = strategies({"walrelay": [measured(2.0)], "polling-100ms": [measured(50.0)]}, [measured(0.0)])
-    assert complaints(result(*found), 10) == []
-    assert complaints(result(*found), None) == []
+    assert complaints(result(*found), [TENTH]) == []
+    assert complaints(result(*found), []) == []
 
 
-def test_too_small_a_ratio_is_a_complaint() -> None:
+def test_too_large_a_ratio_is_a_complaint() -> None:
     found = strategies({"walrelay": [measured(6.0)], "polling-100ms": [measured(50.0)]}, [measured(0.0)])
-    assert complaints(result(*found), 10) == [
-        "walrelay's median is only 8.3 times below that of polling-100ms; 10 times were required"
+    assert complaints(result(*found), [TENTH]) == [
+        "the p50 of walrelay is 0.12 times that of polling-100ms; at most 0.1 times were asked for"
     ]
-    assert complaints(result(*found), 8) == []
+    assert complaints(result(*found), [TENTH._replace(times=0.12)]) == []
+
+
+def test_the_ratio_is_the_median_of_the_rounds() -> None:
+    """Pooled, the disturbed rounds of each would be compared with the quiet ones of the other."""
+    relay = [measured(1.0), measured(90.0), measured(9.0)]
+    polling = [measured(10.0), measured(10.0), measured(90.0)]
+    found = strategies({"walrelay": relay, "polling-100ms": polling}, [measured(0.0)])
+    assert found[0].round_p50_ms == [1.0, 90.0, 9.0]
+    assert complaints(result(*found), [TENTH]) == []
+    assert len(complaints(result(*found), [TENTH._replace(times=0.09)])) == 1
+
+
+def test_a_strategy_that_could_not_be_measured_is_a_complaint() -> None:
+    found = strategies({"walrelay": [measured(6.0)]}, [measured(0.0)])
+    assert complaints(result(*found), [TENTH]) == ["polling-100ms cannot be compared: not measured"]
 
 
 def test_a_median_of_nothing_is_a_complaint() -> None:
     found = strategies({"walrelay": [measured(lost=1)], "polling-100ms": [measured(50.0)]}, [measured(0.0)])
-    assert len(complaints(result(*found), 10)) == 2
+    assert len(complaints(result(*found), [TENTH])) == 2
 
 
 def test_what_was_lost_repeated_or_out_of_order_is_a_complaint_for_each_strategy() -> None:
     found = strategies({"walrelay": [measured(2.0, again=2)], "polling-1s": [measured(9.0, lost=1)]}, [measured(0.0)])
-    assert complaints(result(*found), None) == [
+    assert complaints(result(*found), []) == [
         "walrelay: 2 of 1 events repeated",
         "polling-1s: 1 of 2 events lost",
     ]
@@ -133,4 +161,4 @@ def test_what_was_lost_repeated_or_out_of_order_is_a_complaint_for_each_strategy
     jumbled.account.receive(Received(0, 7, 0, 7, 0))
     jumbled.account.receive(Received(0, 5, 0, 8, 0))
     (found_jumbled,) = strategies({"walrelay": [jumbled]}, [measured(0.0)])
-    assert complaints(result(found_jumbled), None) == ["walrelay: 1 of 2 events out of order"]
+    assert complaints(result(found_jumbled), []) == ["walrelay: 1 of 2 events out of order"]

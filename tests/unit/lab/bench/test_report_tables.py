@@ -24,7 +24,7 @@ def _row(text: str, name: str) -> list[str]:
 
 def test_a_strategy_has_its_percentiles_how_many_times_slower_it_is_and_what_went_wrong() -> None:
     text = _printed(screen.latency_tables(samples.latency()))
-    assert _row(text, "walrelay")[:7] == ["walrelay", "1.4", "2.6", "6.2", "33.6", "–", "0"]
+    assert _row(text, "walrelay")[:7] == ["walrelay", "1.4", "2.6", "6.2", "33.6", "1×", "0"]
     assert _row(text, "polling-1s")[:7] == ["polling-1s", "512", "911", "1,007", "1,072", "366×", "0"]
     assert _row(text, "polling-5s")[6] == "3/0/0"
 
@@ -34,6 +34,18 @@ def test_costs_are_those_of_1000_events_and_of_an_idle_minute() -> None:
     assert "polling-100ms            205  408 KB        1,000     212" in text
     assert "polling-100ms          1,800       0            0     298" in text
     assert "the writer alone           –  598 KB            0     184" in text
+
+
+def test_the_worker_has_its_cpu_its_memory_and_how_soon_it_is_there() -> None:
+    text = _printed(screen.latency_tables(samples.latency()))
+    assert _row(text[text.index("What the worker took") :], "walrelay") == [
+        "walrelay",
+        "583",
+        "0.20",
+        "60",
+        "MB",
+        "0.71",
+    ]
 
 
 def test_an_idle_minute_that_was_not_measured_is_said_to_be_so() -> None:

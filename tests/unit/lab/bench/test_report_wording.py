@@ -5,7 +5,7 @@ import math
 import pytest
 
 from tests.unit.lab.bench import samples
-from walrelay.lab.bench import wording
+from walrelay.lab.bench import conditions, wording
 from walrelay.lab.bench.results import Run
 from walrelay.lab.bench.wording import duration, label, number, size, spoken, times
 
@@ -112,12 +112,14 @@ def test_why_somebody_is_above_the_limit_is_said_only_where_somebody_is() -> Non
 
 def test_what_it_was_measured_on() -> None:
     result = samples.latency()
-    assert wording.workload(result.workload) == ("200 commits/s, steady, 3 rounds, 10 s of writing in each, 60 s idle")
-    assert wording.machine(result.machine) == "2 cores, 7.8 GiB, Example CPU @ 2.60GHz, Linux 6.1.0"
-    assert wording.workload({"rate": 200.0, "colour": "green"}) == "200 commits/s, colour green"
+    assert conditions.workload(result.workload) == (
+        "200 commits/s, steady, 3 rounds, 10 s of writing in each, 60 s idle"
+    )
+    assert conditions.machine(result.machine) == "2 cores, 7.8 GiB, Example CPU @ 2.60GHz, Linux 6.1.0"
+    assert conditions.workload({"rate": 200.0, "colour": "green"}) == "200 commits/s, colour green"
 
 
 def test_a_mock_cluster_is_no_version_of_kafka() -> None:
     versions = {"kafka": "librdkafka's mock cluster", "walrelay": "1.0"}
-    assert wording.versions(versions) == "walrelay 1.0, Kafka: librdkafka's mock cluster"
-    assert wording.versions({"kafka": "none", "walrelay": "1.0"}) == "walrelay 1.0"
+    assert conditions.versions(versions) == "walrelay 1.0, Kafka: librdkafka's mock cluster"
+    assert conditions.versions({"kafka": "none", "walrelay": "1.0"}) == "walrelay 1.0"
