@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from math import inf
+from time import monotonic, sleep
 from typing import Any
 
 from psycopg import pq
@@ -16,6 +17,7 @@ from walrelay.postgres.failures import ErrorWords, explained
 from walrelay.wire.commands import literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
+_COMMITS, _LOOK = 5.0, 0.01  # seconds to wait for commits, and between two looks
 _WORDS = ErrorWords(
     "the connection that reads the outbox broke",
     "the rows of the outbox cannot all be read",
@@ -42,6 +44,8 @@ class View:
         try:
             beside.refuse_another_server(connect.backend(self._connection))
             self._begin(snapshot)
+            if snapshot is not None:
+                self._await_commits(beside)
         except BaseException:
             self.close()
             raise
@@ -63,6 +67,25 @@ class View:
             " greatest(pg_snapshot_xmin(s)::text::int8, pg_snapshot_xmax(s)::text::int8),"
             " (extract(epoch FROM now()) * 1000000)::int8 FROM pg_current_snapshot() AS s"
         )
+
+    def _await_commits(self, beside: Catalog) -> None:
+        """Waits until the transactions whose rows the snapshot shows have ended for all others too: five seconds.
+
+        The snapshot of a slot shows what is committed in the WAL. A backend may note its commit in pg_xact a little
+        later, and until then its rows would be taken for those of an aborted transaction, and marked as such for good.
+        (A commit that waits for a synchronous standby has been noted, and may wait for hours.)
+        """
+        running = (
+            "SELECT pg_snapshot_xmax(s)::text::int8, ARRAY(SELECT pg_snapshot_xip(s)::text)"
+            " FROM pg_current_snapshot() AS s"
+        )
+        shown = "SELECT 1 FROM unnest(%s::text[]) AS x WHERE pg_visible_in_snapshot(x::xid8, pg_current_snapshot())"
+        deadline = monotonic() + _COMMITS
+        while monotonic() < deadline:
+            ((ended_below, still_running),) = beside.rows(running)
+            if ended_below >= self.xmax and not self.rows(shown, [still_running]):
+                return
+            sleep(_LOOK)
 
     def __enter__(self) -> "View":
         return self
