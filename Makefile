@@ -18,6 +18,9 @@ SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acce
 # as it has to be where they share a server that somebody else runs (tests/servers/choose.py).
 WORKERS ?= $(if $(WALRELAY_TEST_POSTGRES_DSN)$(WALRELAY_TEST_KAFKA),0,4)
 
+# How many rows a transaction has, in the backlogs of `make throughput`.
+ROWS ?= 10 1 1000 all
+
 # The tests start walrelay thousands of times, which would be compiled again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -42,11 +45,12 @@ check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
 	@$(RUN)/mypy --strict walrelay tests
 	@$(RUN)/lint-imports
 
-bench: $(VENV)/dev.stamp servers  ## latency and cost beside polling, with a page in build/bench (ARGS="--quick")
+bench: $(VENV)/dev.stamp servers  ## latency and cost beside polling, a quarter of an hour, with a page in build/bench (ARGS="--quick")
 	@exec $(RUN)/walrelay bench latency --report build/bench $(ARGS)
 
-throughput: $(VENV)/dev.stamp servers  ## a backlog drained, beside what PostgreSQL can give, with a page as well
-	@exec $(RUN)/walrelay bench throughput --report build/bench $(ARGS)
+throughput: $(VENV)/dev.stamp servers  ## a backlog drained, beside what PostgreSQL can give, half an hour (ROWS=10 ARGS="--quick")
+	@for rows in $(ROWS); do $(RUN)/walrelay bench throughput --rows-per-transaction $$rows --report build/bench/rows-$$rows $(ARGS); done
+	@$(RUN)/walrelay bench throughput --socket --only limit,null,mock --report build/bench/socket $(ARGS)
 
 peers: $(VENV)/dev.stamp servers  ## other relays on the same rows
 	@exec $(RUN)/python -m tests.bench.peers $(ARGS)
