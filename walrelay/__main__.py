@@ -1,5 +1,6 @@
 """The process: `walrelay`, and `python -m walrelay`. What must hold before anything else of walrelay is imported."""
 
+import gc
 import os
 import sys
 from typing import Any
@@ -10,6 +11,8 @@ _INTERRUPTED = 130  # as a shell reports SIGINT
 def main() -> None:
     """The command line. Ctrl-C during the imports, which take a moment, is one line like any other Ctrl-C."""
     _open_standard_streams()
+    gc.disable()  # while modules are imported, whose objects stay: `walrelay.cli` turns it on again
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic looks for them in every installed package
     try:
         from walrelay.cli import main as command_line
     except KeyboardInterrupt:

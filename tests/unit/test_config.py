@@ -47,12 +47,8 @@ class Installed(EntryPoint):
 @pytest.fixture(autouse=True)
 def sinks(monkeypatch: pytest.MonkeyPatch) -> None:
     """`broker` and `broken` are the sinks that are installed."""
-    points = [Installed(kind, "tests:none", plugins.GROUP) for kind in ("broker", "broken")]
-
-    def entry_points(*, group: str, name: str | None = None) -> list[Installed]:
-        return [point for point in points if name in (None, point.name)]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    points = {kind: Installed(kind, "tests:none", plugins.GROUP) for kind in ("broker", "broken")}
+    monkeypatch.setattr(plugins, "entry_points_by_kind", lambda: points)
 
 
 def read(text: str, **env: str) -> Settings:

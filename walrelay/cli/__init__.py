@@ -1,5 +1,6 @@
 """The command line: one command a module, thin. `cli.ending` has the exit codes."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,9 @@ class _Commands(click.Group):
                     from walrelay.cli.options import guarded
 
                     self.add_command(guarded(getattr(import_module(f"walrelay.cli.{name}"), name)))
+        if not gc.isenabled():
+            gc.freeze()  # what was imported stays: no collection has to look at it again
+            gc.enable()
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

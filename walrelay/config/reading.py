@@ -12,9 +12,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from walrelay.config import document
+from walrelay.config.docstrings import docstrings
 from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
-from walrelay.config.values import SectionError, SinkKind, sink_model
+from walrelay.config.values import Section, SectionError, SinkKind, sink_model
 from walrelay.errors import SettingsError
 
 HINT = "`walrelay docs settings` lists every setting; `walrelay config example` prints a file that works."
@@ -107,7 +108,12 @@ class Places:
     def meaning(self, path: KeyPath) -> str:
         """What the setting at `path` is, in one line; empty where the model does not say."""
         field = self._field(path)
-        texts = [field.description if field else None, *(t.__doc__ for t in self._types(path) if _is_model(t))]
+        sections = (each for each in self._types(path[:-1]) if _is_model(each) and issubclass(each, Section))
+        texts = [
+            *(docstrings(section).get(str(path[-1])) for section in sections),
+            field.description if field else None,
+            *(each.__doc__ for each in self._types(path) if _is_model(each)),
+        ]
         return " ".join(next(filter(None, texts), "").split())
 
     def _field(self, path: KeyPath) -> FieldInfo | None:

@@ -12,13 +12,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     SecretStr,
     SerializeAsAny,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from walrelay import publish
+from walrelay.config.docstrings import docstrings
 from walrelay.identifiers import name, qualified_name
 from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
@@ -35,7 +39,16 @@ class SectionError(ValueError):
 class Section(BaseModel):
     """Frozen; refuses unknown keys; its errors do not quote values, which may hold a secret."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The docstring of each setting is its description."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for setting, text in docstrings(cls).items():
+            properties[setting]["description"] = text
+        return schema
 
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")

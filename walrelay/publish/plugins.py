@@ -1,8 +1,8 @@
 """Loads plug-ins: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
-from importlib.metadata import entry_points
+from functools import cache, cached_property, partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from walrelay.errors import Fatal
@@ -24,20 +24,27 @@ ReadBack = Callable[[Sequence[str], int], Iterator[Found | Span]]
 """(topics, since_ms), as `SinkPlugin.read_back` has it."""
 
 
+@cache
+def entry_points_by_kind() -> dict[str, EntryPoint]:
+    """Looked up once in a process: that reads a file of every installed package."""
+    return {point.name: point for point in reversed([*entry_points(group=GROUP)])}  # the first of a name counts
+
+
 def installed() -> list[str]:
     """The kinds of sink that are installed, sorted."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted(entry_points_by_kind())
 
 
 def load(kind: str) -> SinkPlugin:
     """The plug-in of that kind; Fatal when there is none."""
-    for point in entry_points(group=GROUP, name=kind):
-        plugin: SinkPlugin = point.load()
-        return plugin
-    raise Fatal(
-        f"there is no sink of kind {kind!r}",
-        hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
-    )
+    point = entry_points_by_kind().get(kind)
+    if point is None:
+        raise Fatal(
+            f"there is no sink of kind {kind!r}",
+            hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
+        )
+    plugin: SinkPlugin = point.load()
+    return plugin
 
 
 class SinkHandle:

