@@ -13,7 +13,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=m?s\b)")
 _OURS = "walrelay"
 _LABELS = {
     "exactly-once": "walrelay, exactly once",
-    "direct": "no outbox, produced after COMMIT",
+    "direct": "produced after COMMIT",
     "polling-backoff": "polling with back-off",
     "polling-notify": "polling on NOTIFY",
     "limit": "pg_recvlogical",
