@@ -6,7 +6,6 @@ today's catalog (guarantees A32), and columns are found by name.
 
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from walrelay.decode.contract import Columns, OutboxLayout, Skips
@@ -35,6 +34,8 @@ from walrelay.lsn import ZERO
 from walrelay.model import Committed, Event, Idle, OutboxRecord, RecordPosition, Skipped
 from walrelay.wire import pgoutput
 from walrelay.wire.frames import BODY, XLOGDATA, parse_keepalive
+from walrelay.wire.pgoutput import INSERT_HEAD
+from walrelay.wire.row_parser import row_parser
 
 Reader = Callable[[bytes], Any]
 
@@ -47,9 +48,10 @@ _PASSED_OVER = frozenset({pgoutput.ORIGIN, pgoutput.TYPE, pgoutput.UPDATE, pgout
 class Layout(NamedTuple):
     """How to read a row of the outbox."""
 
-    readers: tuple[Reader | None, ...]  # by column: makes the record's value; None: the column has no role
-    roles: Callable[[list[Any]], tuple[Any, ...]]  # each role's value, of the values that were read
     columns: tuple[str, ...]
+    readers: tuple[Reader | None, ...]  # by column: makes the record's value; None: the column has no role
+    head: bytes  # what such a row's frame has at INSERT_HEAD
+    parse: Callable[[bytes, int, int, int], OutboxRecord]  # of frame, commit LSN, ordinal and commit time
 
 
 class PgoutputDecoder:
@@ -61,11 +63,26 @@ class PgoutputDecoder:
         self._binary = binary
         self._layouts: dict[int, Layout | None] = {}  # by relation OID; None: another table, or
         self._faulty: dict[int, pgoutput.Relation] = {}  # the outbox, in a form in which it cannot be read
+        self._parsers: dict[bytes, Callable[[bytes, int, int, int], OutboxRecord]] = {}  # of the layouts, by head
         self._begin = _OUTSIDE
         self._ordinal = 0
 
     def decode(self, frame: bytes) -> tuple[Event, ...]:
         """The events of `frame`: none or one."""
+        parse, begin = self._parsers.get(frame[INSERT_HEAD]), self._begin
+        if parse is None or begin is _OUTSIDE or frame[0] != XLOGDATA:
+            return self._other(frame)
+        commit_lsn, committed_at, _ = begin
+        try:
+            record = parse(frame, commit_lsn, self._ordinal, committed_at)
+        except ValueError:
+            return self._fails(self._misread(frame))
+        if record.id is None:
+            return self._fails(null_id(self._outbox, record.position))
+        self._ordinal += 1
+        return (record,)
+
+    def _other(self, frame: bytes) -> tuple[Event, ...]:
         if len(frame) > BODY and frame[0] == XLOGDATA:
             kind = frame[BODY]
             return self._insert(frame) if kind == pgoutput.INSERT else self._rare(kind, frame)
@@ -75,29 +92,18 @@ class PgoutputDecoder:
         raise ProtocolError(f"a frame of unknown kind {frame[:1]!r}", lsn=self._begin.final_lsn)
 
     def _insert(self, frame: bytes) -> tuple[Event, ...]:
-        oid, columns = pgoutput.parse_insert(frame)
-        begin = self._begin
-        if oid not in self._layouts or begin is _OUTSIDE:
-            raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=begin.final_lsn)
+        """A row for which there is no parser."""
+        (oid, columns), lsn = pgoutput.parse_insert(frame), self._begin.final_lsn
+        if oid not in self._layouts or self._begin is _OUTSIDE:
+            raise ProtocolError(f"a row of relation {oid}, which was not announced", lsn=lsn)
         layout = self._layouts[oid]
-        if layout is None:
-            return self._without_layout(oid)
-        readers, roles, _ = layout
-        if columns != len(readers):
-            raise ProtocolError(f"a row of {columns} columns, its relation has {len(readers)}", lsn=begin.final_lsn)
-        try:
-            values = pgoutput.parse_row(frame, readers)
-        except ValueError:
-            return self._fails(self._misread(frame, layout))
-        values.append(None)  # where a role without a column points
-        record = _record((begin.final_lsn, self._ordinal, begin.committed_at, *roles(values)))
-        if record.id is None:
-            return self._fails(null_id(self._outbox, record.position))
-        self._ordinal += 1
-        return (record,)
+        if layout is not None:
+            raise ProtocolError(f"a row of {columns} columns, its relation has {len(layout.readers)}", lsn=lsn)
+        return self._without_layout(oid)
 
-    def _misread(self, frame: bytes, layout: Layout) -> Undecodable:
+    def _misread(self, frame: bytes) -> Undecodable:
         """The error for a row with a value that its reader does not accept; found by reading each value alone."""
+        layout = next(each for each in self._layouts.values() if each and each.head == frame[INSERT_HEAD])
         read: dict[str, Any] = {}
         failed, why = "", ""
         for column, reader in zip(layout.columns, layout.readers, strict=True):
@@ -166,6 +172,7 @@ class PgoutputDecoder:
         except Undecodable:
             self._layouts[relation.oid] = None
             self._faulty[relation.oid] = relation
+        self._parsers = {layout.head: layout.parse for layout in self._layouts.values() if layout}
 
     def _without_layout(self, oid: int) -> tuple[Event, ...]:
         if oid in self._faulty:
@@ -187,10 +194,11 @@ class PgoutputDecoder:
                         continue
                     raise missing_column(self._outbox, role, column, types, self._position())
                 readers[column] = self._reader(role, column, types[column])
-        read = [column.name for column in relation.columns if column.name in readers]
-        places = [read.index(column) if column in readers else -1 for column in self._outbox.columns]
         columns = tuple(column.name for column in relation.columns)
-        return Layout(tuple(map(readers.get, columns)), itemgetter(*places), columns)
+        places = [None if column not in readers else columns.index(column) for column in self._outbox.columns]
+        by_column = tuple(map(readers.get, columns))
+        head = pgoutput.insert_head(relation.oid, len(columns))
+        return Layout(columns, by_column, head, row_parser(by_column, places, _record))
 
     def _reader(self, role: str, column: str, type_oid: int) -> Reader:
         if role in BYTES_ROLES:

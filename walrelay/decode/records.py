@@ -7,7 +7,7 @@ binary mode the server never falls back to text for it (pgoutput: logicalrep_wri
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from operator import methodcaller
+from operator import itemgetter, methodcaller
 from typing import Any
 
 from walrelay.decode.contract import Columns, OutboxLayout, Skips
@@ -121,11 +121,13 @@ def json_text(value: bytes) -> bytes:
     return value[1:]
 
 
+_UUID_PARTS = itemgetter(slice(8), slice(8, 12), slice(12, 16), slice(16, 20), slice(20, None))
+
+
 def _uuid(value: bytes) -> str:
     if len(value) != 16:
         raise ValueError(f"a uuid of {len(value)} bytes")
-    text = value.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return "-".join(_UUID_PARTS(value.hex()))
 
 
 def _integer(size: int) -> Callable[[bytes], str]:

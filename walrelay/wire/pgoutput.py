@@ -15,16 +15,18 @@ from walrelay.wire.frames import BODY, POSTGRES_EPOCH_US
 
 BEGIN, COMMIT, ORIGIN, RELATION, TYPE, INSERT, UPDATE, DELETE, TRUNCATE, MESSAGE = b"BCORYIUDTM"
 
-_NEW, _NULL, _TEXT, _BINARY = b"Nntb"
+NULL, TEXT, BINARY = b"ntb"  # what a column of a row is
+_NEW = ord("N")
 
 _BEGIN = Struct(">QqI")
 _COMMIT = Struct(">BQQq")
 _COLUMN = Struct(">Ii")
 _MESSAGE = Struct(">BQ")
 _insert = Struct(">IBH").unpack_from
-_length = Struct(">I").unpack_from
+unpack_length = Struct(">I").unpack_from
 
-_ROW = BODY + 8  # where the first column of an Insert begins
+ROW = BODY + 8  # where the first column of an Insert begins
+INSERT_HEAD = slice(BODY, ROW)
 
 
 class Begin(NamedTuple):
@@ -142,33 +144,48 @@ def parse_insert(frame: bytes) -> tuple[int, int]:
     return oid, columns
 
 
+def insert_head(oid: int, columns: int) -> bytes:
+    """What an Insert of that relation with so many columns has at INSERT_HEAD."""
+    return b"I%bN%b" % (oid.to_bytes(4), columns.to_bytes(2))
+
+
 def parse_row(frame: bytes, readers: Sequence[Callable[[bytes], Any] | None]) -> list[Any]:
     """The values of the Insert in `frame` whose columns have a reader, each as its reader made it of text or binary.
 
     `readers` has one entry for each column that `parse_insert` counted; None: the column is not needed. A reader raises
-    ValueError for what it cannot read. The innermost loop of walrelay: one pass (docs/benchmarks.md has its worth).
+    ValueError for what it cannot read. The outbox's own rows are read by `row_parser`, which does the same.
     """
     values: list[Any] = []
-    append, length, at = values.append, _length, _ROW
+    append, at = values.append, ROW
     try:
         for read in readers:
             kind = frame[at]
-            if kind == _TEXT or kind == _BINARY:  # noqa: SIM109 (a tuple of globals would be built again each time)
+            if kind == TEXT or kind == BINARY:  # noqa: SIM109 (a tuple of globals would be built again each time)
                 start = at + 5
-                at = start + length(frame, at + 1)[0]
+                at = start + unpack_length(frame, at + 1)[0]
                 if read is not None:
                     append(read(frame[start:at]))
-            elif kind == _NULL:
+            elif kind == NULL:
                 at += 1
                 if read is not None:
                     append(None)
-            else:  # 'u', an unchanged TOAST value, occurs in updates only
-                raise ProtocolError(f"an Insert has a column of kind {chr(kind)!r}")
+            else:
+                raise unreadable_kind(kind)
     except (IndexError, error):
         at = -1
     if at != len(frame):  # a slice past the end is silently short; the sum of the lengths is not
-        raise ProtocolError(f"an Insert of {len(frame) - BODY} bytes whose columns do not fill it")
+        raise row_does_not_fit(frame)
     return values
+
+
+def unreadable_kind(kind: int) -> ProtocolError:
+    """The error for a column of a kind that no Insert has; `u`, an unchanged TOAST value, occurs in updates only."""
+    return ProtocolError(f"an Insert has a column of kind {chr(kind)!r}")
+
+
+def row_does_not_fit(frame: bytes) -> ProtocolError:
+    """The error for a row that is longer or shorter than its columns."""
+    return ProtocolError(f"an Insert of {len(frame) - BODY} bytes whose columns do not fill it")
 
 
 def _string(frame: bytes, at: int) -> tuple[str, int]:
