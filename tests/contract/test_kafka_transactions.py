@@ -21,6 +21,7 @@ from walrelay.publish import SinkHandle
 from walrelay.sinks.kafka import position_topic
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.sinks.kafka.transactional_producer import TURNS
 from walrelay.sinks.kafka.transactions import KafkaTransactions
 from walrelay.testing import message, numbers
 
@@ -120,6 +121,20 @@ def test_a_sink_that_another_one_fenced_off_publishes_nothing_more(relaying: Rel
             relaying.publish(leader, 2, 3, end=200)
             settle(leader)
     relaying.seen([1, 2, 3])
+
+
+@pytest.mark.parametrize("groups", range(TURNS))
+def test_each_producer_of_a_sink_is_fenced_off_before_the_position_is_read(relaying: Relaying, groups: int) -> None:
+    """The zombie holds a full group of another producer after each commit; the next relay publishes at least once."""
+    with closing(relaying.open()) as zombie:
+        for number in range(groups):
+            relaying.publish(zombie, number, end=100 + number)
+            settle(zombie)
+        relaying.publish(zombie, 8, 9, end=200)
+        kept = relaying.handle.open_positions(SYSTEM, relaying.slot).last()
+        assert kept == (relaying.position(99 + groups) if groups else None)
+        assert "another instance publishes" in failure(zombie)
+    relaying.seen([*range(groups)])
 
 
 def test_idle_progress_is_kept_in_a_group_of_its_own(relaying: Relaying) -> None:

@@ -1,7 +1,8 @@
 """A broker with transactions, and a producer for the real exactly-once sink. What is open vanishes with whoever opened
-it; a commit whose answer is lost happened or did not, and it may happen later, until the next producer fences.
+it; a commit whose answer is lost happened or did not, and it may happen later, until its id is fenced off.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from walrelay.model import Message, RelayPosition
 
 
 class Group(NamedTuple):
-    """What a Kafka transaction holds."""
+    """What a Kafka transaction holds. `began`: how many messages the broker had when its first came."""
 
+    began: int
     messages: tuple[Message, ...]
     position: RelayPosition | None
 
@@ -30,23 +32,32 @@ class TransactionalBroker(FakeBroker):
         self.witness = witness
         self.committed: list[Message] = []  # over all partitions, in the order they were committed in
         self.position: RelayPosition | None = None
-        self.epoch = 0
-        self.asked: Group | None = None  # to be committed; whether it will be is not decided
+        self.epochs = Counter[str]()  # of each transactional id
+        self.asked = dict[str, Group]()  # what is to be committed, by id; whether it will be is not decided
+        self.committing = set[str]()  # the ids that something was committed by
+        self.sent = 0  # messages, committed or not
+        self._newest = 0  # of them, the last that was committed
         self.deaf = 0.3  # how often an answer does not come in time
         self.takes_back = 0.0  # how often a transaction is aborted for a reason of the broker's own
         self.timeout = 60.0  # transaction.timeout.ms, in seconds
 
-    def fence(self) -> int:
-        """No earlier producer can do anything any more; what it asked for last is done, or is not."""
-        if self.asked is not None and self.random.random() < 0.5:
-            self.commit()
-        self.asked = None
-        self.epoch += 1
-        return self.epoch
+    def fence(self, identity: str) -> int:
+        """No earlier producer of that id can do anything any more; what it asked for last is done, or is not."""
+        self.may_commit(identity)
+        self.asked.pop(identity, None)
+        self.epochs[identity] += 1
+        return self.epochs[identity]
 
-    def commit(self) -> None:
-        group, self.asked = self.asked, None
-        assert group is not None
+    def may_commit(self, identity: str) -> None:
+        """What was asked for is done at any time, or never."""
+        if identity in self.asked and self.random.random() < 0.5:
+            self.commit(identity)
+
+    def commit(self, identity: str) -> None:
+        group = self.asked.pop(identity)
+        self.committing.add(identity)
+        assert not group.messages or group.began >= self._newest, "sent before the group before it was done"
+        self._newest = group.began + len(group.messages)
         for message in group.messages:
             self.committed.append(message)
             self.store((message.topic, crc32(message.key or b"") % _PARTITIONS), message)
@@ -57,15 +68,15 @@ class TransactionalBroker(FakeBroker):
 class FakeProducer:
     """librdkafka's transactional producer, as far as the sink uses it."""
 
-    def __init__(self, broker: TransactionalBroker, fuse: Fuse, clock: Clock) -> None:
-        self.fuse = fuse
+    def __init__(self, broker: TransactionalBroker, fuse: Fuse, clock: Clock, identity: str) -> None:
+        self.fuse, self._identity = fuse, identity
         self._broker, self._clock = broker, clock
         self._epoch = 0
         self._queue: list[tuple[Message, Callable[..., None]]] = []
         self._sent: list[Message] = []
         self._position: RelayPosition | None = None
         self._open = self._committing = self._broken = False
-        self._begun = 0.0
+        self._begun, self._first = 0.0, 0
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -74,15 +85,17 @@ class FakeProducer:
     def init_transactions(self, timeout: float) -> None:
         if self._unlucky(timeout):
             raise _timed_out()
-        self._epoch = self._broker.fence()
+        self._epoch = self._broker.fence(self._identity)
         if self._unlucky(timeout):
             raise _timed_out()
 
     @boundary
     def begin_transaction(self) -> None:
-        assert self._epoch
-        assert not self._open
+        if not self._epoch or self._open:
+            raise KafkaException(KafkaError(KafkaError._STATE, "no new transaction"))
         self._open, self._begun = True, self._clock()
+        for identity in [*self._broker.asked]:
+            self._broker.may_commit(identity)
 
     @boundary
     def produce(
@@ -117,13 +130,12 @@ class FakeProducer:
             if self._unlucky(timeout):
                 raise _timed_out()  # the request was not sent yet
             self._committing = True
-            self._broker.asked = Group(tuple(self._sent), self._position)
+            self._broker.asked[self._identity] = Group(self._first, tuple(self._sent), self._position)
         if self._unlucky(timeout):
-            if self._broker.asked and self._broker.random.random() < 0.5:
-                self._broker.commit()
+            self._broker.may_commit(self._identity)
             raise _timed_out()
-        if self._broker.asked:
-            self._broker.commit()
+        if self._identity in self._broker.asked:
+            self._broker.commit(self._identity)
         self._reset()
 
     @boundary
@@ -140,7 +152,7 @@ class FakeProducer:
 
     @property
     def _fenced(self) -> bool:
-        return self._epoch != self._broker.epoch
+        return 0 < self._epoch != self._broker.epochs[self._identity]
 
     def _takes(self) -> None:
         assert self._open, "a message outside a transaction"
@@ -153,6 +165,8 @@ class FakeProducer:
             if message.value in self._broker.refused:
                 self._broken = True
                 report(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), _Delivered(message))
+            self._first = self._first if self._sent else self._broker.sent
+            self._broker.sent += 1
             self._sent.append(message)
         del self._queue[:count]
 

@@ -15,7 +15,7 @@ from tests.simulation.world import World
 from walrelay.errors import Fatal, Refused, Undecodable
 from walrelay.model import System
 from walrelay.publish import ExactlyOnceSink
-from walrelay.sinks.kafka import transactions
+from walrelay.sinks.kafka import transactional_producer, transactions
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.transactions import KafkaTransactions
@@ -83,7 +83,9 @@ def make_world(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> MakeWorld:
     def make(wal: Wal, seed: int = 0, **sizes: int) -> ExactlyOnceWorld:
         world = ExactlyOnceWorld(wal, clock, seed, **sizes)
         monkeypatch.setattr(
-            transactions, "producer", lambda *_, **__: FakeProducer(world.groups, world.fuse, world.clock)
+            transactional_producer,
+            "producer",
+            lambda settings, identity, **_: FakeProducer(world.groups, world.fuse, world.clock, identity),
         )
         monkeypatch.setattr(transactions, "PositionTopic", lambda *_: FakePositions(world.groups))
         return world
@@ -180,6 +182,21 @@ def break_at_random(make_world: MakeWorld, seed: int, *, large: bool = False, **
         world.fuse.crashes[step] = getattr(world, random.choice(ALL_KINDS))
     world.live()
     world.verify()
+
+
+def test_a_group_waits_for_a_commit_that_fails_or_whose_answer_is_lost(make_world: MakeWorld) -> None:
+    commits_that_are_not_answered(make_world)
+
+
+def commits_that_are_not_answered(make_world: MakeWorld) -> None:
+    used = set[int]()
+    for seed in range(30):
+        world = make_world(large_wal(Random(seed)), seed, room=20, batch=3)
+        world.groups.deaf, world.groups.takes_back = 0.6, 0.2
+        world.live()
+        world.verify()
+        used.add(len(world.groups.committing))
+    assert max(used) == 3, "the producers did not take turns"
 
 
 def test_a_server_that_forgets_everything_gets_no_event_published_twice(make_world: MakeWorld) -> None:

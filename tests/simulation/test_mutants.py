@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.clock import Clock
 from tests.simulation.process import Process
 from tests.simulation.slot import FusedSource
-from tests.simulation.test_exactly_once import MakeWorld, make_world
+from tests.simulation.test_exactly_once import MakeWorld, commits_that_are_not_answered, make_world
 from tests.simulation.test_runs import (
     KeepingWorld,
     held_and_resumed,
@@ -22,7 +22,9 @@ from tests.simulation.world import World
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
 from walrelay.relay.run import Runs
-from walrelay.sinks.kafka.transactions import KafkaTransactions
+from walrelay.sinks.kafka import transactions
+from walrelay.sinks.kafka.transactional_producer import Turns
+from walrelay.sinks.kafka.transactions import KafkaTransactions, _State
 from walrelay.source.positions import OwnPositionKeeper
 
 __all__ = ["make_world"]
@@ -50,6 +52,65 @@ def test_a_run_without_the_fence_publishes_twice(make_world: MakeWorld, kind: st
 
     with pytest.raises(AssertionError, match=r"not what .* says"):
         zombies(unfenced, kind)
+
+
+class _FencesOne(Turns):
+    """Fences off each of the others only when its turn comes."""
+
+    def fence(self) -> bool:
+        everyone = self._unfenced
+        self._unfenced = dict([*everyone.items()][:1])
+        fenced, self._unfenced = super().fence(), everyone
+        if fenced:
+            del everyone[next(iter(everyone))]
+        return fenced
+
+    def next(self) -> Any:
+        while not super().fence():
+            pass
+        return super().next()
+
+
+@pytest.mark.parametrize("kind", ["process_dies", "another_one_leads"])
+def test_a_run_that_fences_off_one_of_several_producers_is_caught(
+    make_world: MakeWorld, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "Turns", _FencesOne)
+    with pytest.raises(AssertionError, match=r"not what .* says"):
+        zombies(make_world, kind)
+
+
+class _DoesNotWait(KafkaTransactions):
+    """Takes a commit that was not answered for done: the next group begins, and is committed."""
+
+    def _commit(self, timeout: float) -> None:
+        super()._commit(timeout)
+        if self._state is _State.COMMITTING and not self._broken and not self._failed:
+            self._state, self._producer = _State.IDLE, self._turns.next()
+            self._settled += self._group.committed()
+
+
+class _GoesOn(KafkaTransactions):
+    """After a commit that failed it goes on with the next group."""
+
+    def _commit(self, timeout: float) -> None:
+        super()._commit(timeout)
+        if self._broken and not self._broken.fatal():
+            self._broken, self._state, self._producer = None, _State.IDLE, self._turns.next()
+            self._settled += self._group.committed()
+
+
+@pytest.mark.parametrize("mutant", [_DoesNotWait, _GoesOn])
+def test_a_group_that_does_not_wait_for_the_one_before_is_caught(
+    make_world: MakeWorld, mutant: type[KafkaTransactions]
+) -> None:
+    def broken(*args: Any, **sizes: int) -> Any:
+        world = make_world(*args, **sizes)
+        world.sink_type = mutant
+        return world
+
+    with pytest.raises(AssertionError, match=r"not what .* says|sent before the group before it was done"):
+        commits_that_are_not_answered(broken)
 
 
 class _ConfirmsWhatIsHeld(FusedSource):

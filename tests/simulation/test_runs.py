@@ -261,7 +261,7 @@ def zombies(make_world: MakeWorld, kind: str) -> None:
         def strikes(world: ExactlyOnceWorld = world) -> None:
             """At the first step from there on at which nobody knows whether a commit will happen."""
             nonlocal undecided
-            if world.groups.asked is None:
+            if not world.groups.asked:
                 world.fuse.crashes[world.fuse.burnt + 1] = strikes
                 return
             undecided += 1

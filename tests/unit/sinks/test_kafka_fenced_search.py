@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from walrelay.errors import Retryable
 from walrelay.model import Message, System
-from walrelay.sinks.kafka import transactions
+from walrelay.sinks.kafka import transactional_producer, transactions
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -54,7 +54,7 @@ def test_a_producer_that_fails_while_refused_messages_are_searched_for_ends_the_
     monkeypatch: pytest.MonkeyPatch, failure: Exception, said: str
 ) -> None:
     producer = RefusingProducer()
-    monkeypatch.setattr(transactions, "producer", lambda *_, **__: producer)
+    monkeypatch.setattr(transactional_producer, "producer", lambda *_, **__: producer)
     history = BatchingHistory()
     history.without_batches("topic", KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     settings = KafkaSettings.model_validate({"bootstrap_servers": "nowhere"})

@@ -19,7 +19,7 @@ class KafkaPositionKeeper:
     """Implements `walrelay.publish.contract.PositionKeeper` with a producer of its own."""
 
     def __init__(self, settings: KafkaSettings, system: System, slot: str) -> None:
-        self._transactions = KafkaTransactions(settings, system, slot)
+        self._transactions = KafkaTransactions(settings, system, slot, turns=1)
         self._fenced = False
 
     def fence(self) -> bool:

@@ -3,9 +3,13 @@
 A group is a Kafka transaction of messages and one position record. A consumer that reads read_committed sees both or
 neither; so the messages that are visible end at the last position that is visible, whatever died when. In this order:
 
-init_transactions        no earlier producer of this slot can commit any more: the coordinator raised the epoch
+init_transactions        no earlier producer of this slot can commit any more: the coordinators raised the epochs
     read the position        now no other producer can change it
     START_REPLICATION there  and what is before it is not published again
+
+Three producers take turns, a group each: a broker acknowledges a commit before all of its markers are written, and
+until then refuses the next transaction of the same producer (decision 23). A group begins only after the one before
+it was acknowledged, so groups are committed, and lie in each partition, in their order.
 
 A group ends at the end of a PostgreSQL transaction, when the stream is drained or a limit is reached. A transaction
 that keeps a group open for too long is cut: the position then names the last record that was published.
@@ -32,13 +36,10 @@ from walrelay.sinks.kafka.poison_search import PoisonSearch
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.sink import ANY_PARTITION
-from walrelay.sinks.kafka.transactional_producer import away, fenced, producer, transactional_id
+from walrelay.sinks.kafka.transactional_producer import TURNS, Turns, away
 
 _SLICE = 0.05  # seconds to wait for a commit at a time: meanwhile PostgreSQL gets no status update
 _QUIET = 0.005  # seconds without another message after which a group ends without a flush
-# The broker acknowledges a commit before all of its markers are written. Until then it refuses the first request of
-# the next transaction, which librdkafka (2.16) sends again only after 20 ms.
-_REST, _TICK = 0.003, 0.001  # seconds
 _ABORT_WAIT = 1.0  # seconds
 _BLAME_WAIT = 0.1  # seconds
 _LOOK = 1023  # messages of one transaction between two questions whether to cut it
@@ -61,8 +62,9 @@ class KafkaTransactions:
         slot: str,
         history: BatchingHistory | None = None,
         counting: Counting | None = None,
+        turns: int = TURNS,
     ) -> None:
-        self._settings, self._history = settings, history or BatchingHistory()
+        self._history = history or BatchingHistory()
         self._unbatched = self._history.batch_refused
         self._positions = PositionTopic(settings, system, slot)
         self._durable = self._closing = RelayPosition(system, slot, ZERO)
@@ -70,20 +72,19 @@ class KafkaTransactions:
         self._state = _State.IDLE
         self._group = Group(_limits(settings), self._durable, keeps_offers=self._unbatched)
         self._settled: list[Receipt] = []
-        self._committed_at = 0.0  # the last group, on the monotonic clock
         self._failed: list[Failure] = []
         self._broken: KafkaError | None = None
         self._search: PoisonSearch | None = None  # replaces the group after a message that was sent alone was refused
         self._complaints = Complaints(self._history.outage)
-        self._id = transactional_id(system, slot)
-        self._producer = producer(settings, self._id, unbatched=self._unbatched, complaints=self._complaints)
+        self._turns = Turns(settings, system, slot, turns, unbatched=self._unbatched, complaints=self._complaints)
+        self._producer = self._turns.producer
 
     def fence(self) -> bool:
         try:
             self._positions.make()
         except KafkaException as cause:
             return away(error_of(cause))
-        return fenced(self._producer, self._settings, self._id)
+        return self._turns.fence()
 
     def last(self) -> RelayPosition | None:
         position = self._positions.last()
@@ -133,7 +134,7 @@ class KafkaTransactions:
         if self._state is _State.COMMITTING:
             self._commit(max(timeout, _SLICE))
         elif self._state is _State.IDLE:  # there is nothing else to wait for
-            self._poll(min(timeout, _TICK) if self._rest() > 0 else 0)
+            self._poll(0)
         else:
             self._poll(0 if self._settled else timeout)
         if self._broken or self._failed:
@@ -174,7 +175,7 @@ class KafkaTransactions:
         return self._complaints.text
 
     def _begin(self) -> bool:
-        if self._state is _State.COMMITTING or self._broken or self._failed or self._rest() > 0:
+        if self._state is _State.COMMITTING or self._broken or self._failed:
             return False
         try:
             self._producer.begin_transaction()
@@ -188,10 +189,6 @@ class KafkaTransactions:
     @property
     def _may_end(self) -> bool:
         return self._state is _State.OPEN and self._group.is_whole
-
-    def _rest(self) -> float:
-        """Seconds until the next transaction should begin."""
-        return self._committed_at + _REST - monotonic()
 
     def _end_group(self) -> None:
         """The group ends at its mark. The sink takes no message until the commit is done."""
@@ -217,7 +214,8 @@ class KafkaTransactions:
         except SystemError as cause:
             self._broken = error_of(cause)
             return
-        self._durable, self._state, self._committed_at = self._closing, _State.IDLE, monotonic()
+        self._durable, self._state = self._closing, _State.IDLE
+        self._producer = self._turns.next()
         self._history.unbatched_messages_passed(self._group.messages if self._unbatched else 0)
         self._settled += self._group.committed()
         self._complaints.answered()
@@ -286,7 +284,7 @@ class KafkaTransactions:
 
     def _poll(self, timeout: float) -> None:
         try:
-            self._producer.poll(timeout)
+            self._turns.poll(timeout)
         except (KafkaException, SystemError) as cause:
             self._broken = error_of(cause)
 
