@@ -308,6 +308,20 @@ def test_the_last_of_many_positions_is_found(relaying: Relaying) -> None:
         assert other.last() == talkative.position(300)
 
 
+def test_a_position_is_there_as_soon_as_its_records_are(relaying: Relaying) -> None:
+    """`Consumer.consume` waits half a second for as many records as it was asked for, at every start of a relay."""
+
+    def took() -> float:
+        began = monotonic()
+        assert sink.last() == relaying.position(0x20)
+        return monotonic() - began
+
+    with closing(relaying.open()) as sink:
+        relaying.publish(sink, 1, end=0x20)
+        settle(sink)
+        assert min(took() for _ in range(5)) < 0.4
+
+
 class BehindConsumer(Consumer):
     """Its broker's metadata are behind, for the first questions: a topic that is there is unknown to it."""
 

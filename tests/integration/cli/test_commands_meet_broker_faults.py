@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -246,7 +247,7 @@ def _signals(monkeypatch: pytest.MonkeyPatch, world: World) -> Iterator[None]:
             relays = name.endswith(".run")
             monkeypatch.setattr(module, "signalled", partial(in_time, done=world.confirmed_all) if relays else in_time)
     for name in ("replay.plan", "audit.run"):
-        monkeypatch.setattr(sys.modules[f"walrelay.operations.{name}"], "_PATIENCE", 0.1)
+        monkeypatch.setattr(import_module(f"walrelay.operations.{name}"), "_PATIENCE", 0.1)
     yield
     over.set()
 

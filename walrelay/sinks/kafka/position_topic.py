@@ -100,16 +100,18 @@ class PositionTopic:
                     raise Retryable(
                         f"the position in topic {self._topic!r} is hidden behind a transaction that is not finished"
                     )
-                for message in consumer.consume(500, timeout=0.5):
-                    error = message.error()
-                    if error is None:
-                        if message.key() == self._key and message.value():
-                            found = self._parsed(message.value() or b"")
-                        reached = max(reached, (message.offset() or 0) + 1)
-                    elif error.code() == KafkaError._PARTITION_EOF:
-                        reached = max(reached, message.offset() or 0)
-                    else:
-                        raise KafkaException(error)
+                message = consumer.poll(0.5)  # `consume` would wait that long for as many as it was asked for
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    if message.key() == self._key and message.value():
+                        found = self._parsed(message.value() or b"")
+                    reached = max(reached, (message.offset() or 0) + 1)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    reached = max(reached, message.offset() or 0)
+                else:
+                    raise KafkaException(error)
         return found
 
     def _parsed(self, value: bytes) -> RelayPosition:

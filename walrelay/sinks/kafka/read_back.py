@@ -194,7 +194,7 @@ class _TopicReading:
         yield from self._empty
         heard = monotonic()
         while self._unread:
-            for message in self._consumer.consume(_AT_ONCE, timeout=0.2):
+            for message in self._next():
                 heard = monotonic()
                 if (error := message.error()) is None:
                     yield from self._take(message)
@@ -204,6 +204,10 @@ class _TopicReading:
                     raise KafkaException(error)
             if monotonic() - heard > _PATIENCE:
                 yield from self._give_up()
+
+    def _next(self) -> list[Consumed]:
+        """`consume` waits until it has as many as it was asked for, so it waits for the first one only."""
+        return [*self._consumer.consume(1, timeout=0.2), *self._consumer.consume(_AT_ONCE, timeout=0)]
 
     def _take(self, message: Consumed) -> Iterator[Found | Span]:
         where, offset, timestamp_ms = _where(message), message.offset() or 0, message.timestamp()[1]
