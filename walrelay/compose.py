@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Event
 
 from walrelay.config import Settings
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
@@ -22,7 +21,7 @@ from walrelay.source.contract import Positions
 from walrelay.source.leadership import lead, lead_at_once
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
-from walrelay.supervise import Backoff
+from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
 from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, Wiring, Writers, positions
 
@@ -62,31 +61,34 @@ def wiring(settings: Settings) -> Wiring:
     )
 
 
-def relay_until(stop: Event, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
+def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
     """Runs the relay until `stop` is set; Fatal when an operator must act.
 
     `from_slot`: begin at the slot's position, and ignore the relay's own.
     """
-    RelayRuns(wiring, observer, from_slot=from_slot).until(stop.is_set, stop.wait, wiring.backoff)
+    RelayRuns(wiring, observer, from_slot=from_slot, wakes=stop.fileno()).until(stop.is_set, stop.wait, wiring.backoff)
 
 
 class RelayRuns(run.Runs):
     """The runs of one process."""
 
-    def __init__(self, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
-        super().__init__(wiring, LiveFactories(wiring, observer), observer, from_slot=from_slot)
+    def __init__(
+        self, wiring: Wiring, observer: Observer, *, from_slot: bool = False, wakes: int | None = None
+    ) -> None:
+        """`wakes`: a descriptor that becomes readable when the relay is to stop."""
+        super().__init__(wiring, LiveFactories(wiring, observer, wakes), observer, from_slot=from_slot)
 
 
 class LiveFactories:
     """Implements `walrelay.relay.contract.Factories`."""
 
-    def __init__(self, wiring: Wiring, observer: Observer) -> None:
-        self._wiring, self._observer = wiring, observer
+    def __init__(self, wiring: Wiring, observer: Observer, wakes: int | None = None) -> None:
+        self._wiring, self._observer, self._wakes = wiring, observer, wakes
         self._retention = Retention(wiring, observer)
 
     def stream(self) -> Stream:
         dsn, slot, timing = self._wiring.dsn, self._wiring.slot, self._wiring.streaming.timing
-        return Stream(dsn, slot, self._wiring.publication or "", timing, notices(self._observer))
+        return Stream(dsn, slot, self._wiring.publication or "", timing, notices(self._observer), self._wakes)
 
     def refuse_connection(self, cause: NotConnected) -> None:
         doctor.refuse_connection(self._wiring, cause)

@@ -1,7 +1,9 @@
 """Runs a relay again after what can be retried, with back-off and jitter. The one place where Retryable is caught."""
 
+import os
 from collections.abc import Callable
 from random import uniform
+from threading import Event
 from time import monotonic
 from typing import NamedTuple
 
@@ -12,6 +14,26 @@ _QUIET = 30.0  # seconds between two lines about the same cause
 _LASTING = 3  # failures in a row after which somebody should look
 _BY_CHOICE = Waiting, StartAnew, NoRoom
 _ASK = "`walrelay doctor` says what is missing"
+
+
+class Stop(Event):
+    """An event with a descriptor that becomes readable, for good, when it is set: to be waited for beside a socket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reading, self._writing = os.pipe()
+
+    def set(self) -> None:
+        if not self.is_set():
+            os.write(self._writing, b"\0")
+        super().set()
+
+    def fileno(self) -> int:
+        return self._reading
+
+    def __del__(self) -> None:
+        os.close(self._reading)
+        os.close(self._writing)
 
 
 class Backoff(NamedTuple):

@@ -18,6 +18,7 @@ from tests.simulation.test_runs import (
     taken_over,
     zombies,
 )
+from tests.simulation.test_waiting import confirmed_soon, pushed_although_a_push_was_missed
 from tests.simulation.world import World
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
@@ -181,6 +182,18 @@ class _TellsFirst(FusedSource):
 def test_a_run_that_confirms_before_the_position_is_kept_is_caught(clock: Clock) -> None:
     with pytest.raises(AssertionError, match=r"PostgreSQL was told .*, but only .* is kept"):
         kept_before_told(_with_source(KeepingWorld, _TellsFirst), clock, "process_dies", 0)
+
+
+def test_a_relay_that_waits_for_frames_alone_confirms_too_late(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walrelay.relay.loop._IDLE_WAIT", (1_000.0, 1_000.0))
+    with pytest.raises(AssertionError, match=r"does not look after what is settled|the relay did not call"):
+        confirmed_soon(clock, range(20))
+
+
+def test_a_relay_that_pushes_once_leaves_a_message_in_its_batch(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walrelay.publish.push._TRIES", 1)
+    with pytest.raises(AssertionError, match="no end"):
+        pushed_although_a_push_was_missed(clock)
 
 
 def _with_source(world: type[World], source: type[FusedSource]) -> type[World]:

@@ -1,5 +1,7 @@
 """Liveness: WAL is freed while the outbox is idle, a stall is said, and a pause has an end."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tests.simulation.clock import Clock
@@ -108,6 +110,50 @@ def test_a_sink_that_gathers_messages_is_told_to_let_them_go_once_the_stream_is_
     world.broker.gathers = True
     world.live()
     world.verify()
+
+
+def pushed_although_a_push_was_missed(clock: Clock) -> None:
+    wal = Wal()
+    wal.commit("a1")
+    world = World(wal, clock)
+    world.slot.chatty, world.broker.gathers, world.broker.deaf = 0, True, 2
+    world.live()
+    world.verify()
+
+
+def test_a_push_that_the_client_library_missed_is_repeated(clock: Clock) -> None:
+    pushed_although_a_push_was_missed(clock)
+
+
+def confirmed_soon(clock: Clock, seeds: Iterable[int]) -> None:
+    """Status updates are not always due when there is progress, and no frame comes to say when they are."""
+    for seed in seeds:
+        wal = Wal()
+        wal.commit("a1")
+        world = World(wal, clock, seed)
+        world.slot.chatty, world.slot.due = 0, 0.5
+        began = clock()
+        world.live()
+        assert clock() - began < 20, "the relay waits for frames, and does not look after what is settled"
+
+
+def test_what_is_settled_is_confirmed_soon_after_the_stream_has_gone_silent(clock: Clock) -> None:
+    confirmed_soon(clock, range(20))
+
+
+def test_a_silent_relay_does_little(clock: Clock) -> None:
+    """A turn costs CPU."""
+    world = World(Wal(), clock)
+    began, turns = clock(), 0
+
+    def stop() -> bool:
+        nonlocal turns
+        turns += 1
+        return clock() - began > 100
+
+    world.stop = stop
+    world.live()
+    assert turns < 500
 
 
 def test_a_stall_that_ends_is_said_to_be_over(clock: Clock) -> None:

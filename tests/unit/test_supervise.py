@@ -1,5 +1,6 @@
 """Running again: what is retried, after which pause, and what is said."""
 
+import select
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.seen import Seen
 from walrelay.errors import Fatal, LedgerError, NoRoom, NotConnected, Retryable, StartAnew, Waiting
 from walrelay.observe import Retrying
-from walrelay.supervise import Backoff, supervise
+from walrelay.supervise import Backoff, Stop, supervise
 
 _BACKOFF = Backoff()
 
@@ -157,3 +158,12 @@ def test_pauses_are_shortened_at_random_so_that_relays_do_not_come_back_together
 
 def test_a_pause_is_a_number_after_any_count_of_failures() -> None:
     assert 15 <= Backoff().pause(10_000, None) <= 30
+
+
+def test_a_stop_can_be_waited_for_beside_a_socket() -> None:
+    stop = Stop()
+    assert select.select([stop], [], [], 0) == ([], [], [])
+    stop.set()
+    stop.set()
+    assert stop.is_set()
+    assert select.select([stop], [], [], 0) == ([stop], [], [])

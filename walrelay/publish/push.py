@@ -12,6 +12,8 @@ class Push:
     """A sink batches, and while frames keep coming that is right; once the stream is drained it is only latency.
 
     A few messages are pushed out as soon as no frame is ready, many (the stream is fast) after a gap of a millisecond.
+    A push is repeated, without a gap, until all messages are settled: a client library whose thread wakes up between
+    two pushes sends nothing.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -24,11 +26,15 @@ class Push:
         self._unpushed += messages
         self._tries = _TRIES if self._unpushed else self._tries
 
+    def settled(self) -> None:
+        """Every message has its receipt: none is held back."""
+        self._unpushed = self._tries = 0
+
     def wait(self, otherwise: float) -> float:
         """How long to wait for the next frame before `drained` is called; `otherwise` if nothing is held back."""
         if self._tries == 0:
             return otherwise
-        return 0.0 if 0 < self._unpushed <= _FEW else _GAP
+        return 0.0 if self._unpushed <= _FEW else _GAP
 
     def drained(self) -> None:
         """No record came within `wait`."""

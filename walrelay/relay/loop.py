@@ -15,8 +15,8 @@ from walrelay.route import ResumedRouting, Routing
 from walrelay.source.contract import Source
 from walrelay.wiring import Limits
 
-_IDLE_WAIT = 0.2  # how soon a stop is noticed while nothing happens
-_BUSY_WAIT = 0.01  # how soon receipts are fetched while no frame comes
+_RECEIPTS_WAIT = 0.01, 0.1  # how soon receipts are fetched while no frame comes: at first, and at the latest
+_IDLE_WAIT = 0.1, 1.0  # the same for what else is due without a frame: to confirm, to look after the outbox
 _ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
 
 
@@ -32,6 +32,7 @@ class Relay:
         self.settling = Settling(sink, self.ledger, observer)
         self._last: AnyRecord | None = None
         self._end: Fatal | None = None  # what stands behind all that is published
+        self._wait = _RECEIPTS_WAIT[0]  # for the next frame; longer each time that nothing happened: a turn costs CPU
 
     def resume(self, source: Source, decoder: Decoder) -> None:
         """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
@@ -61,7 +62,9 @@ class Relay:
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
         publish, records, messages = sink.publish, 0, 0
-        for frame in self.source.read(self._push.wait(_BUSY_WAIT if ledger.unsettled else _IDLE_WAIT)):
+        unsettled = ledger.unsettled
+        frames = self.source.read(self._push.wait(self._wait))
+        for frame in frames:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
                     records += 1
@@ -87,6 +90,11 @@ class Relay:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
         settling.mark(self._last)
         settling.settle(self.source, 0)
+        if not ledger.unsettled:
+            self._push.settled()
+        first, longest = _RECEIPTS_WAIT if ledger.unsettled else _IDLE_WAIT
+        happened = frames or ledger.unsettled != unsettled
+        self._wait = first if happened else min(2 * self._wait, longest)
 
     def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
         """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (guarantees A8)."""

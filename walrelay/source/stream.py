@@ -46,7 +46,16 @@ class Timing(NamedTuple):
 class Stream:
     """One replication connection, owned by one thread; after any error it is closed and not used again."""
 
-    def __init__(self, dsn: str, slot: str, publication: str, timing: Timing, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        slot: str,
+        publication: str,
+        timing: Timing,
+        notice: Callable[[str], None],
+        wakes: int | None = None,
+    ) -> None:
+        """`wakes`: a descriptor; the first time that it is readable ends a `read` early."""
         self._slot, self._publication, self._timing, self._report = slot, publication, timing, notice
         self._connection = connect.replication(dsn)
         self._connection.patience = timing.receive_timeout
@@ -58,6 +67,9 @@ class Stream:
         self._idle_limit = patience or 60.0
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
+        self._wakes = wakes
+        if wakes is not None:
+            self._poll.register(wakes, select.POLLIN)
         self._fatal: WalrelayError | None = None
         self._asked = False  # the server requested a status update
         self._pinged = False  # a reply was requested from the server
@@ -119,9 +131,9 @@ class Stream:
     def read(self, timeout: float) -> list[bytes]:
         """All frames that are ready; waits up to `timeout` seconds for the first."""
         frames = self._drain()
-        if not frames:
+        if not frames and timeout:
             waited = monotonic()
-            self._poll.poll(timeout * 1000)
+            self._wait(timeout)
             frames = self._drain()
             self._silence += monotonic() - waited
         if frames:
@@ -176,6 +188,13 @@ class Stream:
         """The slot is free as soon as the server notices."""
         self._connection.close()
 
+    def _wait(self, timeout: float) -> None:
+        """Until something can be read, or `wakes` for the first time; it stays readable."""
+        woken = [descriptor for descriptor, _ in self._poll.poll(timeout * 1000)]
+        if self._wakes is not None and self._wakes in woken:
+            self._poll.unregister(self._wakes)
+            self._wakes = None
+
     def _drain(self) -> list[bytes]:
         """Every frame that is there. Reads without asking poll first: TLS may hold bytes that no poll sees."""
         get, frames, received = self._pgconn.get_copy_data, list[bytes](), self._received
@@ -214,7 +233,7 @@ class Stream:
             if size < 0:
                 return
             if size == 0:
-                self._poll.poll(left * 1000)
+                self._wait(left)
                 self._pgconn.consume_input()
 
     def _send(self, lsn: LSN, *, ping: bool = False) -> bool:

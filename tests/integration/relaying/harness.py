@@ -23,6 +23,7 @@ from walrelay.operations import recovery, setup
 from walrelay.operations.backfill import backfill_until
 from walrelay.operations.recovery import KeptPosition
 from walrelay.postgres.catalog import Catalog
+from walrelay.supervise import Stop
 from walrelay.table.backfill_journal import Scope
 
 PATIENCE = 60.0
@@ -138,7 +139,7 @@ class Relaying:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._stop = Event()
+        self._stop = Stop()
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, daemon=True)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from threading import Timer
+from time import monotonic
 
 import pytest
 
@@ -13,6 +15,7 @@ from walrelay import compose
 from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import ZERO
 from walrelay.source.stream import Stream, Timing
+from walrelay.supervise import Stop
 
 OTHER_PLUGIN = {"pgoutput": "wal2json", "wal2json": "pgoutput"}
 
@@ -193,6 +196,25 @@ def test_a_slot_that_is_missing_is_told_from_a_publication_whatever_it_is_called
     with closing(stream), pytest.raises(Fatal, match="'no_publication' does not exist") as caught:
         stream.start_stream(ZERO, outbox.wiring.options(binary=False))
     assert "walrelay recover" in caught.value.hint
+
+
+@pytest.mark.parametrize("way", ["text"])
+def test_a_stop_ends_the_wait_for_a_frame_once(outbox: Outbox) -> None:
+    stop = Stop()
+    stream = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), print, stop.fileno())
+    with closing(stream):
+        stream.start_stream(ZERO, outbox.wiring.options(binary=False))
+        Timer(0.1, stop.set).start()
+        began = monotonic()
+        while not stop.is_set():  # the server may say where it stands
+            stream.read(30)
+        assert monotonic() - began < 20
+        stream.read(0)  # if a frame came just before
+        stream.read(0.01)
+        began = monotonic()
+        while stream.read(0.2):
+            began = monotonic()
+        assert monotonic() - began >= 0.15, "whoever still has to read to the end of a transaction would spin"
 
 
 def test_a_walsender_that_is_ended_is_replaced_and_nothing_is_lost_or_repeated(outbox: Outbox) -> None:

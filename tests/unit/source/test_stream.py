@@ -126,9 +126,10 @@ class Streaming:
     def register(self, socket: int, events: int) -> None:
         """The interface of select.poll."""
 
-    def poll(self, milliseconds: float) -> None:
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
         """Nothing comes, and the time passes."""
         self.now += milliseconds / 1000
+        return []
 
     def begin(self, start: int = 100) -> "Streaming":
         self.stream.start_stream(LSN(start), [("proto_version", "1")])

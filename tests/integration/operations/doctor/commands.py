@@ -4,7 +4,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any, NamedTuple
 
 import psycopg
@@ -16,6 +16,7 @@ from walrelay.cli import main
 from walrelay.config import Settings
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.observe import Confirmed, Happening, Noticed, Relayed, Retrying, Streaming
+from walrelay.supervise import Stop
 
 PATIENCE = 30.0
 
@@ -98,7 +99,7 @@ class Commands:
 
     def relays(self, *, event: bool) -> tuple[str, str]:
         """What becomes of a relay, and of the event if there is one: relayed, refused or waits; and what it said."""
-        stop, seen, errors = Event(), RelayState(), list[WalrelayError]()
+        stop, seen, errors = Stop(), RelayState(), list[WalrelayError]()
         settings = Settings.model_validate(self.settings)
 
         def run() -> None:

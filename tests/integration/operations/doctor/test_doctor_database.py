@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 import psycopg
@@ -27,6 +27,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import lock_key
 from walrelay.postgres.role_checks import rights_to_replicate
 from walrelay.source.stream import Stream, Timing
+from walrelay.supervise import Stop
 from walrelay.table import days
 from walrelay.wire.commands import pgoutput_options
 
@@ -512,7 +513,7 @@ def _reader(database: Database) -> int | None:
 @contextmanager
 def _relay(patient: Patient, database: Database) -> Iterator[None]:
     """A relay that runs meanwhile, in a thread."""
-    stop, settings = Event(), load(patient.path)
+    stop, settings = Stop(), load(patient.path)
     relay = Thread(target=lambda: compose.relay_until(stop, compose.wiring(settings), Observers()))
     relay.start()
     try:

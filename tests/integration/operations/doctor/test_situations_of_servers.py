@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from socketserver import BaseRequestHandler, TCPServer
-from threading import Event, Thread
+from threading import Thread
 
 import psycopg
 import pytest
@@ -21,6 +21,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay import compose
 from walrelay.config import Settings
+from walrelay.supervise import Stop
 
 SCRAM = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
@@ -166,7 +167,7 @@ def test_a_password_that_is_changed_under_a_relay_is_waited_for(
 ) -> None:
     commands = of(as_role(database.dsn, relay), tmp_path, capfd)
     assert commands.walrelay("init").code == 0
-    stop, seen = Event(), RelayState()
+    stop, seen = Stop(), RelayState()
     settings = Settings.model_validate(commands.settings | {"retry": {"min_pause": 0.05, "max_pause": 0.2}})
     errors: list[BaseException] = []
 
