@@ -29,7 +29,7 @@ class FakeBroker:
         self.survives: bool | None = None  # whether a sink outlives a refusal; None: it goes on as if nothing were
         self.pace = 0.5  # how often a partition moves when it is looked at
         self.gathers = False  # whether clients send only when they are told to or have no room
-        self.deaf = 0  # how many flushes end before the client library's thread wakes up
+        self.misses_flushes = 0  # how many flushes end before the client library's thread wakes up
         self.durable: Counter[bytes] = Counter()  # value -> how often it is there
 
     @property
@@ -92,8 +92,8 @@ class FakeSink:
 
     @boundary
     def flush(self, timeout: float) -> None:
-        self._gathering = self._gathering and self._broker.deaf > 0
-        self._broker.deaf -= 1
+        self._gathering = self._gathering and self._broker.misses_flushes > 0
+        self._broker.misses_flushes -= 1
         self._progress()
         if self._taken:
             self._clock.wait(timeout)

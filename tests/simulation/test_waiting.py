@@ -116,7 +116,7 @@ def pushed_although_a_push_was_missed(clock: Clock) -> None:
     wal = Wal()
     wal.commit("a1")
     world = World(wal, clock)
-    world.slot.chatty, world.broker.gathers, world.broker.deaf = 0, True, 2
+    world.slot.chatty, world.broker.gathers, world.broker.misses_flushes = 0, True, 2
     world.live()
     world.verify()
 
