@@ -110,10 +110,7 @@ class ZonedMomentType(MomentType):
         with suppress(ValueError):  # as in 2h, without a zone
             typed = datetime.fromisoformat(moment.typed)
             if typed.tzinfo is None and typed.astimezone().utcoffset():
-                self.fail(
-                    f"{moment.typed!r} is a time in which zone? Write {typed:%Y-%m-%dT%H:%M}Z for UTC, or +02:00 behind"
-                    " it"
-                )
+                self.fail(f"{moment.typed!r} has no time zone: write {typed:%Y-%m-%dT%H:%M}Z for UTC, or append +02:00")
         return moment
 
 

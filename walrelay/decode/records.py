@@ -15,7 +15,7 @@ from walrelay.errors import Undecodable, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import OutboxRecord, RecordPosition, Skipped
 
-NOT_TRANSACTIONAL = "a logical message with our prefix that is not transactional"
+NOT_TRANSACTIONAL = "a logical message with the prefix of the outbox that was sent outside a transaction"
 
 BYTES_ROLES = frozenset({"payload", "headers"})
 

@@ -54,7 +54,7 @@ Verdict = Literal[
     "left as it is",
     "left out",
     "was not published all the time",
-    "has rows of before that the clean-up will leave",
+    "has earlier rows that the clean-up will not delete",
 ]
 
 
@@ -190,7 +190,7 @@ def _applied(
             Outcome("was not published all the time", f"{change}; check whether the rows of that time were published"),
         )
     elif lost:
-        yield outbox, Outcome("has rows of before that the clean-up will leave", "; ".join(lost))
+        yield outbox, Outcome("has earlier rows that the clean-up will not delete", "; ".join(lost))
 
 
 def _refuse_loss(catalog: Catalog, wiring: Wiring, slot: Slot | None) -> None:

@@ -57,7 +57,7 @@ def _note(
     noted, lost = dict[int, NotedPart](), list[str]()
     differs = mended or _differs(record, seen)
     if record is not None and differs:
-        lost.append("the outbox was not published in one and the same way since `walrelay init` looked last")
+        lost.append("the way the outbox is published has changed since `walrelay init` last looked")
     for part in found:
         since = published_since(part, record.published_from or 0, record.parts) if record and not differs else None
         if since is None or isinstance(since, NothingKnown):

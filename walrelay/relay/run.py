@@ -198,7 +198,7 @@ class Runs:
         self._dead_lettering.reconnect(catalog)
         self._holding.end()
         if self._relay is None:
-            raise Disconnected("it took too long to get a connection to PostgreSQL again: the sink was let go of")
+            raise Disconnected("it took too long to get a connection to PostgreSQL again, so the sink was closed")
         relay.resume(source, decodes)
 
     def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:

@@ -189,8 +189,9 @@ def _lost_wal(own: OwnPosition, server: Server) -> str:
 def _went_on(confirmed: LSN, position: RelayPosition) -> str:
     return (
         f"this process confirmed {position.lsn}, and the slot is at {confirmed}: another instance led meanwhile. If"
-        " there is none, something else moved the slot, or it was created again, and `walrelay audit` says whether"
-        " events are missing; only a position that all instances share would prove it (position.keep)"
+        " there is no other instance, something else moved the slot, or it was created again, and `walrelay audit` says"
+        " whether events are missing; only a position that all instances share (position.keep) would show that for"
+        " certain"
     )
 
 

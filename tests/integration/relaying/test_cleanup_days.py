@@ -132,7 +132,7 @@ def test_a_day_that_is_in_the_default_partition_already_stays_there(outbox: Outb
     outbox.database.execute(f"DROP TABLE {table(ago(-3))}")
     write(outbox, "early", -3)
     (note,) = clean(outbox, None).notes
-    assert f"the events of {ago(-3)} stay in public.outbox_default" in note
+    assert f"no partition for {ago(-3)}: public.outbox_default already has events" in note
     assert left(outbox) == ["early"]
 
 

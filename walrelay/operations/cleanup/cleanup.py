@@ -215,7 +215,7 @@ class PartitionDays:
         )
         for day in days.days_to_make(found.days):
             if found.default is not None and self._session.value(days.has_rows_of_day(found.default, day)):
-                self._tally.notes.append(f"the events of {day} stay in {found.default}: some are there already")
+                self._tally.notes.append(f"no partition for {day}: {found.default} already has events of that day")
             elif self._dry_run or self._done(*days.NewDays(schema, table).statements(day)):
                 self._tally.made.append(str(day))
 

@@ -134,8 +134,8 @@ def _scope(
     elif not floors:
         raise Fatal(
             f"{lost.what}, and nothing says how far it had got",
-            hint="Say from when on events may be missing, best the time of the last message in the topics, less the"
-            " longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58Z'`. Or"
+            hint="Give the time from which events may be missing, best the time of the last message in the topics minus"
+            " the longest time that a transaction of a writer takes: `walrelay recover --since '2026-11-21 09:58Z'`. Or"
             " `--all` for every row in the table. Either way, rows whose messages are in the topics are left out.",
         )
     return Scope("recover", floors[0].xmin if floors else 0, request.since), told

@@ -337,7 +337,7 @@ def test_a_slot_that_open_transactions_keep_from_being_made_is_told(
     with tailed.database.connect(autocommit=False) as writer, Catalog(tailed.database.dsn) as catalog:
         tailed.write(1, connection=writer)
         options = pgoutput_options("walrelay", binary=False)
-        with pytest.raises(Fatal, match="begins behind the transactions that are open now") as caught:
+        with pytest.raises(Fatal, match="has to wait for the transactions that are open now") as caught:
             peek.temporary_stream(tailed.database.dsn, "pgoutput", "walrelay", options, Timing(), catalog, print)
     assert "pg_stat_activity" in caught.value.hint
 
