@@ -9,19 +9,19 @@ RUN := $(VENV)/bin
 PYTEST := $(RUN)/python -m pytest
 PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-# In this order; those that are there.
+# The suites in the order in which they run. A directory that is missing is left out.
 SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
 EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
 SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance))
 
-# How many tests run at once, each worker with servers of its own; most of the time they wait. 0 is one after the other,
-# as it has to be where they share a server that somebody else runs (tests/servers/choose.py).
+# How many workers run tests side by side, each with servers of its own; most of the time tests wait. 0: the tests run one
+# after the other, as they must if they share a server that somebody else runs (tests/servers/choose.py).
 WORKERS ?= $(if $(WALRELAY_TEST_POSTGRES_DSN)$(WALRELAY_TEST_KAFKA),0,4)
 
 # How many rows a transaction has, in the backlogs of `make throughput`.
 ROWS ?= 10 1 1000 all
 
-# The tests start walrelay thousands of times, which would be compiled again each time.
+# The tests start walrelay thousands of times, and Python would compile its modules again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo quick test check bench throughput peers chaos servers clean
@@ -75,7 +75,7 @@ $(VENV)/dev.stamp: pyproject.toml
 	@$(PIP_INSTALL) '.[dev]' >&2
 	@touch $@ $(VENV)/demo.stamp
 
-# A name on PATH need not run (pyenv has shims for versions that are not active), nor be new enough.
+# A Python on PATH may not run (pyenv has shims for versions that are not active), or may be too old.
 define make-venv
 if ! $(RUN)/python -m pip --version >/dev/null 2>&1; then \
 	for python in python3.13 python3.12 python3.11 python3 none; do \

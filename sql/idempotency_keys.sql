@@ -1,4 +1,4 @@
--- Commands with their answers; written in the transaction of the command.
+-- One row for each command, with its response; written in the transaction of the command.
 -- :table stands for the name of the table, :index for that of the index by which old rows are deleted.
 CREATE TABLE IF NOT EXISTS :table (
     scope       text NOT NULL,

@@ -40,7 +40,7 @@ class SourceSettings(Section):
     """The output plugin. pgoutput is part of PostgreSQL; wal2json must be installed and allowed on the server."""
 
     binary: bool = True
-    """pgoutput sends values in binary: less work for the server. wal2json ignores it."""
+    """pgoutput sends values in binary, which is less work for the server. wal2json ignores this setting."""
 
     wal2json_format: FormatVersion = 2
     """wal2json's format-version. 1 is faster, but puts a whole transaction, up to 1 GB, into one message."""
@@ -50,7 +50,7 @@ class SourceSettings(Section):
 
     confirm_interval: Seconds = 0.1
     """How often, at most, progress is confirmed to PostgreSQL. After a crash, messages that were durable but not yet
-    confirmed are published again, and messages under way may be."""
+    confirmed are published again, and messages in flight may be."""
 
     pause_limit: Seconds = 30
     """How long reading may pause while the sink has no room. After that the relay closes the replication stream until
@@ -69,16 +69,17 @@ class ColumnsSettings(Section):
     """Which column of the outbox table plays which role; `null`: the table has no such column."""
 
     id: Name = "id"
-    """Identifies the event, for consumers that must see it once. Required."""
+    """The event's id, by which consumers recognise a repetition. Required."""
 
     aggregate_type: Name | None = "aggregate_type"
     """The kind of thing the event is about; by default the topic is made from it."""
 
     aggregate_id: Name | None = "aggregate_id"
-    """The thing itself; the message's key, so that its events stay in order."""
+    """The id of the thing that the event is about. It is the message's key, so that the events of one thing stay in
+    order."""
 
     type: Name | None = "type"
-    """What happened."""
+    """What happened, as in `OrderPlaced`."""
 
     payload: Name = "payload"
     """The message's value. Required."""
@@ -111,8 +112,8 @@ class MessagesSettings(Section):
     PostgreSQL lets every role write them, without a right to any table: so they are off by default."""
 
     prefix: Annotated[str, Field(min_length=1)] | None = None
-    """The prefix of the logical messages that are outbox records; `null`: none are. `writers` says who may write
-    them."""
+    """The prefix of the logical messages that are outbox records; `null`: no logical message is one. `writers` says who
+    may write them."""
 
     writers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """The roles that may write logical messages. `init` takes the right from all others, which needs a superuser;
@@ -154,7 +155,7 @@ class RouteSettings(Section):
 
     topic: Template = "outbox.event.{aggregate_type}"
     """The topic of a record without a topic of its own. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
-    `{tenant_id}`; a literal brace is doubled."""
+    `{tenant_id}`; write a literal brace twice."""
 
 
 class PositionSettings(Section):
@@ -165,7 +166,7 @@ class PositionSettings(Section):
     keep: Literal["slot", "file", "table", "topic"] = "slot"
     """slot: only in the slot. file: a small file, for a relay with one instance. table: a row of
     `walrelay.positions`, updated ten times a second at most while events come. topic: a record in the sink's
-    `positions_topic`, written as often. Table and topic suit any number of instances."""
+    `positions_topic`, written just as often. Table and topic suit any number of instances."""
 
     path: Annotated[str, Field(min_length=1)] = "walrelay.position"
     """The file of `keep: file`, on a disk that outlives the process."""

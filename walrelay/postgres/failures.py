@@ -135,7 +135,7 @@ def failure(
             return Fatal(where, hint="The role needs the REPLICATION attribute: ALTER ROLE ... REPLICATION;")
         case "55P03":  # lock_timeout; the relay's sessions have none
             return Fatal(
-                f"slot {slot!r} was not made: that has to wait for the transactions that are open now, and they do not end",
+                f"slot {slot!r} was not made: it has to wait for the transactions that are open now, which do not end",
                 hint="Try again later, or end them: SELECT pid, xact_start, state, query FROM pg_stat_activity"
                 " WHERE backend_xid IS NOT NULL ORDER BY xact_start;",
             )

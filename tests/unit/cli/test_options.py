@@ -43,7 +43,7 @@ def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None
 @pytest.mark.parametrize("text", ["2026-11-21 20:25", "2026-11-21T20:25:00", "2026-11-21"])
 def test_a_time_that_must_not_be_mistaken_says_its_zone(machine_in: Callable[[str], None], text: str) -> None:
     machine_in("JST-9")
-    with pytest.raises(click.BadParameter, match="has no time zone: write .*Z for UTC"):
+    with pytest.raises(click.BadParameter, match="has no time zone: write"):
         ZonedMomentType().convert(text, None, None)
     assert ZonedMomentType().convert("2026-11-21T20:25Z", None, None).at == datetime(2026, 11, 21, 20, 25, tzinfo=UTC)
     assert ZonedMomentType().convert("2h", None, None).typed == "2h"
