@@ -17,7 +17,7 @@ def identifier(name: str) -> str:
 def name(text: str) -> str:
     """A name as the catalog holds it, without quotes; ValueError for what is none."""
     if not text or len(text.encode()) > _NAME_BYTES:
-        raise ValueError(f"{text!r} is no name: 1 to {_NAME_BYTES} bytes")
+        raise ValueError(f"{text!r} is not a name: 1 to {_NAME_BYTES} bytes")
     return text
 
 
@@ -25,7 +25,7 @@ def qualified_name(text: str) -> tuple[str, str]:
     """Schema and table of `table`, `schema.table` or `"My Schema"."Out box"`; the schema is public if left out."""
     match = _QUALIFIED.fullmatch(text)
     if match is None:
-        raise ValueError(f"""{text!r} is no table: write schema.table, or '"My Schema"."My Table"'""")
+        raise ValueError(f"""{text!r} is not a table: write schema.table, or '"My Schema"."My Table"'""")
     return _identified(match[1] or "public"), _identified(match[2])
 
 

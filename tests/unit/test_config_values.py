@@ -61,7 +61,7 @@ def test_a_table_is_named_as_in_sql(text: str, schema: str, table: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "a.b.c", ".a", "a.", "a b", "a-b", "1a", '"a', '""', "a; drop table b", "a\n"])
 def test_what_is_no_table_in_sql_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no table"):
+    with pytest.raises(ValueError, match="is not a table"):
         qualified_name(text)
 
 
@@ -73,9 +73,9 @@ def test_capitals_without_quotes_are_refused_because_sql_and_orms_disagree_about
 
 def test_a_name_that_postgresql_would_cut_off_is_refused() -> None:
     assert qualified_name("a" * 63)
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         qualified_name("ä" * 32)
-    with pytest.raises(ValidationError, match="is no name"):
+    with pytest.raises(ValidationError, match="is not a name"):
         ColumnsSettings(id="")
 
 
@@ -165,7 +165,7 @@ def test_a_duration_is_a_number_and_a_unit() -> None:
 
 @pytest.mark.parametrize("text", ["", "7", "d", "0d", "-1d", "7 fortnights", "1h30m", "infd"])
 def test_a_duration_without_a_unit_or_without_length_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration: write a number and s, m, h, d or w"):
+    with pytest.raises(ValueError, match="is not a duration: write a number and s, m, h, d or w"):
         values.duration(text)
 
 

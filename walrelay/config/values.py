@@ -81,7 +81,7 @@ def duration(text: str) -> float:
     """Seconds of `7d`, `12h`, `90 min`, `1.5h`, `30s`, `2w`."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None or match[2] not in _UNITS or not float(match[1]):
-        raise ValueError(f"{text!r} is no duration: write a number and s, m, h, d or w, as in 7d")
+        raise ValueError(f"{text!r} is not a duration: write a number and s, m, h, d or w, as in 7d")
     seconds = float(match[1]) * _UNITS[match[2]]
     if seconds > _LONGEST:
         raise ValueError(f"{text!r} is longer than a century")
@@ -131,7 +131,7 @@ def _duration(value: Any) -> Any:
     """A number without a unit is refused."""
     if isinstance(value, str):
         return duration(value)
-    raise ValueError(f"{value!r} is no duration: write a number and s, m, h, d or w, as in 7d")
+    raise ValueError(f"{value!r} is not a duration: write a number and s, m, h, d or w, as in 7d")
 
 
 ConnectionString = Annotated[SecretStr, AfterValidator(_secret_connection_string)]

@@ -27,7 +27,7 @@ def joined(connection: object) -> AnyConnection:
         if (found := adapter.adapted(connection)) is not None:
             return found
     raise UnknownConnection(
-        f"{type(connection).__module__}.{type(connection).__qualname__} is no connection that walrelay knows. Pass a"
+        f"{type(connection).__module__}.{type(connection).__qualname__} is not a connection that walrelay knows. Pass a"
         " connection of psycopg 3 or asyncpg, a Connection or Session of SQLAlchemy 2 (sync or async), or Django's"
         " django.db.connection; not a cursor, a pool or an engine."
     )

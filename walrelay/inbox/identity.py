@@ -68,7 +68,7 @@ def identify(message: object) -> Identity:
     if isinstance(message, tuple | list) and len(message) == 2 and isinstance(message[1], Mapping):
         return _of_redis(message)
     raise TypeError(
-        f"{type(message).__module__}.{type(message).__qualname__} is no message that walrelay knows: pass one of"
+        f"{type(message).__module__}.{type(message).__qualname__} is not a message that walrelay knows: pass one of"
         " confluent-kafka, aiokafka, aio-pika or nats-py, or an entry (id, fields) of a Redis stream."
     )
 

@@ -60,7 +60,7 @@ app.add_middleware(
     IdempotencyMiddleware,
     keys=IdempotencyKeys(),
     transaction=sessions.begin,
-    client=by_authorization,  # without that header: 401. With users who log in, take the user that was verified
+    client=by_authorization,  # without that header: 401. If users log in, return the user that was verified
 )
 
 Transaction = Annotated[AsyncSession, Depends(transaction)]

@@ -146,7 +146,7 @@ def test_a_pipeline_does_not_wait_for_each_event(autocommit: bool, database: Dat
 def test_what_is_no_connection_is_named(database: Database) -> None:
     with psycopg.connect(database.dsn) as connection:
         for wrong in (connection.cursor(), object(), None, create_engine(url(database.dsn, "psycopg"))):
-            with pytest.raises(UnknownConnection, match="is no connection that walrelay knows"):
+            with pytest.raises(UnknownConnection, match="is not a connection that walrelay knows"):
                 Outbox().emit(wrong, event())
 
 

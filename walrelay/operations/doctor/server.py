@@ -27,7 +27,7 @@ def version(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 def primary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """The relay needs the primary. A standby of PostgreSQL 16 could decode; walrelay does not use that yet."""
     if not catalog.in_recovery():
-        yield ok("primary", "the server is no standby")
+        yield ok("primary", "the server is not a standby")
         return
     sender = catalog.rows("SELECT sender_host, sender_port::text FROM pg_stat_wal_receiver WHERE sender_host <> ''")
     host, port = sender[0] if sender else ("the.primary", "5432")
