@@ -19,7 +19,9 @@ class Table:
     def __init__(self, name: str) -> None:
         parts = name.split(".")
         if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
-            raise ValueError(f"{name!r} is not the name of a table. Write it as 'inbox' or 'public.inbox', without quotes.")
+            raise ValueError(
+                f"{name!r} is not the name of a table. Write it as 'inbox' or 'public.inbox', without quotes."
+            )
         self._schema, self._name = parts[:-1], parts[-1]
         self.quoted = self.beside("")
 
