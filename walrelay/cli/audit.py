@@ -53,8 +53,8 @@ def audit(
 
     The order is commit order. Repeated messages are counted.
 
-    Reads the topics from the beginning of the period to their end, as a consumer would. Changes nothing. Exit code 1
-    if rows are missing, out of order or, with exactly-once delivery, repeated.
+    It reads the topics from the beginning of the period to their end, as a consumer would, and changes nothing.
+    The exit code is 1 if rows are missing, out of order or, with exactly-once delivery, repeated.
 
     \b
     Example:

@@ -9,7 +9,7 @@ from walrelay.errors import Fatal
 
 
 @click.command()
-@click.option("--events", type=click.IntRange(min=1), default=1000, show_default=True, help="How many to commit.")
+@click.option("--events", type=click.IntRange(min=1), default=1000, show_default=True, help="Events to commit.")
 @click.option(
     "--rate",
     type=click.FloatRange(min=0),
@@ -26,8 +26,8 @@ def demo(
 ) -> None:
     """Run a demo: commit events, relay them, count what arrived.
 
-    Brings a PostgreSQL and a Kafka listener of its own, and leaves nothing behind. On servers of yours it makes
-    what it needs under the name walrelay_demo (schema, slot, publication) and the topic walrelay.demo.order, and
+    The demo starts a PostgreSQL and a Kafka listener of its own, and leaves nothing behind. On servers of yours it
+    makes what it needs under the name walrelay_demo (schema, slot, publication) and the topic walrelay.demo.order, and
     removes all of it at the end.
 
     \b

@@ -27,7 +27,7 @@ _SUBJECT_WIDTH = 25
 def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
     """List what keeps a relay from starting, each with its fix.
 
-    Asks the database and the broker for everything that must be true. Changes nothing, and may run beside the relay.
+    It asks the database and the broker for everything that must be true, changes nothing, and may run beside the relay.
     Each finding comes with its fix as a command to paste. The exit code is 1 when something blocks a start.
 
     \b

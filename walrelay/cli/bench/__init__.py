@@ -10,7 +10,7 @@ from walrelay.cli.bench.throughput import throughput
 def bench() -> None:
     """Measure latency beside polling, and throughput.
 
-    Brings a PostgreSQL of its own, and a Kafka where there is one to start (`make servers` fetches one), and leaves
+    A benchmark starts a PostgreSQL of its own, and a Kafka if one is installed (`make servers` fetches one), and leaves
     nothing behind. On servers of yours it makes what it needs under the name walrelay_bench (schema, slot,
     publication) and topics that begin with walrelay.bench, and removes all of it at the end.
     """
