@@ -15,13 +15,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from walrelay.cli import streams
 from walrelay.errors import Fatal, SettingsError, WalrelayError
-from walrelay.supervise import Stop
+
+if TYPE_CHECKING:
+    from walrelay.supervise import Stop
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 TRACEBACK = "WALRELAY_TRACEBACK"
@@ -106,12 +108,14 @@ _ASKING = (signal.SIGTERM, signal.SIGINT)
 _BY_SIGNAL = 128  # a shell's exit status is this plus the signal's number
 
 
-def signalled(leaving: Callable[[], None] = lambda: None) -> Stop:
+def signalled(leaving: Callable[[], None] = lambda: None) -> "Stop":
     """An event that the first SIGTERM or SIGINT sets. The second one, of either kind, ends the process after `leaving`.
 
     A thread reads the signals: the main one may be in a client library, where no Python handler runs, or in stop.wait,
     where it holds the lock.
     """
+    from walrelay.supervise import Stop  # the list of commands does not need it
+
     stop = Stop()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
