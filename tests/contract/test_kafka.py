@@ -127,6 +127,24 @@ def test_two_relays_of_one_process_do_not_slow_each_other(kafka_case: KafkaCase)
         assert not isinstance(sink, UnbatchedSink)
 
 
+def test_of_messages_that_are_counted_together_only_the_durable_ones_have_receipts(small_topic: SmallTopic) -> None:
+    """The client calls for failures only; how many became durable is known when it holds the delivery no more."""
+    with closing(small_topic.open_next()) as sink:
+        for number in range(3):
+            assert sink.publish(message(small_topic, number), ticket=7)
+        sink.flush(10)  # the receipts are not asked for, so the next message is counted with these
+        assert sink.publish(message(small_topic, 3, size=LIMIT * 2), ticket=7)
+        assert settle(sink, 3) == {7: 3}
+        assert "refused a batch of messages" in failure(sink)
+
+
+def test_a_message_has_its_receipt_while_its_transaction_goes_on(kafka_case: KafkaCase) -> None:
+    with closing(kafka_case.open()) as sink:
+        for number in range(3):
+            assert sink.publish(message(kafka_case, number), ticket=0)
+            assert settle(sink, 1) == {0: 1}
+
+
 def test_a_refused_batch_is_sent_again_one_by_one_to_find_the_message(small_topic: SmallTopic) -> None:
     messages = [message(small_topic, number, size=LIMIT * 2 if number == 3 else 10) for number in range(6)]
     with closing(small_topic.open_next()) as sink:

@@ -25,7 +25,7 @@ _REFUSED = {
     "max.in.flight": "idempotence keeps the order with at most 5, which is what it is set to",
     "max.in.flight.requests.per.connection": "idempotence keeps the order with at most 5, which is what it is set to",
     "queuing.strategy": "last-in-first-out is no order",
-    "delivery.report.only.error": "without a report of success nothing could ever be confirmed",
+    "delivery.report.only.error": "the sink sets it, and knows from it which messages are durable",
     "transactional.id": "it is made of the slot's name, the same for every instance; set delivery: exactly_once",
     "transaction.timeout.ms": "it has a setting of its own: sink.transaction_timeout",
     "default.topic.config": "topic options go directly under sink.options",

@@ -1,7 +1,7 @@
 """The Kafka producer behind the Sink contract.
 
-librdkafka keeps the order and retries for ever; its queue is the window. A delivery callback per message only counts:
-it is one object per transaction, because a callback that raises is lost and a closure per message costs time.
+librdkafka keeps the order and retries for ever; its queue is the window. Python is called for failures only: a call for
+each message that became durable would cost a twelfth of what draining costs. `_Delivery` says how success is known.
 
 A broker refuses whole batches, because of one message in them or because together they are too large, and the report
 of a message that was sent has no headers. So after a refused batch the next run sends each message alone, with
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
@@ -33,33 +33,37 @@ _METADATA = 1.0  # seconds for the brokers to say which topics there are
 _CLOSE_WAIT = 0.5  # seconds for the delivery reports of what close purges
 
 
+class _Durable(NamedTuple):
+    """So many messages of one transaction became durable; `message`: which one, where each has its own delivery."""
+
+    ticket: int
+    messages: int
+    message: Message | None
+
+
 class _Delivery:
-    """Counts the messages of one transaction that became durable; with `message` only that one."""
+    """The delivery reports of some messages of one transaction; with `message` of that one only.
+
+    The client calls it for failures only, and holds it for each message until that has its report. While a call can
+    come it is alive; so when it dies, all its messages that did not fail are durable.
+    """
 
     __slots__ = ("_failed", "_ready", "count", "message", "ticket")
 
-    def __init__(
-        self,
-        ticket: int,
-        ready: "list[_Delivery]",
-        failed: list[Failure],
-        message: Message | None = None,
-    ) -> None:
-        self.ticket = ticket
-        self.count = 0
-        self._ready = ready
-        self._failed = failed
-        self.message = message
+    def __init__(self, ticket: int, message: Message | None, ready: list[_Durable], failed: list[Failure]) -> None:
+        self.ticket, self.message = ticket, message
+        self.count = 0  # messages that were taken and did not fail
+        self._ready, self._failed = ready, failed
 
     def __call__(self, error: KafkaError | None, delivered: Delivered) -> None:
-        if error is None:
-            if self.count == 0:
-                self._ready.append(self)
-            self.count += 1
-        else:
-            message = self.message
-            failed = message or reported_message(delivered)
-            self._failed.append(Failure(self.ticket, failed, error, certain=message is not None))
+        if error is not None:
+            self.count -= 1
+            message = self.message or reported_message(delivered)
+            self._failed.append(Failure(self.ticket, message, error, certain=self.message is not None))
+
+    def __del__(self) -> None:
+        if self.count:
+            self._ready.append(_Durable(self.ticket, self.count, self.message))
 
 
 class _MetadataNudge:
@@ -96,15 +100,15 @@ class KafkaSink:
         self._names_each = self._unbatched  # whether a failure names its message: a delivery object for each
         self._trial: Trial | None = None
         self._begins = True
-        self._ready: list[_Delivery] = []
+        self._ready: list[_Durable] = []
         self._failed: list[Failure] = []
         self._fatal = ""
-        self._delivery = _Delivery(-1, self._ready, self._failed)
+        self._delivery: _Delivery | None = None  # of the latest messages, until receipts are asked for
         self._topics: set[str] = set()  # of the latest messages
         self._complaints = Complaints(self._history.outage)
         if self._unbatched:  # the run before has waited librdkafka's 30 s for an unknown topic
             options = {_TOPIC_WAIT: 5_000, **options, **UNBATCHED}
-        options = {**options, "error_cb": self._complaints}
+        options = {**options, "error_cb": self._complaints, "delivery.report.only.error": True}
         try:
             self._producer = Producer(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
@@ -119,11 +123,11 @@ class KafkaSink:
         if self._failed:
             return False
         delivery = self._delivery
-        if delivery.ticket != ticket or self._names_each:
+        if delivery is None or delivery.ticket != ticket or self._names_each:
             if self._trial is not None and not self._tries(self._trial, ticket):
                 return False
             only = message if self._names_each else None
-            delivery = self._delivery = _Delivery(ticket, self._ready, self._failed, only)
+            delivery = self._delivery = _Delivery(ticket, only, self._ready, self._failed)
             self._nudge.topic = message.topic
             if len(self._topics) > _TOPICS:
                 self._topics.clear()
@@ -140,6 +144,7 @@ class KafkaSink:
             error = KafkaError(KafkaError._INVALID_ARG, str(cause))
             self._failed.append(Failure(ticket, message, error, certain=True, sent=False))
         else:
+            delivery.count += 1
             if self._trial is not None:
                 self._trial.took(ticket)
         return True
@@ -152,6 +157,7 @@ class KafkaSink:
                 self._trial, self._names_each = Trial(self._waits_for_a_topic), True
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        self._delivery = None  # else it would live, and its messages wait for their receipt, until more come
         self._nudge.ask()
         if self._trial is not None and self._trial.waits and not self._failed:
             self.flush(timeout)  # without waiting for a batch to fill
@@ -160,9 +166,7 @@ class KafkaSink:
         if self._ready:
             if self._trial is not None:
                 self._trial.settled()
-            receipts = [Receipt(delivery.ticket, delivery.count) for delivery in self._ready]
-            for delivery in self._ready:
-                delivery.count = 0
+            receipts = [Receipt(ticket, messages) for ticket, messages, _ in self._ready]
             self._ready.clear()
             self._complaints.answered()
             self._nudge.stop()
@@ -286,9 +290,9 @@ class UnbatchedSink(KafkaSink):
 
     def _poll(self, timeout: float) -> None:
         super()._poll(timeout)
-        for delivery in self._ready:
-            if delivery.message is not None:
-                self._busy_topics.discard(delivery.message.topic)
+        for durable in self._ready:
+            if durable.message is not None:
+                self._busy_topics.discard(durable.message.topic)
                 self._history.unbatched_messages_passed(1)
         for failure in self._failed:
             self._busy_topics.discard(failure.message.topic)
