@@ -1,7 +1,7 @@
 """The Kafka producer behind the Sink contract.
 
-librdkafka keeps the order and retries for ever; its queue is the window. Python is called for failures only: a call for
-each message that became durable would cost a twelfth of what draining costs. `_Delivery` says how success is known.
+librdkafka keeps the order and retries for ever; its queue is the window. Python is called for failures only, because a
+call for each message that became durable costs time; `_Delivery` says how success is known (docs/decisions/0025).
 
 A broker refuses whole batches, because of one message in them or because together they are too large, and the report
 of a message that was sent has no headers. So after a refused batch the next run sends each message alone, with
