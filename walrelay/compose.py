@@ -105,10 +105,11 @@ class LiveFactories:
 
     def examine(self, catalog: Catalog) -> None:
         """Problems that would stop the relay only at some later row are reported, not refused."""
-        doctor.refuse(catalog, self._wiring, "run")
-        for finding in doctor.told(catalog, self._wiring, "run"):
-            consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
-            self._observer.saw(Noticed(consequence))
+        with catalog.asking_once():
+            doctor.refuse(catalog, self._wiring, "run")
+            for finding in doctor.told(catalog, self._wiring, "run"):
+                consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
+                self._observer.saw(Noticed(consequence))
         if self._wiring.outbox.prefix is None and function_exists(catalog, "emit_message"):
             self._observer.saw(Noticed(UNPUBLISHED))
 

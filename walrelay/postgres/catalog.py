@@ -3,6 +3,8 @@
 Every query on that connection goes through one class, so that a test can replace all of them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any, NamedTuple, Self
 
@@ -134,6 +136,7 @@ class Catalog:
     def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
         self.connection = connect.ordinary(dsn)
         self.connection.patience = patience
+        self._answers: dict[tuple[str, str], list[tuple[Any, ...]]] | None = None
         self._words = ErrorWords(
             "the control connection to PostgreSQL failed",
             f"the role {self.connection.info.user!r} lacks a right",
@@ -152,7 +155,23 @@ class Catalog:
 
     def rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """All rows of a query; `%s` stands for a parameter."""
-        return self._execute(query, parameters).fetchall()
+        if self._answers is None:
+            return self._execute(query, parameters).fetchall()
+        asked = query, repr(parameters)
+        if asked not in self._answers:
+            self._answers[asked] = self._execute(query, parameters).fetchall()
+        return self._answers[asked]
+
+    @contextmanager
+    def asking_once(self) -> Iterator[None]:
+        """Inside, a query that was asked before with the same parameters has the same answer, and is not sent again:
+        for many questions about one moment.
+        """
+        self._answers = {}
+        try:
+            yield
+        finally:
+            self._answers = None
 
     def run(self, statement: str, *parameters: Any) -> int:
         """Returns how many rows the statement changed."""

@@ -85,10 +85,8 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
             with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(OwnSession):
                 another.meanwhile = QueuedConnection(connection).look
                 refuse_shared(connection, another, dsn)
-        connection.execute(PINNED.encode())
-        connection.execute("SET client_encoding = 'UTF8'")
-        if connection.info.server_version >= 140000:
-            connection.execute("SET idle_session_timeout = 0")
+        idle = "; SET idle_session_timeout = 0" if connection.info.server_version >= 140000 else ""
+        connection.execute(f"{PINNED}; SET client_encoding = 'UTF8'{idle}".encode())
         set_statement_timeout(connection, statement_timeout)
     except psycopg.OperationalError as cause:
         connection.close()

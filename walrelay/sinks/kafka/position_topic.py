@@ -133,7 +133,7 @@ class PositionTopic:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",  # if the log was truncated beyond `start` meanwhile
                 "isolation.level": isolation,
-                "fetch.wait.max.ms": 50,
+                "fetch.wait.max.ms": 5,
             }
         )
 

@@ -13,6 +13,11 @@ _GUARANTEED: dict[str, Any] = {
     "enable.gapless.guarantee": True,  # after a message that failed for good no later one is sent
 }
 
+SOON_CONNECTED: dict[str, Any] = {"reconnect.backoff.ms": 20}
+"""librdkafka (2.16) waits half of it between its first connection, which tells it the brokers, and the next one. (After
+a failure the pause doubles each time, up to reconnect.backoff.max.ms.)
+"""
+
 _REFUSED = {
     "acks": "acks=all is what makes a message durable",
     "request.required.acks": "acks=all is what makes a message durable",
@@ -129,6 +134,7 @@ class KafkaSettings(BaseModel):
             "client.id": "walrelay",
             "linger.ms": 20,  # only while frames keep coming: the relay flushes as soon as the stream is drained
             "partitioner": "murmur2_random",  # where Java's clients would put the same key
+            **SOON_CONNECTED,
             **options,
             **_GUARANTEED,
             "bootstrap.servers": self.bootstrap_servers,
