@@ -5,7 +5,6 @@ import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from threading import Event
 
 import click
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from walrelay.cli import ending, main
 from walrelay.config import Settings, parse
 from walrelay.errors import SettingsError
+from walrelay.supervise import Stop
 
 ODD = (
     *(
@@ -58,7 +58,7 @@ NOWHERE = ("--dsn", "postgresql://nobody@127.0.0.1:1/nothing", "--bootstrap-serv
 """What a tour is told last, whatever was typed before: it would begin otherwise."""
 
 
-class OneTry(Event):
+class OneTry(Stop):
     """A signal that comes when the relay, which would try for ever, waits for the first time."""
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -29,6 +29,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
 from walrelay.cli import ending
 from walrelay.lsn import LSN, ZERO
+from walrelay.supervise import Stop
 
 KINDS: tuple[str | int, ...] = (
     *(LOST, UNHEARD, GARBLED),
@@ -230,8 +231,8 @@ def _signals(monkeypatch: pytest.MonkeyPatch, world: World) -> Iterator[None]:
     """What goes on until a signal gets it after a while; a relay as soon as all is confirmed."""
     over = Event()
 
-    def in_time(leaving: Callable[[], None] = lambda: None, *, done: Callable[[], bool] = over.is_set) -> Event:
-        stop = Event()
+    def in_time(leaving: Callable[[], None] = lambda: None, *, done: Callable[[], bool] = over.is_set) -> Stop:
+        stop = Stop()
 
         def look() -> None:
             deadline = monotonic() + _PATIENCE

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from threading import Event, Timer
+from threading import Timer
 from typing import NamedTuple
 
 import pytest
@@ -22,6 +22,7 @@ from tests.servers.database import Database, Postgres
 from tests.servers.faults import Fault, FaultyPostgres
 from tests.servers.ports import LOOPBACK
 from walrelay.cli import ending, main
+from walrelay.supervise import Stop
 
 KINDS = ("", "42501", "XX000", "53100", "57014", "57P01", "40001", "25006")
 """Reset; no privilege, internal error, disk full, canceled, shutting down, serialization failure, read-only."""
@@ -123,8 +124,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is waited for that a test need not wait for, and what runs until a signal gets one."""
     timers: list[Timer] = []
 
-    def soon(leaving: Callable[[], None] = lambda: None, *, seconds: float = 0.6) -> Event:
-        stop = Event()
+    def soon(leaving: Callable[[], None] = lambda: None, *, seconds: float = 0.6) -> Stop:
+        stop = Stop()
         timers.append(Timer(seconds, stop.set))
         timers[-1].start()
         return stop
