@@ -34,6 +34,7 @@ from walrelay.wire.frames import KEEPALIVE, XLOGDATA, parse_keepalive, status_up
 
 _NOWHERE = LSN(0xFFFFFFFF_00000000)
 _LEAVE_TIMEOUT = 3.0  # seconds for the server to acknowledge the end of the stream
+_LOOK = 0.05  # seconds; the shortest wait for a connection that is silent
 
 
 class Timing(NamedTuple):
@@ -133,12 +134,12 @@ class Stream:
         frames = self._drain()
         if not frames and timeout:
             waited = monotonic()
-            self._wait(timeout)
+            self._wait(min(timeout, self._until_doubt))
             frames = self._drain()
             self._silence += monotonic() - waited
         if frames:
             self._silence, self._pinged = 0.0, False
-        elif self._silence > self._timing.receive_timeout:
+        elif self._silence >= self._timing.receive_timeout:
             raise Disconnected(f"PostgreSQL has been silent for {self._silence:.0f} s; treating the connection as dead")
         if self._fatal:
             raise self._fatal
@@ -148,7 +149,7 @@ class Stream:
         """Sends a status update if one is due: by progress, the server's request, time, or doubt whether it lives."""
         age = monotonic() - self._sent_at
         progress = lsn > self._flushed and age >= self._timing.confirm_interval
-        ping = not self._pinged and self._silence > self._timing.receive_timeout / 2
+        ping = not self._pinged and self._silence >= self._timing.receive_timeout / 2
         if progress or self._asked or ping or age >= self._heartbeat:
             return self._send(lsn, ping=ping)
         return False
@@ -187,6 +188,12 @@ class Stream:
     def close(self) -> None:
         """The slot is free as soon as the server notices."""
         self._connection.close()
+
+    @property
+    def _until_doubt(self) -> float:
+        """Seconds of silence until `confirm` has to ask for a sign of life, or until the connection counts as dead."""
+        limit = self._timing.receive_timeout / (1 if self._pinged else 2)
+        return max(limit - self._silence, _LOOK)
 
     def _wait(self, timeout: float) -> None:
         """Until something can be read, or `wakes` for the first time; it stays readable."""

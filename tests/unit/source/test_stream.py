@@ -281,12 +281,20 @@ def test_a_status_update_that_could_not_be_written_yet_is_not_doubled_nor_forgot
 def test_a_silent_server_is_asked_once_and_then_taken_for_dead(streaming: Streaming) -> None:
     streaming.begin()
     pings = []
-    for _ in range(60):
+    for _ in range(59):
         assert streaming.stream.read(1.0) == []
         pings += [status for status in streaming.confirm(100, after=0) if status.ping]
     assert pings == [Status(100, 0, 0, True)]
-    with pytest.raises(Retryable, match="silent for 61 s"):
+    with pytest.raises(Retryable, match="silent for 60 s"):
         streaming.stream.read(1.0)
+
+
+def test_a_long_wait_ends_when_a_silent_server_has_to_be_asked_and_when_it_counts_as_dead(streaming: Streaming) -> None:
+    streaming.begin()
+    assert streaming.stream.read(3600) == []
+    assert [status.ping for status in streaming.confirm(100, after=0)] == [True]
+    with pytest.raises(Retryable, match="silent for 60 s"):
+        streaming.stream.read(3600)
 
 
 def test_a_server_that_answers_is_alive(streaming: Streaming) -> None:
