@@ -150,5 +150,5 @@ def _pairs(answer: Any) -> Any:
 
 def test_what_is_no_message_is_said() -> None:
     for other in (None, "e1", {"id": "e1"}, ("1-0", None)):
-        with pytest.raises(TypeError, match="no message that walrelay knows"):
+        with pytest.raises(TypeError, match="is not a message that walrelay knows"):
             identify(other)

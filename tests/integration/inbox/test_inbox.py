@@ -224,7 +224,7 @@ def test_the_wrong_kind_of_with_is_said(library: Library, consumers: Database) -
 
 
 def test_what_is_no_connection_is_said() -> None:
-    with pytest.raises(UnknownConnection, match="no connection"), INBOX.receive(1, consumer="b", message_id="1"):
+    with pytest.raises(UnknownConnection, match="is not a connection"), INBOX.receive(1, consumer="b", message_id="1"):
         pass
 
 
@@ -267,7 +267,7 @@ def test_the_tables_may_have_other_names_and_stand_in_another_schema(library: Li
 
 @pytest.mark.parametrize("name", ["a.b.c", 'in"box', "", "in box", "x:y", "1nbox"])
 def test_what_is_no_name_of_a_table_is_said(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of a table"):
+    with pytest.raises(ValueError, match="is not the name of a table"):
         Inbox(name)
 
 
