@@ -87,7 +87,7 @@ def test_rows_of_a_time_without_inserts_in_the_publication_stay(outbox: Outbox, 
             clean(outbox)
         assert "walrelay init" in caught.value.hint
         assert left(outbox) == ["after", "before", "lost"]
-        assert "looked last" in outbox.init()["the outbox"]
+        assert "last looked" in outbox.init()["the outbox"]
         outbox.write("later")
         assert "lost" not in published(outbox)
         tally = clean(outbox)
