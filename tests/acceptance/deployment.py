@@ -38,7 +38,7 @@ class Deployment:
         main.main(["init", "--config", str(self.config)], standalone_mode=False)
 
     def write_settings(self, **sections: Any) -> None:
-        """The settings file anew, with these sections changed."""
+        """Writes the settings file again, with these sections changed."""
         self._sections |= sections
         defaults: dict[str, dict[str, Any]] = {
             "source": {"dsn": self.database.dsn, "slot": self.slot_name},

@@ -59,7 +59,7 @@ def test_a_relay_that_waits_for_the_topic_of_positions_leaves_as_soon_as_it_is_a
     leads = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database"
     leads += " WHERE datname = current_database())"
     wait_until(lambda: database.execute(leads), 30, "the relay to lead")
-    relay.stop(timeout=20)  # it waits for 30 s before it tries anew
+    relay.stop(timeout=20)  # it waits for 30 s before it tries again
     broker.start()
 
 

@@ -147,7 +147,7 @@ def test_a_half_open_connection_is_noticed_while_only_other_tables_are_written(
             return len(relay.events("streaming")) > 1
 
         started = deployment.slot.confirmed
-        wait_until(noticed, 30, "the relay to connect anew")
+        wait_until(noticed, 30, "the relay to reconnect")
     deployment.write("{}")
     deployment.catch_up()
     assert_delivered(deployment)

@@ -145,7 +145,7 @@ def test_a_transaction_that_would_keep_a_group_open_for_too_long_is_cut_and_resu
 def test_settings_that_count_records_in_another_way_wait_for_the_end_of_a_transaction_that_is_cut(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str
 ) -> None:
-    """Else the ordinal of the first unpublished record is another one's, and events are passed over in silence."""
+    """Else the ordinal of the first unpublished record is another one's, and events are skipped in silence."""
     with_messages = {"messages": {"prefix": "walrelay", "writers": ["public"]}}
     deployment = deploy(database, kafka, topic, outbox=with_messages, **EXACTLY_ONCE)
     event = json.dumps({"id": str(uuid4()), "aggregate_id": "a", "payload": 1})

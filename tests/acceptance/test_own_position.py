@@ -70,7 +70,7 @@ def test_without_a_position_of_its_own_the_same_crash_repeats_events(
     assert assert_delivered(deployment).duplicates == 3
 
 
-@pytest.mark.parametrize("moved", ["advanced", "made anew"])
+@pytest.mark.parametrize("moved", ["advanced", "made again"])
 def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
     deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, moved: str
 ) -> None:
@@ -125,7 +125,7 @@ def test_a_role_that_may_not_note_what_is_passed_over_passes_over_nothing(
 
 
 def _stays_until_init_takes_note(deployment: Deployment, passed_over: str) -> None:
-    """What the relay was told to pass over is confirmed, and nobody has it."""
+    """What the relay was told to skip is confirmed, and nobody has it."""
     command = [str(WALRELAY), "cleanup", "--older-than", "0.01s", "--config", str(deployment.config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "does not say from when on" in done.stderr
@@ -140,7 +140,7 @@ def _stays_until_init_takes_note(deployment: Deployment, passed_over: str) -> No
 def test_a_position_of_another_server_is_refused(
     deploy: Deploy, private_postgres: PostgresMaker, server: PostgresServer, kafka: Kafka, topic: str, tmp_path: Path
 ) -> None:
-    """A DSN that leads elsewhere, or a cluster that initdb made anew."""
+    """A DSN that leads elsewhere, or a cluster that initdb made again."""
     position = {"keep": "file", "path": str(tmp_path / "position")}
     deployment = deploy(server.create_database(), kafka, topic, position=position)
     deployment.start()

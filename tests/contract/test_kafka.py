@@ -38,7 +38,7 @@ def small_topic(kafka_case: KafkaCase) -> SmallTopic:
 
 
 def refusal(sink: Sink, timeout: float = 10) -> Refusal:
-    """The first refusal that the sink tells; receipts before it are passed over."""
+    """The first refusal that the sink tells; receipts before it are skipped."""
 
     def told() -> Refusal | None:
         return next((each for each in sink.receipts(0.1) if isinstance(each, Refusal)), None)
@@ -212,7 +212,7 @@ def test_the_first_message_does_not_wait_for_a_timer_of_librdkafkas(kafka_case: 
 
 
 def test_closed_sinks_leave_no_threads_behind(kafka_case: KafkaCase) -> None:
-    """A relay that connects anew for a week must not grow."""
+    """A relay that reconnects for a week must not grow."""
 
     def threads() -> int:
         return len(os.listdir("/proc/self/task"))

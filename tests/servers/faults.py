@@ -40,7 +40,7 @@ class FaultyPostgres:
         self._threads[0].start()
 
     def arm(self, fault: Fault) -> None:
-        """From now on statements are counted anew, and one meets this fault."""
+        """From now on statements are counted from zero, and one meets this fault."""
         with self._lock:
             self._fault, self.calls = fault, 0
 

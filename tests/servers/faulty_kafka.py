@@ -63,7 +63,7 @@ class FaultyKafka:
         threading.Thread(target=self._accept, name="faulty broker", daemon=True).start()
 
     def arm(self, fault: BrokerFault) -> None:
-        """From now on requests are counted anew, and one meets this fault."""
+        """From now on requests are counted from zero, and one meets this fault."""
         with self._lock:
             self._fault, self.calls = fault, 0
             self.apis.clear()

@@ -32,7 +32,7 @@ class KafkaJars:
 
     @property
     def classes(self) -> Path:
-        """What a JVM would otherwise work out anew at each start of a broker. Only saves time: it may be missing."""
+        """What a JVM would otherwise work out again at each start of a broker. Only saves time: it may be missing."""
         return self.home / "classes.jsa"
 
     @property

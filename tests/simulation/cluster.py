@@ -83,7 +83,7 @@ class Server:
         self.write()
 
     def follow(self, primary: "Server") -> None:
-        """As a standby of `primary`, made anew from it if it went another way."""
+        """As a standby of `primary`, made again from it if it went another way."""
         if self.wal != primary.wal[: len(self.wal)] or not self.standby:
             self.starts_anew(crashed=False)
             self.wal, self.confirmed = list(primary.wal), primary.confirmed

@@ -211,7 +211,7 @@ class Cluster(Questions):
             old.starts_anew(crashed=False)
         self._timeline += 1
         standby.promote(standby.timeline + 1 if alone else self._timeline, self._timeline)
-        for other in self.servers:  # who is ahead of the branch has to be made anew
+        for other in self.servers:  # who is ahead of the branch has to be made again
             if not alone and other.standby and len(other.wal) < len(standby.wal):
                 other.follow(standby)
 

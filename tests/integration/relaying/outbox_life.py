@@ -107,7 +107,7 @@ class Life:
                 helps()
 
     def recover(self) -> None:
-        """`walrelay recover --replace --all`: every row of the table is published, and the slot made anew."""
+        """`walrelay recover --replace --all`: every row of the table is published, and the slot made again."""
         self.end_transaction()
         with suppress(Fatal):
             self.outbox.recover(everything=True, replace=True)

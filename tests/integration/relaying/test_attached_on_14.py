@@ -1,4 +1,4 @@
-"""PostgreSQL 14 passes over events in a partition that had rows before it was attached: that is told, and they stay."""
+"""PostgreSQL 14 skips events in a partition that had rows before it was attached: that is told, and they stay."""
 
 import json
 from pathlib import Path

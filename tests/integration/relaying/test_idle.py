@@ -27,7 +27,7 @@ def retained(outbox: Outbox) -> int:
 def retained_after_checkpoint(outboxes: list[Outbox]) -> int:
     """The most that is kept for a slot, after another checkpoint, as a busy server has them by itself.
 
-    Each checkpoint logs the running transactions, from which a slot may begin anew. One is not enough: where somebody's
+    Each checkpoint logs the running transactions, from which a slot may begin again. One is not enough: if a
     transaction is open at that moment (autovacuum's, say), the slot stays at the one before.
     """
     outboxes[0].database.execute("CHECKPOINT")

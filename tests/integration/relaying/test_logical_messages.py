@@ -85,7 +85,7 @@ def test_a_message_that_is_no_record_stops_the_relay_at_its_position(outbox: Out
     error = outbox.failure()
     assert isinstance(error, Undecodable)
     assert "/" in str(error)
-    assert str(outbox.failure()) == str(error), "it must not have been passed over"
+    assert str(outbox.failure()) == str(error), "it must not have been skipped"
 
 
 def test_what_stands_behind_a_nul_is_refused_by_pgoutput_and_not_sent_by_wal2json(outbox: Outbox) -> None:

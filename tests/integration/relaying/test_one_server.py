@@ -1,4 +1,4 @@
-"""One server, one history: where a DSN leads to two, or to one that is promoted meanwhile, nothing is passed over."""
+"""One server, one history: where a DSN leads to two, or to one that is promoted meanwhile, nothing is skipped."""
 
 from collections.abc import Callable
 from contextlib import closing

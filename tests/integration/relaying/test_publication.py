@@ -47,7 +47,7 @@ def test_only_rows_of_the_outbox_are_records(database: Database, make_outbox: Ou
         "ALTER TABLE outbox RENAME TO moved",
         "CREATE SCHEMA far; ALTER TABLE outbox SET SCHEMA far",
     ],
-    ids=["dropped", "made anew", "renamed", "moved"],
+    ids=["dropped", "made again", "renamed", "moved"],
 )
 def test_a_table_that_is_gone_stops_the_relay_before_more_is_confirmed(make_outbox: OutboxMaker, loss: str) -> None:
     _stops_without_confirming(make_outbox(source=QUICK), loss)
@@ -101,7 +101,7 @@ MADE_ANEW = "CREATE TABLE moved (LIKE outbox INCLUDING ALL); DROP TABLE outbox; 
             "published in another way now (row filter",
         ),
     ],
-    ids=["left and came back", "made anew", "column list", "row filter"],
+    ids=["left and came back", "made again", "column list", "row filter"],
 )
 @pytest.mark.parametrize("running", [True, False], ids=["between two looks", "while no relay runs"])
 def test_an_outbox_that_was_not_published_all_the_time_stops_the_relay(

@@ -1,4 +1,4 @@
-"""`walrelay recover`: a lost slot is made anew, and every row that may not have been published is published."""
+"""`walrelay recover`: a lost slot is made again, and every row that may not have been published is published."""
 
 from collections import Counter
 from collections.abc import Iterator

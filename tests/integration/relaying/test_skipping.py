@@ -1,4 +1,4 @@
-"""`walrelay skip` in each way of reading: one named row is passed over, if it cannot be read, and nothing else."""
+"""`walrelay skip` in each way of reading: one named row is skipped, if it cannot be read, and nothing else."""
 
 from pathlib import Path
 

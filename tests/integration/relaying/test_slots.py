@@ -1,4 +1,4 @@
-"""A slot that may not be read, or not now: what the relay says, and that it never passes over anything."""
+"""A slot that may not be read, or not now: what the relay says, and that it never skips anything."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -86,7 +86,7 @@ BEHIND_ITS_BACK = pytest.mark.parametrize(
             "SELECT pg_create_logical_replication_slot('{slot}', '{plugin}')",
         ],
     ],
-    ids=["moved", "made anew"],
+    ids=["moved", "made again"],
 )
 
 
@@ -164,7 +164,7 @@ def _do_behind_its_back(outbox: Outbox, statements: list[str]) -> None:
 def test_a_publication_made_after_the_slot_stops_the_relay_before_anything_is_confirmed(
     request: pytest.FixtureRequest, server: str, way: str, messages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to PostgreSQL 17 the server refuses; since 18 it passes over the rows with a warning, even to a session that
+    """Up to PostgreSQL 17 the server refuses; since 18 it skips the rows with a warning, even to a session that
     is told of errors only.
     """
     monkeypatch.setenv("PGOPTIONS", f"-c client_min_messages={messages}")

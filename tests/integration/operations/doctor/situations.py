@@ -130,7 +130,7 @@ SLOTS = [
         "a slot that was dropped", False, "SELECT pg_drop_replication_slot('{slot}')", cured=False, says="is gone"
     ),
     Situation(
-        "a slot that was dropped and made anew by hand", True, f"SELECT pg_drop_replication_slot('{{slot}}'); {SLOT}"
+        "a slot that was dropped and made again by hand", True, f"SELECT pg_drop_replication_slot('{{slot}}'); {SLOT}"
     ),
     Situation(
         "a slot that was moved by hand",
@@ -248,7 +248,7 @@ TABLES = [
     Situation("renamed", False, "ALTER TABLE outbox RENAME TO events", event=NO_EVENT),
     Situation("dropped", False, "DROP TABLE outbox", event=NO_EVENT),
     Situation(
-        "dropped and made anew",
+        "dropped and made again",
         False,
         f"DROP TABLE outbox; {TABLE}; ALTER PUBLICATION walrelay ADD TABLE outbox",
         says="created again",

@@ -154,7 +154,7 @@ def test_types_have_the_names_of_then(database: Database, tmp_path: Path, follow
         "ALTER TYPE lmoved SET SCHEMA odd",
         'ALTER TYPE "Odd Two"."L mood" RENAME TO "L new"',
     )
-    again = f"ALTER TABLE {tailed.table} REPLICA IDENTITY FULL"  # the server names the types anew
+    again = f"ALTER TABLE {tailed.table} REPLICA IDENTITY FULL"  # the server names the types again
     printed = Comparison(tailed, follow).printed(row, *(changes if not follow else ()), again, row)
     assert sum(line.startswith(b'{"action":"I"') for line in printed) == 2
 
