@@ -1,4 +1,7 @@
-"""The settings as frozen models, in the order the data flows. The docstring of each setting is its documentation."""
+"""The settings as frozen models, in the order the data flows. The docstring of each setting is its documentation.
+
+All settings stand in one module, which is read from top to bottom as the settings file is.
+"""
 
 from typing import Annotated, Literal, Self
 

@@ -1,7 +1,8 @@
 """What `walrelay init` makes: schema objects, publication, then the slot.
 
 The publication is committed before the slot is made: pgoutput looks it up as it was at each point of the WAL, and
-what was written before it existed would stop the stream, or since PostgreSQL 18 be skipped (guarantees A18).
+what was written before it existed would stop the stream, or since PostgreSQL 18 be skipped (guarantees A18). The steps
+stand in one module because their order is what matters.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """What the catalog says about slot, publication and table; asked on an ordinary connection.
 
-Every query on that connection goes through one class, so that a test can replace all of them.
+Every query on that connection goes through one class, so that a test can replace all of them; hence its length.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Draws the charts of a benchmark, as SVG and PNG: the result at one look, what it cost, where it was measured."""
+"""Draws the charts of a benchmark, as SVG and PNG: the result at one look, what it cost, where it was measured.
+
+The charts stand together because they share one look: sizes, colours and labels.
+"""
 
 import math
 import re
