@@ -73,10 +73,10 @@ def test_no_command_calls_what_others_created_in_public(
         ["dlq", "export"],
         ["dlq", "replay"],
         ["dlq", "discard", "--yes", "--reason", "a test"],
-        ["cleanup", "--older-than", "1s"],
     ):
         untouched(deployment, traps, *command)
     relay.stop()
+    untouched(deployment, traps, "cleanup", "--older-than", "1s")  # beside the relay it may meet the relay's own
     write(deployment, "3")
     for command in (
         ["tail"],
