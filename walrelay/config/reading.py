@@ -12,10 +12,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from walrelay.config import document
-from walrelay.config.docstrings import docstrings
 from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
-from walrelay.config.values import Section, SectionError, SinkKind, sink_model
+from walrelay.config.values import Section, SectionError, SinkKind, docstrings, sink_model
 from walrelay.errors import SettingsError
 
 HINT = "`walrelay docs settings` lists every setting; `walrelay config example` prints a file that works."

@@ -2,8 +2,13 @@
 them.
 """
 
+import ast
+import inspect
 import re
+from functools import cache
+from itertools import pairwise
 from string import Formatter
+from textwrap import dedent
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,7 +27,6 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from walrelay import publish
-from walrelay.config.docstrings import docstrings
 from walrelay.identifiers import name, qualified_name
 from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
@@ -49,6 +53,21 @@ class Section(BaseModel):
         for setting, text in docstrings(cls).items():
             properties[setting]["description"] = text
         return schema
+
+
+@cache
+def docstrings(model: type) -> dict[str, str]:
+    """By setting: the docstring below it, which is its documentation. Read from the source when somebody asks: pydantic
+    can do that too (`use_attribute_docstrings`), but does it whenever a model is made.
+    """
+    (definition,) = ast.parse(dedent(inspect.getsource(model))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for statement, below in pairwise(definition.body):
+        match statement, below:
+            case ast.AnnAssign(target=ast.Name(setting)), ast.Expr(ast.Constant(str(text))):
+                found[setting] = inspect.cleandoc(text)
+    return found
 
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
