@@ -311,9 +311,9 @@ class Catalog:
             found = self.rows(query, walsender_pid)
             if not found:
                 raise Disconnected(f"the server has no walsender with PID {walsender_pid}: the stream is gone")
-            state, too_early = found[0]  # both are hidden from a role without pg_read_all_stats: NULL, and true
-            if not too_early:  # a walsender knows its state before it takes the first status update
-                break
+            state, too_early = found[0]
+            if state is None or not too_early:  # hidden from a role without pg_read_all_stats; or it is known, which it
+                break  # is before a walsender takes the first status update
             sleep(0.005)
         if state in ("sync", "quorum", "potential"):
             raise Fatal(

@@ -1,6 +1,7 @@
 """The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
 
 from collections.abc import Callable
+from math import inf
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -61,6 +62,7 @@ class SlotSource:
         self._skipped_parts = ""
         self._vouched = self._check()
         self._checked = monotonic()
+        self._event_confirmed = -inf  # when a position that events brought was last confirmed
         self._idle = ZERO
 
     def find_start(self, own: OwnPosition | None) -> Start:
@@ -99,12 +101,16 @@ class SlotSource:
         moved = self._stream.confirm(lsn)
         if moved:
             self._confirmed = lsn
+            if lsn != self._idle:
+                self._event_confirmed = monotonic()
             if monotonic() - self._checked >= _BUSY_CHECK:
                 self._look()
         return moved
 
     def vouch(self, lsn: LSN) -> LSN:
-        if lsn > self._vouched and monotonic() - self._checked >= self._reading.check_interval:
+        """Looks at the catalog only if no events flow: a look costs them 10 ms, and they move the position anyway."""
+        interval, now = self._reading.check_interval, monotonic()
+        if lsn > self._vouched and now - self._checked >= interval and now - self._event_confirmed >= interval:
             self._look()
         self._idle = min(lsn, self._vouched)
         return self._idle

@@ -170,6 +170,20 @@ def test_a_look_is_taken_only_when_something_is_to_be_vouched_for(opened: Opened
     assert source.vouch(LSN(1000)) == 1000
 
 
+def test_an_outbox_whose_events_are_confirmed_is_not_looked_at_for_the_sake_of_other_tables(opened: Opened) -> None:
+    """A look keeps events waiting, and what they confirm moves the slot."""
+    source = opened.source()
+    opened.catalog.now = LSN(5000)
+    opened.now += READING.check_interval
+    assert source.confirm(LSN(1500))
+    assert source.vouch(LSN(3000)) == 1000
+    opened.now += READING.check_interval
+    assert source.vouch(LSN(3000)) == 3000
+    opened.now += READING.check_interval
+    assert source.confirm(LSN(3000))  # for an idle position is not for an event
+    assert source.vouch(LSN(6000)) == 5000
+
+
 def test_a_busy_outbox_is_looked_at_now_and_then(opened: Opened) -> None:
     """Commits to the table confirm the slot, and say nothing about a row filter or commits that wait for the relay."""
     source = opened.source()

@@ -51,7 +51,7 @@ _ALONE = "writer alone"
 # Until its JVM has compiled what it does, a broker takes far longer for it: a Kafka transaction takes 17 ms in the
 # first second, 4 from the fifth on.
 _REHEARSALS = {
-    RELAY: Assignment(0, 0, "steady", 500, 3, 0),
+    RELAY: Assignment(0, 0, "steady", 500, 8, 0),
     EXACTLY_ONCE: Assignment(0, 0, "steady", 400, 8, 0),
 }
 
