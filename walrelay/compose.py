@@ -28,6 +28,7 @@ from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, W
 
 def wiring(settings: Settings) -> Wiring:
     """To be made once in a process: its sinks remember what they learned."""
+    columns = settings.outbox.columns
     source, refusals, exactly_once = settings.source, settings.refusals, settings.delivery == "exactly_once"
     return Wiring(
         dsn=source.dsn.get_secret_value(),
@@ -35,7 +36,12 @@ def wiring(settings: Settings) -> Wiring:
         plugin=source.plugin,
         publication=source.publication if source.plugin == "pgoutput" else None,
         outbox=settings.outbox.decoding,
-        rules=Rules(settings.route.topic, settings.reserved_topics),
+        rules=Rules(
+            settings.route.topic,
+            settings.reserved_topics,
+            tuple(each.rule for each in settings.routes),
+            {column: role for role, column in columns if column is not None},
+        ),
         sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
         exactly_once=exactly_once,
         streaming=SlotOptions(

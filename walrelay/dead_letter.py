@@ -53,17 +53,21 @@ class DeadLetter(NamedTuple):
 
 
 def record_json(record: OutboxRecord) -> str:
-    """All fields by name; commit_lsn as PostgreSQL writes it."""
-    members = {name: value if name in _NUMBERS else shown(value) for name, value in record._asdict().items()}
-    return json.dumps(members | {"commit_lsn": str(record.commit_lsn)})
+    """All fields by name; commit_lsn as PostgreSQL writes it; `columns` only if there are any."""
+    members = record._asdict()
+    columns = {name: shown(value) for name, value in members.pop("columns").items()}
+    members = {name: value if name in _NUMBERS else shown(value) for name, value in members.items()}
+    members["commit_lsn"] = str(record.commit_lsn)
+    return json.dumps(members | ({"columns": columns} if columns else {}))
 
 
 def record_from(members: dict[str, Any]) -> OutboxRecord:
     """The record of `record_json`, once parsed."""
-    values = {name: members[name] for name in OutboxRecord._fields}
+    columns = {name: _text(_bytes(value)) for name, value in members.get("columns", {}).items()}
+    values = {name: members[name] for name in OutboxRecord._fields if name != "columns"}
     for name in values.keys() - _NUMBERS:
         values[name] = _bytes(values[name]) if name in _BYTES else _text(_bytes(values[name]))
-    return OutboxRecord(**{**values, "commit_lsn": LSN.parse(members["commit_lsn"])})
+    return OutboxRecord(**{**values, "commit_lsn": LSN.parse(members["commit_lsn"])}, columns=columns)
 
 
 def message_json(message: Message) -> str:

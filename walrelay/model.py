@@ -1,6 +1,8 @@
 """The values that cross the boundaries between the stages. Immutable; NamedTuples where there is one a row."""
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from walrelay.lsn import LSN, ZERO
@@ -34,6 +36,9 @@ class RecordPosition(NamedTuple):
         return lsn, ordinal or 0
 
 
+NO_COLUMNS: Mapping[str, str | None] = MappingProxyType({})
+
+
 class OutboxRecord(NamedTuple):
     """One committed outbox row (or transactional logical message), as decode hands it to route.
 
@@ -42,7 +47,8 @@ class OutboxRecord(NamedTuple):
     LSN would not do: the rows of one COPY share it (guarantees A2).
 
     Text columns are `str` decoded with `surrogateescape`, so that whatever a SQL_ASCII database holds comes
-    out as the same bytes. `payload` is the column's text (or, for bytea, the bytes), never reparsed.
+    out as the same bytes. `payload` is the column's text (or, for bytea, the bytes), never reparsed. `columns` has
+    those without a role that a rule names, by name.
     """
 
     commit_lsn: LSN
@@ -57,6 +63,7 @@ class OutboxRecord(NamedTuple):
     topic: str | None
     tenant_id: str | None
     created_at: str | None
+    columns: Mapping[str, str | None] = NO_COLUMNS
 
     @property
     def position(self) -> str:

@@ -3,10 +3,11 @@ above see nothing else of them.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from walrelay.decode.contract import Columns, Decoder, OutboxLayout, Skips
@@ -21,6 +22,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.publish import SinkHandle
 from walrelay.route import FIELDS, Router, TopicTemplate
+from walrelay.route.rules import Field, Rule, RuleRouter, named, pattern
 from walrelay.source.contract import Positions
 from walrelay.source.positions import FilePositions, TablePositions
 from walrelay.source.slot_source import SlotReading
@@ -34,32 +36,61 @@ _PATIENCE = 10.0  # seconds for a position to be taken
 
 
 class Rules(NamedTuple):
-    """Where records go: a template for records without a topic of their own, and topics that are reserved."""
+    """Where records go: a template for records without a topic of their own, topics that are reserved, and the rules of
+    `routes`, if there are any. `roles`: the role of a column, by column.
+    """
 
     topic: str
     reserved: frozenset[str] = frozenset()
+    routes: tuple[Rule, ...] = ()
+    roles: Mapping[str, str] = MappingProxyType({})
 
-    def router(self) -> Router:
+    def router(self) -> Router | RuleRouter:
         """Makes messages from records by these rules."""
+        if self.routes:
+            return RuleRouter(self.routes, self.topic, self.reserved, self.roles)
         return Router(self.topic, self.reserved)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The roles that the template names."""
-        return TopicTemplate(self.topic).fields
+    def uses_template(self) -> bool:
+        """Whether a record may go to the topic of the template, or to the row's own."""
+        return not self.routes or any(rule.topic is None and not rule.drop for rule in self.routes)
+
+    @property
+    def fields(self) -> set[str]:
+        """The roles that decide about the topic."""
+        named = set(TopicTemplate(self.topic).fields) | {"topic"} if self.uses_template else set()
+        return named | self._named(rule.naming_fields for rule in self.routes)[0]
+
+    @property
+    def needed(self) -> tuple[set[str], list[str]]:
+        """The roles that routing needs, and the columns without a role."""
+        roles, columns = self._named(rule.fields for rule in self.routes)
+        return _ROUTED | self.fields | roles, columns
+
+    @property
+    def naming_columns(self) -> list[str]:
+        """The columns without a role that decide about the topic."""
+        return self._named(rule.naming_fields for rule in self.routes)[1]
+
+    def _named(self, fields: Iterable[Iterable[Field]]) -> tuple[set[str], list[str]]:
+        roles, columns = named(field for some in fields for field in some)
+        roles |= {self.roles[column] for column in columns if column in self.roles}
+        return roles, [column for column in columns if column not in self.roles]
 
     @property
     def topics(self) -> list[str]:
         """The topics that are known beforehand, with `*` for what a row fills in."""
-        return [self.topic.format(**dict.fromkeys(FIELDS, "*"))]
+        own = [self.topic.format(**dict.fromkeys(FIELDS, "*"))] if self.uses_template else []
+        texts = (rule.topic for rule in self.routes if rule.topic is not None and not rule.drop)
+        return list(dict.fromkeys([*own, *(pattern(text, "*") for text in texts)]))
 
     def named(self, names: Sequence[str], *, exact: bool) -> list[str]:
         """The topics for these names, each once. A name that the template can give is a topic; so is every name with
         `exact`, or if the template has not exactly one field. Any other name is filled into that field.
         """
-        fields = self.fields
-        (pattern,) = self.topics
-        given = re.compile(".+".join(map(re.escape, pattern.split("*"))))
+        fields = TopicTemplate(self.topic).fields
+        given = re.compile("|".join(".+".join(map(re.escape, each.split("*"))) for each in self.topics))
         return list(
             dict.fromkeys(
                 name if exact or len(fields) != 1 or given.fullmatch(name) else self.topic.format(**{fields[0]: name})
@@ -160,8 +191,9 @@ class Wiring(NamedTuple):
 
     @property
     def needed(self) -> OutboxLayout:
-        """The outbox with the roles that routing needs: other columns are not read, and may be missing."""
-        return only(self.outbox, _ROUTED | set(self.rules.fields))
+        """The outbox with the columns that routing needs: others are not read, and may be missing."""
+        roles, columns = self.rules.needed
+        return only(self.outbox, roles)._replace(extra=tuple(columns))
 
     @property
     def shown(self) -> OutboxLayout:
@@ -192,7 +224,8 @@ class Wiring(NamedTuple):
         if not self.wants_binary:
             return False
         types = catalog.column_types(self.table)
-        return all(types.get(column) in BINARY_PRINTERS for column in self.needed.columns if column)
+        needed = self.needed
+        return all(types.get(column) in BINARY_PRINTERS for column in (*needed.columns, *needed.extra) if column)
 
     def options(self, *, binary: bool) -> Options:
         """The plugin's options in START_REPLICATION."""

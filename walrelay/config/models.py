@@ -5,8 +5,10 @@ All settings stand in one module, which is read from top to bottom as the settin
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
 
+from walrelay.config.routes import Routes
 from walrelay.config.values import (
     ConnectionString,
     Duration,
@@ -24,6 +26,7 @@ from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
 from walrelay.publish import load
 from walrelay.route import TopicTemplate
+from walrelay.route.rules import faults
 
 
 class SourceSettings(Section):
@@ -248,6 +251,11 @@ class Settings(Section):
     source: SourceSettings
     outbox: OutboxSettings = OutboxSettings()
     route: RouteSettings = RouteSettings()
+
+    routes: Routes = ()
+    """Rules for records that need more than `route.topic`: in their order, the first that matches counts. A record that
+    none matches is refused, and `refusals` says what becomes of it. `walrelay docs routing` explains them in full."""
+
     sink: SinkSettings
     refusals: RefusalSettings = RefusalSettings()
 
@@ -274,6 +282,8 @@ class Settings(Section):
     @model_validator(mode="after")
     def _can_route(self) -> Self:
         """Otherwise the first row without a topic of its own would stop the relay."""
+        if self.routes and all(each.drop or each.topic for each in self.routes):
+            return self
         for field in TopicTemplate(self.route.topic).fields:
             if getattr(self.outbox.columns, field) is None:
                 raise SectionError(
@@ -281,6 +291,21 @@ class Settings(Section):
                     f"is null, but route.topic ({self.route.topic!r}) names {{{field}}}: give route.topic a topic"
                     " without it (any will do where each row names its own)",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _rules_can_match(self) -> Self:
+        absent = frozenset(role for role, column in self.outbox.columns if column is None)
+        rules = [each.rule for each in self.routes]
+        found = faults(rules, absent, self.reserved_topics, load(self.sink.kind).topic_fault)
+        errors = [
+            InitErrorDetails(
+                type="value_error", loc=("routes", number, *path), input=None, ctx={"error": ValueError(text)}
+            )
+            for number, path, text in found
+        ]
+        if errors:
+            raise ValidationError.from_exception_data("routes", errors)
         return self
 
     @model_validator(mode="after")

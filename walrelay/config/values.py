@@ -35,7 +35,7 @@ from walrelay.route import FIELDS
 class SectionError(ValueError):
     """A fault of several settings together; `path`: which setting to change, from the section that found it."""
 
-    def __init__(self, path: tuple[str, ...], text: str) -> None:
+    def __init__(self, path: tuple[str | int, ...], text: str) -> None:
         super().__init__(text)
         self.path = path
 

@@ -43,6 +43,7 @@ class OutboxLayout(NamedTuple):
     skip_non_transactional: bool = False  # else one with our prefix stops the relay
     optional: frozenset[str] = frozenset()  # roles whose column may be missing in a row; else that is an error
     encoding: str = "UTF8"  # of the database: logical messages are sent in it
+    extra: tuple[str, ...] = ()  # columns without a role that are read as text, for rules
 
 
 class Decoder(Protocol):

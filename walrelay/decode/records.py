@@ -13,7 +13,7 @@ from typing import Any
 from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.errors import Undecodable, WalrelayError
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import OutboxRecord, RecordPosition, Skipped
+from walrelay.model import NO_COLUMNS, OutboxRecord, RecordPosition, Skipped
 
 NOT_TRANSACTIONAL = "a logical message with the prefix of the outbox that was sent outside a transaction"
 
@@ -40,13 +40,21 @@ def skipped(lsn: LSN, ordinal: int | None, error: WalrelayError) -> Skipped:
     return Skipped(lsn, f"{where} is skipped in walrelay.dead_letters, and cannot be read: {error}", ordinal)
 
 
-def record_of(commit_lsn: LSN, ordinal: int, committed_at: int, fields: Iterable[bytes | None]) -> OutboxRecord:
-    """`fields`: one per role in the order of Columns, as text; the id must not be None."""
+def record_of(
+    commit_lsn: LSN,
+    ordinal: int,
+    committed_at: int,
+    fields: Iterable[bytes | None],
+    columns: Mapping[str, str | None] = NO_COLUMNS,
+) -> OutboxRecord:
+    """`fields`: one per role in the order of Columns, as text; the id must not be None. `columns`: those without a role
+    that are read.
+    """
     values: list[Any] = [
         value if value is None or role in BYTES_ROLES else as_text(value)
         for role, value in zip(Columns._fields, fields, strict=True)
     ]
-    return OutboxRecord(commit_lsn, ordinal, committed_at, *values)
+    return OutboxRecord(commit_lsn, ordinal, committed_at, *values, columns)
 
 
 def unhex(text: bytes) -> bytes:
@@ -56,8 +64,17 @@ def unhex(text: bytes) -> bytes:
     return bytes.fromhex(text[2:].decode("ascii"))
 
 
-def missing_column(outbox: OutboxLayout, role: str, column: str, present: Iterable[str], where: str) -> Undecodable:
-    """The error for a role whose column the table does not have, or no longer has."""
+def missing_column(
+    outbox: OutboxLayout, role: str | None, column: str, present: Iterable[str], where: str
+) -> Undecodable:
+    """The error for a column that the table does not have, or no longer has. `role`: None for one that a rule names."""
+    if role is None:
+        return Undecodable(
+            f"table {outbox.schema}.{outbox.table} has no column {column!r} at {where}, which a rule names; it has:"
+            f" {', '.join(present)}",
+            hint=f"Correct `routes`: a rule names column.{column}. Nothing past this point was confirmed. (A generated"
+            f" column, or one outside the publication's column list, is not in the stream.){_skip(where)}",
+        )
     return Undecodable(
         f"table {outbox.schema}.{outbox.table} has no column {column!r} for the role {role} at {where};"
         f" it has: {', '.join(present)}",
@@ -205,6 +222,7 @@ class RowDecoder:
         self._readers: list[tuple[int, Callable[[bytes], Any]] | None] = []  # for each role: column, and its reader
         for role, column in zip(Columns._fields, outbox.columns, strict=True):
             self._readers.append(None if column is None else self._reader(role, column, types))
+        self._extra = [(column, self._reader(None, column, types)) for column in outbox.extra]
 
     def decode(self, values: Sequence[bytes | None], committed_at: int) -> OutboxRecord:
         """`values` are the texts of `columns`."""
@@ -220,9 +238,12 @@ class RowDecoder:
             None if reader is None or (value := values[reader[0]]) is None else reader[1](value)
             for reader in self._readers
         ]
-        return OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles)
+        columns = {
+            column: None if (value := values[place]) is None else read(value) for column, (place, read) in self._extra
+        }
+        return OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles, columns or NO_COLUMNS)
 
-    def _reader(self, role: str, column: str, types: Mapping[str, int]) -> tuple[int, Callable[[bytes], Any]]:
+    def _reader(self, role: str | None, column: str, types: Mapping[str, int]) -> tuple[int, Callable[[bytes], Any]]:
         if column not in types:
             raise missing_column(self._outbox, role, column, types, "the start of the backfill")
         self.columns.append(column)

@@ -7,7 +7,7 @@ that stops the relay, also where the role may be NULL, because publishing a NULL
 without a trace.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from walrelay.decode.contract import Columns, OutboxLayout, Skips
 from walrelay.decode.messages import message_event
@@ -24,7 +24,7 @@ from walrelay.decode.records import (
 )
 from walrelay.errors import ProtocolError, Undecodable, WalrelayError
 from walrelay.lsn import ZERO
-from walrelay.model import Committed, Event, Idle, OutboxRecord, RecordPosition, Skipped
+from walrelay.model import NO_COLUMNS, Committed, Event, Idle, OutboxRecord, RecordPosition, Skipped
 from walrelay.wire import wal2json
 from walrelay.wire.frames import parse_keepalive
 
@@ -92,9 +92,10 @@ class Wal2jsonDecoder:
             fields = [None if column is None else self._field(role, column, values) for role, column in self._roles]
             if fields[0] is None:
                 raise null_id(self._outbox, self._position())
+            extra = {column: self._extra(column, values) for column in self._outbox.extra} or NO_COLUMNS
         except (Undecodable, ProtocolError) as error:
             return self._fails(error)
-        return self._record(fields)
+        return self._record(fields, extra)
 
     def _fails(self, error: WalrelayError) -> Event:
         """A row that cannot be read has an ordinal all the same: later rows keep theirs."""
@@ -102,7 +103,7 @@ class Wal2jsonDecoder:
         self._ordinal += 1
         return skipped
 
-    def _field(self, role: str, column: str, row: dict[str, wal2json.Value]) -> bytes | None:
+    def _field(self, role: str | None, column: str, row: dict[str, wal2json.Value]) -> bytes | None:
         if column not in row:
             if role in self._outbox.optional:
                 return None
@@ -120,6 +121,10 @@ class Wal2jsonDecoder:
                 ) from cause
         return text
 
+    def _extra(self, column: str, row: dict[str, wal2json.Value]) -> str | None:
+        value = self._field(None, column, row)
+        return None if value is None else as_text(value)
+
     def _logical_message(self, message: wal2json.EmittedMessage) -> Event | None:
         if message.prefix != self._outbox.prefix:
             return None
@@ -134,19 +139,20 @@ class Wal2jsonDecoder:
         self._ordinal += 1
         return event
 
-    def _record(self, fields: list[bytes | None]) -> OutboxRecord:
-        record = record_of(self._begin.commit_lsn, self._ordinal, self._begin.committed_at, fields)
+    def _record(self, fields: list[bytes | None], columns: Mapping[str, str | None]) -> OutboxRecord:
+        record = record_of(self._begin.commit_lsn, self._ordinal, self._begin.committed_at, fields, columns)
         self._ordinal += 1
         return record
 
     def _position(self) -> str:
         return str(RecordPosition(self._begin.commit_lsn, self._ordinal))
 
-    def _null_or_nan(self, role: str, column: str) -> Undecodable:
+    def _null_or_nan(self, role: str | None, column: str) -> Undecodable:
         outbox = self._outbox
+        needed = f"set outbox.columns.{role} to null if it is not needed" if role else "take it out of `routes`"
         return Undecodable(
-            f"column {column!r} of {outbox.schema}.{outbox.table}, role {role}, is null at {self._position()}:"
+            f"column {column!r} of {outbox.schema}.{outbox.table}{f', role {role},' if role else ''} is null at {self._position()}:"
             " wal2json prints NaN and Infinity of a numeric or floating-point type as null, so it may not be NULL",
             hint=f"Read with the output plugin pgoutput, which tells them apart; or declare {column!r} as text or an"
-            f" integer type; or set outbox.columns.{role} to null if it is not needed.",
+            f" integer type; or {needed}.",
         )

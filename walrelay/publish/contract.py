@@ -172,6 +172,9 @@ class SinkPlugin(NamedTuple):
     memory: Callable[[], Any] = lambda: None
     """What the sinks of one relay learn and hand on from run to run; made once in a process for each relay."""
 
+    topic_fault: Callable[[str], str] = lambda name: ""
+    """(name): why the broker can have no topic of that name; empty where it may. Asks no broker."""
+
     exactly_once: ExactlyOnce | None = None
 
     newest: Callable[[Any, Sequence[str], int], Recalled] | None = None

@@ -35,11 +35,11 @@ class Router:
         """The messages for `record`, in order; Unroutable where the rules yield none, Undecodable for what is none."""
         if isinstance(record, Undecoded):
             raise Undecodable(record.reason, hint=record.hint)
-        commit_lsn, ordinal, committed_at, id_, _, aggregate_id, type_, payload, headers_text, topic, _, _ = record
+        commit_lsn, ordinal, committed_at, id_, _, aggregate_id, type_, payload, headers_text, topic, _, _, _ = record
         if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
             self._commit_lsn = commit_lsn
             self._commit_text = str(commit_lsn).encode()
-        headers = [] if headers_text == b"{}" or headers_text is None else _own_headers(record)
+        headers = [] if headers_text == b"{}" or headers_text is None else own_headers(record)
         headers.append(("id", id_.encode("utf-8", "surrogateescape")))
         if type_ is not None:
             headers.append(self._types.get(type_) or self._type(type_))
@@ -49,7 +49,7 @@ class Router:
         elif topic in self._reserved:
             raise reserved_topic(record, topic)
         if not topic.isascii():
-            _refuse_bytes(record, topic)
+            refuse_bytes(record, topic)
         key = None if aggregate_id is None else aggregate_id.encode("utf-8", "surrogateescape")
         return (_message((topic, key, payload, headers, committed_at // 1000)),)
 
@@ -60,7 +60,7 @@ class Router:
         return header
 
 
-def _refuse_bytes(record: OutboxRecord, topic: str) -> None:
+def refuse_bytes(record: OutboxRecord, topic: str) -> None:
     """A SQL_ASCII database may hold names that are not UTF-8; client libraries do not accept them."""
     try:
         topic.encode()
@@ -72,9 +72,9 @@ def _refuse_bytes(record: OutboxRecord, topic: str) -> None:
         ) from cause
 
 
-def _own_headers(record: OutboxRecord) -> Headers:
+def own_headers(record: OutboxRecord) -> Headers:
     """The row's headers: strings as they are, null as a null value, anything else as its JSON text."""
-    text = record.headers or b""
+    text = b"{}" if record.headers is None else record.headers
     if text == b"{}":
         return []
     try:

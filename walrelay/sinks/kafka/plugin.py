@@ -1,5 +1,6 @@
 """The Kafka sink's entry point; imports the client library only when a sink is opened."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -78,6 +79,13 @@ def _make_topics(
     return make_topics(settings, topics, partitions, replication_factor)
 
 
+def topic_fault(name: str) -> str:
+    """By Kafka's rule for names; only `.` and `..` are made of these and refused."""
+    if strange := sorted(set(re.sub(r"[a-zA-Z0-9._-]", "", name))):
+        return f"a name has letters, digits, '.', '_' and '-', and not {''.join(strange)!r}"
+    return "" if 0 < len(name) <= 249 and name not in (".", "..") else "a name has 1 to 249 characters"
+
+
 @contextmanager
 def _client_library() -> Iterator[None]:
     """Around imports that need it."""
@@ -95,6 +103,7 @@ plugin = SinkPlugin(
     open=_open,
     examine=_examine,
     memory=_memory,
+    topic_fault=topic_fault,
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     newest=_newest,
     read_back=_read_back,

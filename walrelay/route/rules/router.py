@@ -1,0 +1,236 @@
+"""Routes records by rules, in their order: the first that matches says which message a record becomes, and with
+`continue` the ones after it may add others. A record that no rule matches is refused, never left out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
+from walrelay.lsn import ZERO
+from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
+from walrelay.route.router import Headers, refuse_bytes
+from walrelay.route.rules.conditions import Matches, explained
+from walrelay.route.rules.fields import Field, Fields, Known, Reader
+from walrelay.route.rules.payloads import redacted, selected
+from walrelay.route.rules.rule import Rule
+from walrelay.route.rules.templates import Missing, renderer
+from walrelay.route.template import TopicTemplate, reserved_topic
+
+Render = Callable[[OutboxRecord, Known], str]
+
+
+class Decision(NamedTuple):
+    """What the rules say of a record. `dropped`: the rule that drops it, if it becomes no message."""
+
+    messages: tuple[Message, ...]
+    dropped: str | None = None
+
+
+_decision: Callable[[tuple[Any, ...]], Decision] = partial(tuple.__new__, Decision)
+_message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
+
+
+class Verdict(NamedTuple):
+    """What one rule says of a record: its message, or why it does not match. `drops`: it matches, and drops it."""
+
+    rule: str
+    message: Message | None
+    why_not: str = ""
+    drops: bool = False
+
+
+class _Compiled(NamedTuple):
+    rule: Rule
+    tests: tuple[tuple[Reader, Matches], ...]
+    topic: Render | None
+    key: Render | None
+    headers: tuple[tuple[str, Render], ...]
+    renamed: dict[str, str]
+    removed: frozenset[str]  # also those that are set anew
+    changes: bool  # the payload
+    drops: bool
+    ends: bool
+
+
+class RuleRouter:
+    """Implements `Routing`. A rule without a topic uses the row's own, or the template `topic`."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        topic: str,
+        reserved: frozenset[str] = frozenset(),
+        roles: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`roles`: the role of a column, by column."""
+        self._template, self._reserved = TopicTemplate(topic, reserved), reserved
+        self._fields = Fields(roles)
+        self._own_headers = self._fields.own_headers()
+        self._commit_lsn, self._commit_text = ZERO, b""
+        self._rules = [self._compiled(rule) for rule in rules]
+
+    def route(self, record: AnyRecord) -> tuple[Message, ...]:
+        """See `Routing`."""
+        return self.decide(record).messages
+
+    def decide(self, record: AnyRecord) -> Decision:
+        """The messages for `record`, in the order of the rules; Unroutable where no rule matches, or one that does
+        cannot make its message; Undecodable for what is no record.
+        """
+        if isinstance(record, Undecoded):
+            raise Undecodable(record.reason, hint=record.hint)
+        messages: tuple[Message, ...] = ()
+        known = self._fields.known()
+        for each in self._rules:
+            for read, matches in each.tests:
+                if not matches(read(record, known)):
+                    break
+            else:
+                if each.drops:
+                    return Decision(messages, None if messages else each.rule.name)
+                messages += (self._message(each, record, known),)
+                if each.ends:
+                    break
+        if not messages:
+            raise self._unroutable(record)
+        return _decision((messages, None))
+
+    def topics(self, record: OutboxRecord) -> list[str]:
+        """The topics of its messages, without making those; empty for one that is dropped. Unroutable as above."""
+        known, found = self._fields.known(), list[str]()
+        for each in self._rules:
+            if all(matches(read(record, known)) for read, matches in each.tests):
+                if each.rule.drop:
+                    return found
+                found.append(self._topic(each, record, known))
+                if not each.rule.goes_on:
+                    break
+        if not found:
+            raise self._unroutable(record)
+        return found
+
+    def verdicts(self, record: OutboxRecord) -> Iterator[Verdict]:
+        """What each rule says, for people, up to the last that is asked; raises as `decide` does."""
+        known = self._fields.known()
+        for each in self._rules:
+            why = self._why_not(each, record, known)
+            if why:
+                yield Verdict(each.rule.name, None, why)
+                continue
+            yield Verdict(
+                each.rule.name, None if each.rule.drop else self._message(each, record, known), drops=each.rule.drop
+            )
+            if each.rule.drop or not each.rule.goes_on:
+                return
+
+    def _compiled(self, rule: Rule) -> _Compiled:
+        fields = self._fields
+        return _Compiled(
+            rule,
+            tests=tuple((fields.reader(Field.parse(each.field)), each.matcher()) for each in rule.when),
+            topic=None if rule.topic is None else renderer(rule.topic, fields),
+            key=None if rule.key is None else renderer(rule.key, fields),
+            headers=tuple((name, renderer(text, fields)) for name, text in rule.set_headers),
+            renamed=dict(rule.rename_headers),
+            removed=frozenset({*rule.remove_headers, *dict(rule.set_headers)}),
+            changes=bool(rule.redact or rule.select),
+            drops=rule.drop,
+            ends=not rule.goes_on,
+        )
+
+    def _message(self, each: _Compiled, record: OutboxRecord, known: Known) -> Message:
+        topic = self._topic(each, record, known)
+        key = record.aggregate_id if each.key is None else self._text(each, "key", each.key, record, known)
+        value = self._value(each.rule, record) if each.changes else record.payload
+        encoded = None if key is None else self._bytes(each, "key", key, record)
+        return _message((topic, encoded, value, self._headers(each, record, known), record.committed_at // 1000))
+
+    def _topic(self, each: _Compiled, record: OutboxRecord, known: Known) -> str:
+        if each.topic is not None:
+            topic = self._text(each, "topic", each.topic, record, known)
+            if not topic:
+                raise _refusal(each.rule, record, f"its topic {each.rule.topic!r} would be empty")
+        else:
+            topic = record.topic or self._template.render(record)
+        if topic in self._reserved:
+            raise reserved_topic(record, topic)
+        if not topic.isascii():
+            refuse_bytes(record, topic)
+        return topic
+
+    def _headers(self, each: _Compiled, record: OutboxRecord, known: Known) -> Headers:
+        headers = self._own_headers(record, known)
+        if each.removed or each.renamed:
+            renamed = each.renamed
+            headers = [(renamed.get(name, name), value) for name, value in headers if name not in each.removed]
+        commit_lsn, ordinal, _, id_, _, _, type_, *_ = record
+        if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
+            self._commit_lsn = commit_lsn
+            self._commit_text = str(commit_lsn).encode()
+        found = [*headers]
+        for name, render in each.headers:
+            try:
+                text = render(record, known)
+            except Missing:
+                continue  # as for a row whose headers do not have it
+            found.append((name, self._bytes(each, f"header {name!r}", text, record)))
+        found.append(("id", id_.encode("utf-8", "surrogateescape")))
+        if type_ is not None:
+            found.append(("type", type_.encode("utf-8", "surrogateescape")))
+        found.append(("position", b"%b:%d" % (self._commit_text, ordinal)))
+        return found
+
+    def _value(self, rule: Rule, record: OutboxRecord) -> bytes | None:
+        if record.payload is None:
+            return None
+        text: str | None = record.payload.decode("utf-8", "surrogateescape")
+        try:
+            if rule.redact and text is not None:
+                text = redacted(text, rule.redact)
+            if rule.select is not None and text is not None:
+                text = selected(text, rule.select)
+        except ValueError as cause:
+            raise _refusal(rule, record, str(cause)) from None
+        if text is None:
+            raise _refusal(rule, record, f"its payload has no {'.'.join(rule.select or ())}, which the rule selects")
+        return text.encode("utf-8", "surrogateescape")
+
+    def _text(self, each: _Compiled, what: str, render: Render, record: OutboxRecord, known: Known) -> str:
+        try:
+            return render(record, known)
+        except Missing as why:
+            template = each.rule.topic if what == "topic" else each.rule.key
+            raise _refusal(each.rule, record, f"its {what} {template!r} cannot be made, {why}") from None
+
+    def _bytes(self, each: _Compiled, what: str, text: str, record: OutboxRecord) -> bytes:
+        try:
+            return text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say
+            raise _refusal(each.rule, record, f"its {what} is not text: {text!r}") from None
+
+    def _why_not(self, each: _Compiled, record: OutboxRecord, known: Known) -> str:
+        """Empty where the rule matches."""
+        for condition, (read, matches) in zip(each.rule.when, each.tests, strict=True):
+            value: Any = read(record, known)
+            if not matches(value):
+                return explained(condition.field, value, condition)
+        return ""
+
+    def _unroutable(self, record: OutboxRecord) -> Unroutable:
+        known = self._fields.known()
+        why = "; ".join(f"{each.rule.name}: {self._why_not(each, record, known)}" for each in self._rules)
+        return Unroutable(
+            f"no rule matches record {record.id} at {record.position} ({why})",
+            hint="Add a rule to `routes` in the settings; one without `when` matches all that is left, and one with"
+            f" `drop: true` leaves it out. `walrelay route test` tries rules out. {AS_IT_WAS_WRITTEN}",
+        )
+
+
+def _refusal(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
+    return Unroutable(
+        f"rule {rule.name!r} cannot route record {record.id} at {record.position}: {why}",
+        hint="Correct the rule in `routes`: a template takes {field|default:text} where a field may be missing, and a"
+        f" condition `exists: true` leaves such records to later rules. {AS_IT_WAS_WRITTEN}",
+    )

@@ -1,0 +1,97 @@
+"""A rule as a value, and what is wrong with rules before a record comes: a fault names the rule and the setting."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from walrelay.route.rules import templates
+from walrelay.route.rules.conditions import Condition
+from walrelay.route.rules.fields import Field, named
+
+OWN_HEADERS = frozenset({"id", "type", "position", "replayed"})
+"""Inboxes, audits and replays read them: rules leave them as they are."""
+
+TopicFault = Callable[[str], str]
+"""Why a broker has no topic of that name; empty where it may have one."""
+
+
+class Rule(NamedTuple):
+    """Templates and paths as they are written; None, and empty ones: as without rules.
+
+    `topic`, `key` and the values of `set_headers` are templates. `redact` and `select`: paths into the payload.
+    """
+
+    name: str
+    when: tuple[Condition, ...] = ()
+    topic: str | None = None
+    key: str | None = None
+    set_headers: tuple[tuple[str, str], ...] = ()
+    rename_headers: tuple[tuple[str, str], ...] = ()
+    remove_headers: tuple[str, ...] = ()
+    redact: tuple[tuple[str, ...], ...] = ()
+    select: tuple[str, ...] | None = None
+    drop: bool = False
+    goes_on: bool = False  # later rules may match as well
+
+    @property
+    def naming_fields(self) -> list[Field]:
+        """The fields that decide which topic a record goes to, if any."""
+        named = templates.fields(self.topic) if self.topic is not None and not self.drop else []
+        return [Field.parse(condition.field) for condition in self.when] + named
+
+    @property
+    def fields(self) -> list[Field]:
+        """All fields that the rule names."""
+        texts = [text for text in (self.key, *(value for _, value in self.set_headers)) if text is not None]
+        payload = [Field("payload", "payload")] if self.redact or self.select else []
+        return [*self.naming_fields, *(field for text in texts for field in templates.fields(text)), *payload]
+
+
+class Fault(NamedTuple):
+    """What is wrong with the rule of that number; `path`: which of its settings."""
+
+    rule: int
+    path: tuple[str, ...]
+    text: str
+
+
+def faults(
+    rules: Sequence[Rule], absent: frozenset[str], reserved: frozenset[str], topic_fault: TopicFault
+) -> Iterator[Fault]:
+    """`absent`: the roles that the table has no column for; `reserved`: topics for no record."""
+    for number, rule in enumerate(rules):
+        earlier = rules[:number]
+        if rule.name in {each.name for each in earlier}:
+            yield Fault(number, ("name",), f"there is another rule {rule.name!r}: each needs a name of its own")
+        for role in sorted(named(rule.fields)[0] & absent):
+            yield Fault(number, (), f"names {role}, but outbox.columns.{role} is null")
+        if rule.topic is not None and (why := topic_fault(templates.pattern(rule.topic, "x"))):
+            yield Fault(number, ("topic",), f"{rule.topic!r} gives topics that the broker cannot have: {why}")
+        if rule.topic in reserved:
+            yield Fault(
+                number, ("topic",), f"{rule.topic!r} is where relays keep their positions (sink.positions_topic)"
+            )
+        cause = next((each for each in earlier if not each.goes_on and _covers(each, rule)), None)
+        if cause is not None:
+            yield Fault(
+                number, (), f"no record comes to it: {cause.name!r} takes all that match it. Put this one first"
+            )
+    if rules and rules[-1].goes_on:
+        yield Fault(len(rules) - 1, ("continue",), "there is no rule after this one to continue with")
+
+
+def _covers(earlier: Rule, later: Rule) -> bool:
+    """Whether all that match `later` surely match `earlier`."""
+    return all(any(wide.covers(narrow) for narrow in later.when) for wide in earlier.when)
+
+
+_HEADER = re.compile(r"[^\0\r\n]+")
+
+
+def header_name(text: str) -> str:
+    """ValueError for a header that rules cannot set, remove or rename."""
+    if not _HEADER.fullmatch(text):
+        raise ValueError(f"{text!r} is no name of a header")
+    if text in OWN_HEADERS:
+        raise ValueError(f"the header {text!r} is walrelay's own: consumers, audits and replays read it")
+    return text
