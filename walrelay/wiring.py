@@ -197,9 +197,11 @@ class Wiring(NamedTuple):
 
     @property
     def shown(self) -> OutboxLayout:
-        """The outbox with all its roles; those that routing does not need may be missing in a row."""
+        """The outbox with all its roles, and the columns that rules name; those roles that routing does not need may be
+        missing in a row.
+        """
         required = {role for role, column in self.needed.columns._asdict().items() if column}
-        return self.outbox._replace(optional=frozenset(Columns._fields) - required)
+        return self.outbox._replace(optional=frozenset(Columns._fields) - required, extra=self.needed.extra)
 
     @property
     def emit_columns(self) -> dict[str, str]:

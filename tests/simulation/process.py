@@ -18,7 +18,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Event, Message, OutboxRecord, RelayPosition, System, Undecoded
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
-from walrelay.route import Router, Routing
+from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream
@@ -129,7 +129,7 @@ class Process:
         return self.world.positions()
 
     def routing(self) -> Routing:
-        return Router("{aggregate_type}")
+        return self.world.rules.router()
 
     def refusals(self) -> DeadLettering:
         return _DeadLettering(

@@ -39,6 +39,7 @@ class World:
     """A server, a broker, and one relay process after the other, or one while another stands still."""
 
     runs: type[Runs] = Runs
+    rules = Rules("{aggregate_type}")
 
     def __init__(self, wal: Wal, clock: Clock, seed: int = 0, *, room: int = 8, batch: int = 5) -> None:
         self.wal, self.clock, self.random = wal, clock, Random(seed)
@@ -64,8 +65,7 @@ class World:
 
     @property
     def wiring(self) -> Wiring:
-        rules = Rules("{aggregate_type}")
-        return Wiring("", "slot", "pgoutput", "walrelay", self.outbox, rules, _NO_SINK, limits=self.limits)
+        return Wiring("", "slot", "pgoutput", "walrelay", self.outbox, self.rules, _NO_SINK, limits=self.limits)
 
     @property
     def counting(self) -> Counting:

@@ -103,6 +103,9 @@ def record_line(record: OutboxRecord) -> bytes:
     """The record as a JSON object in UTF-8, without a newline."""
     members = [f'"position": "{record.position}"', f'"committed_at": "{_time(record.committed_at)}"']
     members += [f'"{role}": {_value(role, getattr(record, role))}' for role in Columns._fields]
+    if record.columns:
+        columns = ", ".join(f"{json.dumps(name)}: {_value(None, value)}" for name, value in record.columns.items())
+        members.append(f'"columns": {{{columns}}}')
     return f"{{{', '.join(members)}}}".encode()
 
 
@@ -112,7 +115,7 @@ def _time(microseconds: int) -> str:
     return time.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def _value(role: str, value: str | bytes | None) -> str:
+def _value(role: str | None, value: str | bytes | None) -> str:
     if value is None:
         return "null"
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value

@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     """How to read a row of the outbox."""
 
     columns: tuple[str, ...]
-    readers: tuple[Reader | None, ...]  # by column: makes the record's value; None: the column has no role
+    readers: tuple[Reader | None, ...]  # by column: makes the record's value; None: the column is not read
     head: bytes  # what such a row's frame has at INSERT_HEAD
     parse: Callable[[bytes, int, int, int], OutboxRecord]  # of frame, commit LSN, ordinal and commit time
 
@@ -194,13 +194,18 @@ class PgoutputDecoder:
                         continue
                     raise missing_column(self._outbox, role, column, types, self._position())
                 readers[column] = self._reader(role, column, types[column])
+        for column in self._outbox.extra:
+            if column not in types:
+                raise missing_column(self._outbox, None, column, types, self._position())
+            readers[column] = self._reader(None, column, types[column])
         columns = tuple(column.name for column in relation.columns)
         places = [None if column not in readers else columns.index(column) for column in self._outbox.columns]
         by_column = tuple(map(readers.get, columns))
         head = pgoutput.insert_head(relation.oid, len(columns))
-        return Layout(columns, by_column, head, row_parser(by_column, places, _record))
+        extra = {column: columns.index(column) for column in self._outbox.extra}
+        return Layout(columns, by_column, head, row_parser(by_column, places, _record, extra))
 
-    def _reader(self, role: str, column: str, type_oid: int) -> Reader:
+    def _reader(self, role: str | None, column: str, type_oid: int) -> Reader:
         if role in BYTES_ROLES:
             return self._bytes_reader(role, column, type_oid)
         return self._printer(column, type_oid) if self._binary else as_text

@@ -149,9 +149,11 @@ class Wal2jsonDecoder:
 
     def _null_or_nan(self, role: str | None, column: str) -> Undecodable:
         outbox = self._outbox
-        needed = f"set outbox.columns.{role} to null if it is not needed" if role else "take it out of `routes`"
+        named, needed = "", "take it out of `routes`"
+        if role:
+            named, needed = f", role {role},", f"set outbox.columns.{role} to null if it is not needed"
         return Undecodable(
-            f"column {column!r} of {outbox.schema}.{outbox.table}{f', role {role},' if role else ''} is null at {self._position()}:"
+            f"column {column!r} of {outbox.schema}.{outbox.table}{named} is null at {self._position()}:"
             " wal2json prints NaN and Infinity of a numeric or floating-point type as null, so it may not be NULL",
             hint=f"Read with the output plugin pgoutput, which tells them apart; or declare {column!r} as text or an"
             f" integer type; or {needed}.",

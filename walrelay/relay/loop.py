@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from time import monotonic
+from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
-from walrelay.lsn import ZERO
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
 from walrelay.observe import Observer, Relayed, Stopped
 from walrelay.publish import Push, Sink
@@ -20,6 +21,17 @@ _IDLE_WAIT = 0.1, 1.0  # the same for what else is due without a frame: to confi
 _ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
 
 
+class Begun(NamedTuple):
+    """A record that the sink has so many messages of, while another one waits for room."""
+
+    commit_lsn: LSN
+    ordinal: int
+    messages: int
+
+
+_NOTHING_BEGUN = Begun(ZERO, 0, 0)
+
+
 class Relay:
     """One run: any error ends it, and what was not confirmed is read again. Only after Disconnected it may `resume`."""
 
@@ -30,7 +42,9 @@ class Relay:
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
         self.ledger, self._push = Ledger(source.start), Push(sink)
         self.settling = Settling(sink, self.ledger, observer)
-        self._last: AnyRecord | None = None
+        self._last: AnyRecord | None = None  # whose messages the sink has
+        self._begun = _NOTHING_BEGUN
+        self._resumed = _NOTHING_BEGUN
         self._end: Fatal | None = None  # what stands behind all that is published
         self._wait = _RECEIPTS_WAIT[0]  # for the next frame; longer each time that nothing happened: a turn costs CPU
 
@@ -38,7 +52,10 @@ class Relay:
         """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
         self.source, self.settling.idle = source, ZERO  # what the server said of its progress it says again
         self._decode, self._route = decoder.decode, self._routing.route
-        if self.ledger.in_transaction and self._last is not None:
+        if self.ledger.in_transaction and self._begun.messages:
+            self._resumed = self._begun
+            self._route = ResumedRouting(self._routing, *self._begun).route
+        elif self.ledger.in_transaction and self._last is not None:
             self._route = ResumedRouting(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
 
     def run(self, stop: Callable[[], bool]) -> None:
@@ -67,13 +84,14 @@ class Relay:
         for frame in frames:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
-                    records += 1
+                    records, before = records + 1, messages
                     for message in route(event):
                         if not publish(message, ledger.ticket):
-                            self._publish_when_there_is_room(message, event)
+                            self._publish_when_there_is_room(message, event, messages - before)
                         ledger.enter()
                         messages += 1
-                        self._last = event  # not one that was skipped: another resumption would begin behind it
+                    if messages != before:  # not one that was skipped: another resumption would begin behind it
+                        self._last, self._begun = event, _NOTHING_BEGUN
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
                     sink.mark(event.end_lsn)
@@ -96,11 +114,17 @@ class Relay:
         happened = frames or ledger.unsettled != unsettled
         self._wait = first if happened else min(2 * self._wait, longest)
 
-    def _publish_when_there_is_room(self, message: Message, record: AnyRecord) -> None:
-        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (guarantees A8)."""
-        paused = monotonic()
+    def _publish_when_there_is_room(self, message: Message, record: AnyRecord, taken: int) -> None:
+        """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (guarantees A8).
+
+        `taken`: messages of the record that the sink took since it was read.
+        """
+        paused, (commit_lsn, ordinal, *_) = monotonic(), record
+        earlier = self._resumed.messages if self._resumed[:2] == (commit_lsn, ordinal) else 0
+        self._begun = Begun(commit_lsn, ordinal, earlier + taken)
         while not self._sink.publish(message, self.ledger.ticket):
-            self._sink.mark(self.ledger.latest, record.commit_lsn, record.ordinal)
+            if not self._begun.messages:  # what is marked lies between two records
+                self._sink.mark(self.ledger.latest, commit_lsn, ordinal)
             if self._stop():
                 self.settling.begin_to_leave(self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
@@ -110,7 +134,7 @@ class Relay:
     def _leave(self, *, to_commit: bool = True) -> None:
         ledger, settling = self.ledger, self.settling
         settling.begin_to_leave(self._limits.shutdown)
-        if not to_commit:
+        if not to_commit and not self._begun.messages:
             settling.mark(self._last, over=True)
         while to_commit and ledger.in_transaction and monotonic() < settling.deadline:
             self._turn(to_commit=True)  # half a transaction cannot be confirmed and would be published twice

@@ -1,6 +1,7 @@
 """Routing for a run that begins within a transaction, or that ends before a record that was refused earlier."""
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
 from walrelay.errors import Refused, StopAhead
@@ -47,12 +48,14 @@ class _UpTo:
 
 
 class ResumedRouting:
-    """Yields nothing for the records before `ordinal` of the transaction at `commit_lsn`: they were published."""
+    """Yields nothing for the records before `ordinal` of the transaction at `commit_lsn`, and not the first `messages`
+    of the record itself: they were published.
+    """
 
-    def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int) -> None:
-        self._route, self._commit_lsn, self._ordinal = routing.route, commit_lsn, ordinal
+    def __init__(self, routing: Routing, commit_lsn: LSN, ordinal: int, messages: int = 0) -> None:
+        self._route, self._commit_lsn, self._ordinal, self._messages = routing.route, commit_lsn, ordinal, messages
 
     def route(self, record: AnyRecord) -> Iterable[Message]:
-        if record.commit_lsn == self._commit_lsn and record.ordinal < self._ordinal:
-            return ()
+        if record.commit_lsn == self._commit_lsn and record.ordinal <= self._ordinal:
+            return () if record.ordinal < self._ordinal else islice(self._route(record), self._messages, None)
         return self._route(record)

@@ -5,10 +5,11 @@ out, a row costs two thirds: no column is looked up, and there is no list of val
 (docs/benchmarks.md). The source text is made of numbers only: no name from the stream gets into it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import error
 from typing import Any, TypeVar
 
+from walrelay.model import NO_COLUMNS
 from walrelay.wire.pgoutput import BINARY, NULL, ROW, TEXT, row_does_not_fit, unpack_length, unreadable_kind
 
 T = TypeVar("T")
@@ -38,12 +39,16 @@ _READ, _NONE = "value_{0} = read_{0}(frame[start:at])", "value_{0} = None"
 
 
 def row_parser(
-    readers: Sequence[Callable[[bytes], Any] | None], places: Sequence[int | None], make: Callable[[tuple[Any, ...]], T]
+    readers: Sequence[Callable[[bytes], Any] | None],
+    places: Sequence[int | None],
+    make: Callable[[tuple[Any, ...]], T],
+    named: Mapping[str, int] | None = None,
 ) -> Callable[[bytes, int, int, int], T]:
     """A function of an Insert's frame, commit LSN, ordinal and commit time. It calls `make` with a tuple of these three
     and the values of the columns `places`, None where there is no column; it raises what `parse_row` raises.
 
-    `readers`: as for `parse_row`, one for each column of the relation; each of `places` has one.
+    `readers`: as for `parse_row`, one for each column of the relation; each of `places` has one. `named`: the last
+    value is a mapping, of the values of these columns by name; None: there is no such value.
     """
     kinds = {"binary": BINARY, "text": TEXT, "null": NULL}
     columns = [
@@ -51,7 +56,11 @@ def row_parser(
         for n, read in enumerate(readers)
     ]
     values = ", ".join("None" if place is None else f"value_{place}" for place in places)
+    if named is not None:
+        members = ", ".join(f"name_{place}: value_{place}" for place in named.values())
+        values += f", {{{members}}}" if named else ", NO_COLUMNS"
     names: dict[str, Any] = {f"read_{n}": read for n, read in enumerate(readers)}
+    names |= {f"name_{place}": name for name, place in (named or {}).items()} | {"NO_COLUMNS": NO_COLUMNS}
     names |= {"make": make, "error": error, "unpack_length": unpack_length}
     names |= {"row_does_not_fit": row_does_not_fit, "unreadable_kind": unreadable_kind}
     exec(_PARSER.format(row=ROW, columns="".join(columns) or "pass", values=values), names)

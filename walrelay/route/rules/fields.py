@@ -22,7 +22,7 @@ _PLACES = {name: place for place, name in enumerate(OutboxRecord._fields)}
 
 
 class Field(NamedTuple):
-    """`kind`: role, header, payload or column; `name`: of the role, header or column; `path`: the steps into its JSON."""
+    """`kind`: role, header, payload or column; `name`: of the role, header or column; `path`: steps into its JSON."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""Payloads with fields redacted, and parts of payloads. What stays, stays as it was written, digits and blanks included."""
+"""Payloads with fields redacted, and parts of payloads. What stays is as it was written, digits and blanks included."""
 
 import json
 import re

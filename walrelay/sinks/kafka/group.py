@@ -42,11 +42,11 @@ class Group:
         self.offers: list[Offer] = []  # all messages in order, if `keeps_offers`
         self._limits, self._keeps_offers = limits, keeps_offers
         self._receipts: list[Receipt] = []  # up to the mark
-        self._bytes = 0
+        self._bytes = self._asked = 0
         self._began = self._marked = 0.0
 
     def open(self, now: float) -> None:
-        self._began = now
+        self._began, self._asked = now, 0
 
     def take(self, ticket: int, message: Message) -> None:
         self.ticket = ticket
@@ -80,6 +80,15 @@ class Group:
     def is_overdue(self, now: float) -> bool:
         """Whether it has to end even inside a transaction of PostgreSQL: the broker aborts it otherwise."""
         return now - self._began > self._limits.longest
+
+    def asks_for_its_end(self, now: float) -> bool:
+        """Whether it is overdue, once for each message: a relay that has only a part of a record's messages published
+        cannot mark, and offers the next one again.
+        """
+        if self._asked == self.pending or not self.is_overdue(now):
+            return False
+        self._asked = self.pending
+        return True
 
     def unmarked_for(self, now: float) -> float:
         return now - self._marked

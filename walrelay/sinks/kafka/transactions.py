@@ -97,7 +97,7 @@ class KafkaTransactions:
             return self._search.take(ticket, message)
         if self._state is not _State.OPEN and (self._history.may_batch_again or not self._begin()):
             return False
-        if self._group.pending & _LOOK == _LOOK and self._group.is_overdue(monotonic()):
+        if self._group.pending & _LOOK == _LOOK and self._group.asks_for_its_end(monotonic()):
             return False
         try:
             self._produce(message, self._reporter(ticket, message))

@@ -1,0 +1,352 @@
+"""Routing rules: which record each matches, and the messages that it makes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from walrelay.config.routes import RuleSettings
+from walrelay.errors import Undecodable, Unroutable
+from walrelay.lsn import LSN
+from walrelay.model import Message, OutboxRecord, Undecoded
+from walrelay.route import Router
+from walrelay.route.rules import RuleRouter
+
+PAYLOAD = '{"order": {"id": "o-1", "total": 12.50, "lines": [{"sku": "a"}, {"sku": "b"}]}, "vip": true, "note": null}'
+RECORD = OutboxRecord(
+    LSN.parse("16/B374D848"),
+    *(2, 1_789_000_123_999, "7", "OrderLine", "42", "placed", PAYLOAD.encode()),
+    *(b'{"region": "eu-west", "n": 5, "gone": null}', None, "acme", None),
+    columns={"tags": "{wallet_id=42,vip}", "metadata": '{"user": {"id": 9}}', "active": "t", "nothing": None},
+)
+
+
+def router(*rules: dict[str, Any], **settings: Any) -> RuleRouter:
+    """Rules as in the settings file; names are given to those that have none."""
+    named = [{"name": f"rule-{number}", **rule} for number, rule in enumerate(rules)]
+    return RuleRouter([RuleSettings.model_validate(rule).rule for rule in named], "event.{aggregate_type}", **settings)
+
+
+def matches(when: dict[str, Any], record: OutboxRecord = RECORD) -> bool:
+    return router({"when": when}, {"drop": True}).decide(record).dropped is None
+
+
+def message(rule: dict[str, Any], record: OutboxRecord = RECORD) -> Message:
+    (only,) = router(rule).route(record)
+    return only
+
+
+def refused(rule: dict[str, Any], record: OutboxRecord = RECORD) -> str:
+    with pytest.raises(Unroutable) as caught:
+        router(rule).route(record)
+    assert "`routes`" in caught.value.hint
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {},
+        {"type": "placed"},
+        {"type": ["paid", "placed"]},
+        {"type": {"one_of": ["placed"]}},
+        {"type": {"prefix": "pla"}},
+        {"type": {"glob": "p*d"}},
+        {"type": {"glob": "[op]lace?"}},
+        {"type": {"regex": "ac"}},
+        {"type": {"regex": "^placed$"}},
+        {"type": {"prefix": "pl", "glob": "*ed"}},
+        {"type": {"exists": True}},
+        {"topic": {"exists": False}},
+        {"tenant_id": "acme", "id": 7},
+        {"header.region": {"prefix": "eu-"}},
+        {"header.n": 5},
+        {"header.gone": {"exists": False}},
+        {"header.none": {"exists": False}},
+        {"payload": {"exists": True}},
+        {"payload": {"regex": '"vip"'}},
+        {"payload.order": {"exists": True}},
+        {"payload.order.id": "o-1"},
+        {"payload.order.total": "12.50"},
+        {"payload.order.lines.1.sku": "b"},
+        {'payload."order"."id"': "o-1"},
+        {"payload.vip": True},
+        {"payload.note": {"exists": False}},
+        {"payload.order.id.deeper": {"exists": False}},
+        {"payload.order.lines.2": {"exists": False}},
+        {"column.metadata.user.id": 9},
+        {"column.active": True},
+        {"column.nothing": {"exists": False}},
+        {"column.tags": {"tags": {"required": ["wallet_id"]}}},
+        {"column.tags": {"tags": {"required": ["wallet_id=42", "vip"]}}},
+        {"column.tags": {"tags": {"any_of": ["payment_id", "vip"]}}},
+        {"column.tags": {"tags": {"exactly": ["wallet_id", "vip"]}}},
+        {"column.metadata.user": {"tags": {"required": ["id=9"]}}},
+    ],
+    ids=str,
+)
+def test_a_rule_matches_a_record_that_fulfils_all_its_conditions(when: dict[str, Any]) -> None:
+    assert matches(when)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"type": "Placed"},
+        {"type": "place"},
+        {"type": {"prefix": "laced"}},
+        {"type": {"glob": "place"}},
+        {"type": {"glob": "P*"}},
+        {"type": {"regex": "^laced"}},
+        {"type": {"prefix": "pl", "glob": "x*"}},
+        {"type": {"exists": False}},
+        {"type": "placed", "tenant_id": "other"},
+        {"topic": {"glob": "*"}},
+        {"header.gone": {"regex": ""}},
+        {"payload.order.total": "12.5"},
+        {"payload.order": "o-1"},
+        {"payload.order": {"glob": "*"}},
+        {"payload.note": "null"},
+        {"payload.vip": False},
+        {"column.nothing": ""},
+        {"column.other": {"exists": True}},
+        {"column.active": "false"},
+        {"column.tags": {"tags": {"required": ["wallet_id", "payment_id"]}}},
+        {"column.tags": {"tags": {"required": ["wallet_id=4"]}}},
+        {"column.tags": {"tags": {"any_of": ["wallet"]}}},
+        {"column.tags": {"tags": {"exactly": ["wallet_id"]}}},
+        {"column.nothing": {"tags": {"any_of": ["vip"]}}},
+    ],
+    ids=str,
+)
+def test_a_rule_does_not_match_a_record_that_fails_one_of_them(when: dict[str, Any]) -> None:
+    assert not matches(when)
+
+
+@pytest.mark.parametrize("payload", [None, b"", b"plain", b"{", b"[1", b"1 2", b'{"a": NaN}', b"[" * 5000, b"\xff"])
+def test_in_a_payload_that_is_not_json_no_path_has_a_value(payload: bytes | None) -> None:
+    assert matches({"payload.order": {"exists": False}}, RECORD._replace(payload=payload))
+
+
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        ("{a,b}", ["a", "b"]),
+        ('{"a b","c,d"}', ["a b", "c,d"]),
+        (r'{"say \"a\"","back\\slash"}', ['say "a"', "back\\slash"]),
+        ("{NULL,a}", ["a"]),
+        ("{}", []),
+        ('["a", "b", 3]', ["a", "b", "3"]),
+        ('{"a": "x", "b": 3, "c": true}', ["a=x", "b=3", "c=true"]),
+        ("plain", []),
+        ("{{a},{b}}", ["a", "b"]),
+    ],
+)
+def test_tags_are_in_an_array_or_in_json(tags: str, found: list[str]) -> None:
+    record = RECORD._replace(columns={"tags": tags})
+    assert matches({"column.tags": {"tags": {"exactly": found}}}, record)
+    assert not matches({"column.tags": {"tags": {"any_of": ["strange"]}}}, record)
+
+
+def test_a_column_with_a_role_is_known_by_its_name_too() -> None:
+    found = router({"when": {"column.kind": "placed"}, "topic": "{column.kind}"}, roles={"kind": "type"}).route(RECORD)
+    assert found[0].topic == "placed"
+
+
+def test_the_first_rule_that_matches_counts() -> None:
+    rules = ({"when": {"type": "x"}, "topic": "no"}, {"when": {"type": "placed"}, "topic": "yes"}, {"topic": "late"})
+    assert [each.topic for each in router(*rules).route(RECORD)] == ["yes"]
+
+
+def test_a_rule_that_continues_lets_later_ones_add_messages() -> None:
+    rules = ({"topic": "all", "continue": True}, {"when": {"type": "x"}, "topic": "no"}, {"topic": "rest"})
+    assert [each.topic for each in router(*rules).route(RECORD)] == ["all", "rest"]
+    assert [each.topic for each in router(*rules[:2]).route(RECORD)] == ["all"]
+    decision = router(rules[0], {"drop": True}).decide(RECORD)
+    assert (len(decision.messages), decision.dropped) == (1, None)
+
+
+def test_a_record_that_a_rule_drops_becomes_no_message() -> None:
+    assert router({"name": "noise", "when": {"type": "placed"}, "drop": True}).decide(RECORD) == ((), "noise")
+
+
+def test_a_record_that_no_rule_matches_is_refused_and_the_error_says_why_each_did_not() -> None:
+    with pytest.raises(Unroutable) as caught:
+        router({"name": "a", "when": {"type": ["x", "y"]}}, {"name": "b", "when": {"payload.order": "z"}}).route(RECORD)
+    assert str(caught.value) == (
+        "no rule matches record 7 at 16/B374D848:2 (a: type is 'placed', not 'x' or 'y';"
+        " b: payload.order is an object, not 'z')"
+    )
+    assert "walrelay route test" in caught.value.hint
+    assert "dead letter" in caught.value.hint
+
+
+def test_a_rule_without_anything_to_do_makes_the_message_of_today() -> None:
+    for record in (RECORD, RECORD._replace(topic="own"), RECORD._replace(headers=None, type=None, aggregate_id=None)):
+        assert router({}).route(record) == Router("event.{aggregate_type}").route(record)
+
+
+def test_what_is_no_record_is_not_routed() -> None:
+    with pytest.raises(Undecodable, match="because"):
+        router({}).route(Undecoded(LSN(1), 0, 0, "p", b"", "because", ""))
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("plain", "plain"),
+        ("{aggregate_type|kebab}", "order-line"),
+        ("a.{type}.{tenant_id}", "a.placed.acme"),
+        ("{header.region}", "eu-west"),
+        ("{payload.order.id}", "o-1"),
+        ('{payload."order".id}', "o-1"),
+        ("{payload.order.lines.0.sku}", "a"),
+        ("{column.metadata.user.id}", "9"),
+        ("{payload.vip}", "true"),
+        ("{payload.none|default:no}", "no"),
+        ("{topic|default:a b}", "a b"),
+        ("{payload.order|default:compound}", "compound"),
+        ("{aggregate_type|lower}", "orderline"),
+        ("{header.region|regex:^[a-z]+}", "eu"),
+        ("{header.region|regex:-(.*)}", "west"),
+        ('{header.region|regex:"(eu|us)-"|default:none}', "eu"),
+        ("{type|regex:xyz|default:none}", "none"),
+        ('{type|default:"a""b"}', "placed"),
+        ('{topic|default:"a""}b"}', 'a"}b'),
+        ("{{literal}}", "{literal}"),
+    ],
+)
+def test_a_template_is_filled_in(template: str, text: str) -> None:
+    assert message({"key": template, "topic": "t"}).key == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "kebab"),
+    [("OrderLine", "order-line"), ("HTTPServer", "http-server"), ("order_line", "order-line"), ("A B--c", "a-b-c")],
+)
+def test_kebab(text: str, kebab: str) -> None:
+    assert message({"topic": "{type|kebab}"}, RECORD._replace(type=text)).topic == kebab
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Acme.Llm.Domain.Events.TenantCreated, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null",
+        "Acme.Envelope+TenantCreated",
+        "com.acme.events.Tenant$TenantCreated",
+        "urn:message:Acme.Llm.Domain.Events:TenantCreated",
+        "Acme.TenantCreated`1[[System.Int32, mscorlib]]",
+        "TenantCreated",
+    ],
+)
+def test_short_name(text: str) -> None:
+    assert message({"topic": "{type|short_name}"}, RECORD._replace(type=text)).topic == "TenantCreated"
+
+
+def test_a_topic_or_key_with_a_field_that_is_missing_is_refused() -> None:
+    assert refused({"topic": "a.{payload.none}"}) == (
+        "rule 'rule-0' cannot route record 7 at 16/B374D848:2: its topic 'a.{payload.none}' cannot be made,"
+        " payload.none is missing"
+    )
+    assert "payload.order is an object" in refused({"topic": "{payload.order}"})
+    assert "its key '{topic}' cannot be made, topic is missing" in refused({"key": "{topic}"})
+    assert "type is 'placed', of which regex leaves nothing" in refused({"topic": "{type|regex:^x}"})
+    assert "would be empty" in refused({"topic": "{type}"}, RECORD._replace(type=""))
+    assert "where relays keep their positions" in _reserved()
+
+
+def _reserved() -> str:
+    with pytest.raises(Unroutable) as caught:
+        router({"topic": "{type}"}, reserved=frozenset({"placed"})).route(RECORD)
+    return str(caught.value)
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    record = RECORD._replace(payload=rb'{"a": "\ud800"}')
+    assert "its key is not text" in refused({"key": "{payload.a}"}, record)
+    with pytest.raises(Unroutable, match="not UTF-8"):
+        router({"topic": "{payload.a}"}).route(record)
+
+
+def test_text_that_is_not_utf_8_keeps_its_bytes() -> None:
+    record = RECORD._replace(payload=b'{"a": "caf\xe9"}')
+    found = message(
+        {"key": "{payload.a}", "headers": {"set": {"h": "{payload.a}"}}, "payload": {"select": "a"}}, record
+    )
+    assert (found.key, found.value) == (b"caf\xe9", b'"caf\xe9"')
+    assert ("h", b"caf\xe9") in found.headers
+
+
+def test_headers_are_set_renamed_and_removed() -> None:
+    settings = {"set": {"tenant": "{tenant_id}", "none": "{payload.none}", "n": "six"}, "rename": {"region": "r"}}
+    found = message({"headers": {**settings, "remove": ["gone"]}}).headers
+    assert found == [
+        *(("r", b"eu-west"), ("tenant", b"acme"), ("n", b"six")),
+        *(("id", b"7"), ("type", b"placed"), ("position", b"16/B374D848:2")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "changed"),
+    [
+        ("order.id", PAYLOAD.replace('"o-1"', "null")),
+        ("order.total", PAYLOAD.replace("12.50", "null")),
+        ("order.lines.sku", PAYLOAD.replace('"a"', "null").replace('"b"', "null")),
+        ("order.lines.1", PAYLOAD.replace('{"sku": "b"}', "null")),
+        ("none.at.all", PAYLOAD),
+        ("vip.deeper", PAYLOAD),
+    ],
+)
+def test_a_redacted_field_is_null_and_the_rest_stays_as_it_was_written(path: str, changed: str) -> None:
+    assert message({"payload": {"redact": [path]}}).value == changed.encode()
+
+
+def test_every_occurrence_is_redacted_and_nested_paths_too() -> None:
+    record = RECORD._replace(payload=b' {"a": 1, "b": [{"a": 2}, [{"a": 3}]], "\\u0061": {"c": [1]}} ')
+    found = message({"payload": {"redact": ["a", "a.c", "b.a"]}}, record)
+    assert found.value == b' {"a": null, "b": [{"a": null}, [{"a": null}]], "\\u0061": null} '
+    record = RECORD._replace(payload=b'[[{"0": 1}, 2], 3]')
+    assert message({"payload": {"redact": ["0"]}}, record).value == b"[null, 3]"
+
+
+def test_what_cannot_be_redacted_is_refused_and_no_payload_stays_none() -> None:
+    rule = {"payload": {"redact": ["a"]}}
+    assert "the payload is not JSON" in refused(rule, RECORD._replace(payload=b"secret"))
+    assert message(rule, RECORD._replace(payload=None)).value is None
+    assert message(rule, RECORD._replace(payload=b"null")).value == b"null"
+
+
+def test_a_part_of_the_payload_is_published_as_it_was_written() -> None:
+    assert message({"payload": {"select": "order.lines"}}).value == b'[{"sku": "a"}, {"sku": "b"}]'
+    assert message({"payload": {"select": "order.lines.1.sku"}}).value == b'"b"'
+    assert message({"payload": {"select": "order", "redact": ["order.lines"]}}).value == (
+        b'{"id": "o-1", "total": 12.50, "lines": null}'
+    )
+    assert "has no none, which the rule selects" in refused({"payload": {"select": "none"}})
+
+
+def test_verdicts_say_of_each_rule_whether_it_matches() -> None:
+    rules = ({"when": {"type": "x"}}, {"topic": "t", "continue": True}, {"drop": True}, {})
+    found = [(each.rule, each.why_not, each.drops) for each in router(*rules).verdicts(RECORD)]
+    assert found == [("rule-0", "type is 'placed', not 'x'", False), ("rule-1", "", False), ("rule-2", "", True)]
+
+
+def test_topics_are_those_of_the_messages() -> None:
+    rules = ({"topic": "a.{type}", "continue": True}, {"when": {"tenant_id": "acme"}}, {"drop": True})
+    assert router(*rules).topics(RECORD) == ["a.placed", "event.OrderLine"]
+    assert router({"drop": True}).topics(RECORD) == []
+    with pytest.raises(Unroutable):
+        router({"when": {"type": "x"}}).topics(RECORD)
+
+
+def test_a_payload_is_parsed_once_and_only_if_a_rule_looks_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from walrelay.route.rules import fields
+
+    parsed, texts = fields.parsed, list[str]()
+    monkeypatch.setattr(fields, "parsed", lambda text: texts.append(text) or parsed(text))
+    rules = [{"when": {"payload.order.id": str(number)}} for number in range(3)]
+    assert router({"when": {"type": "placed"}}, *rules).route(RECORD)
+    assert texts == []
+    assert router(*rules, {}).route(RECORD)
+    assert texts == [PAYLOAD]
+    assert json.loads(texts[0])
