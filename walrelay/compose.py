@@ -16,6 +16,7 @@ from walrelay.operations.cleanup import Retention
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
 from walrelay.relay import run
+from walrelay.relay.drops import observed
 from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.leadership import lead, lead_at_once
@@ -138,7 +139,7 @@ class LiveFactories:
         return positions(self._wiring, catalog, source.system, source.pid)
 
     def routing(self) -> Routing:
-        return self._wiring.rules.router()
+        return observed(self._wiring.rules.router(), self._observer)
 
     def refusals(self) -> DeadLettering:
         return DeadLettering(self._wiring.policy, self._dead_letters, self._observer)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from walrelay.lsn import LSN, ZERO
@@ -36,7 +35,16 @@ class RecordPosition(NamedTuple):
         return lsn, ordinal or 0
 
 
-NO_COLUMNS: Mapping[str, str | None] = MappingProxyType({})
+class _NoColumns(dict[str, str | None]):
+    """Empty; a record that has it can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+
+NO_COLUMNS: Mapping[str, str | None] = _NoColumns()
 
 
 class OutboxRecord(NamedTuple):

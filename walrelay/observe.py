@@ -58,6 +58,13 @@ class DeadLettered(NamedTuple):
     letter: DeadLetter
 
 
+class Dropped(NamedTuple):
+    """A rule says that the record at `position` becomes no message."""
+
+    rule: str
+    position: str
+
+
 class Noticed(NamedTuple):
     """The server or a sink said something that needs no action by the relay."""
 
@@ -142,6 +149,7 @@ Happening = (
     | Resumed
     | Skipped
     | DeadLettered
+    | Dropped
     | Noticed
     | Retrying
     | Backfilling
@@ -153,7 +161,7 @@ Happening = (
     | Stopped
     | EndedFatally
 )
-"""At most a few happen in a turn of the loop and, but for DeadLettered, none for each message."""
+"""At most a few happen in a turn of the loop and, but for DeadLettered and Dropped, none for each message."""
 
 
 class Observer(Protocol):

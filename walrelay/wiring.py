@@ -3,7 +3,7 @@ above see nothing else of them.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from time import monotonic
@@ -17,7 +17,7 @@ from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
-from walrelay.model import Counting, RelayPosition, System
+from walrelay.model import Counting, OutboxRecord, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.publish import SinkHandle
@@ -50,6 +50,13 @@ class Rules(NamedTuple):
         if self.routes:
             return RuleRouter(self.routes, self.topic, self.reserved, self.roles)
         return Router(self.topic, self.reserved)
+
+    def topics_of(self) -> Callable[[OutboxRecord], list[str]]:
+        """A function of a record with at least `fields` and `naming_columns`; Unroutable where no rule routes it."""
+        if self.routes:
+            return RuleRouter(self.routes, self.topic, self.reserved, self.roles).topics
+        template = TopicTemplate(self.topic)
+        return lambda record: [record.topic or template.render(record)]
 
     @property
     def uses_template(self) -> bool:

@@ -176,9 +176,13 @@ def test_a_relay_that_resumes_at_the_wrong_message_is_caught(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, mutant: type[Relay]
 ) -> None:
     monkeypatch.setattr("walrelay.relay.run.Relay", mutant)
-    with pytest.raises(AssertionError):
+
+    def everywhere() -> None:
         for seed in range(2):
             broken_at_each_step(clock, "connection_breaks_alone", seed)
+
+    with pytest.raises(AssertionError):
+        everywhere()
 
 
 class _MarksWithin(Relay):
@@ -192,6 +196,10 @@ class _MarksWithin(Relay):
 @pytest.mark.usefixtures("cut")
 def test_a_relay_that_marks_within_a_record_is_caught(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("walrelay.relay.run.Relay", _MarksWithin)
-    with pytest.raises(AssertionError, match=r"not what .* says"):
+
+    def often() -> None:
         for seed in range(40):
             exactly_once(make_world, monkeypatch, seed)
+
+    with pytest.raises(AssertionError, match=r"not what .* says"):
+        often()

@@ -26,6 +26,7 @@ SUMMARIES = {
     "init": "Make the outbox table, walrelay.emit, publication and slot.",
     "recover": "Replace a lost slot and publish what it had not delivered.",
     "replay": "Publish rows of the outbox table again.",
+    "route": "Try the routing rules on records, and see what each becomes.",
     "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
     "skip": "Let the relay skip what cannot be read.",
     "status": "Show the slot's position, its lag and the WAL it holds back.",

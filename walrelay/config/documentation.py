@@ -146,9 +146,18 @@ def _rows(name: str, setting: Schema, schema: Schema, *, required: bool) -> Iter
     if "properties" not in resolved:
         default = "required" if required else _default(resolved)
         yield SettingRow(f"`{name}`", _type(resolved, schema), default, resolved.get("unit", ""), _words(resolved))
+        yield from _rows_of_items(name, resolved, schema)
         return
     for key, inner in resolved["properties"].items():
         yield from _rows(f"{name}.{key}", inner, schema, required=key in resolved.get("required", ()))
+
+
+def _rows_of_items(name: str, setting: Schema, schema: Schema) -> Iterator[SettingRow]:
+    """The settings in each item of a list, or in each value of a mapping."""
+    for keyword, step in (("items", "[]"), ("additionalProperties", ".*")):
+        inner = setting.get(keyword)
+        if isinstance(inner, dict) and "properties" in _resolved(inner, schema):
+            yield from _rows(f"{name}{step}", inner, schema, required=False)
 
 
 def _resolved(setting: Schema, schema: Schema) -> Schema:

@@ -44,6 +44,12 @@ def _rule_name(text: str) -> None:
         raise ValueError(f"{text!r} is no name of a rule: 1 to 63 letters, digits, '_', '.' and '-'")
 
 
+def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
+    if not texts:
+        raise ValueError("is empty: no value is one of none")
+    return texts
+
+
 Text = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(_PLAIN_TEXT)]
 FieldName = Annotated[str, AfterValidator(_checked(rules.Field.parse))]
 RuleTemplate = Annotated[str, AfterValidator(_checked(_parsed_template))]
@@ -70,7 +76,7 @@ class TagSettings(Section):
 class ConditionSettings(Section):
     """What a field has to be; all that is said has to hold. A text, or a list of them, means one of those."""
 
-    one_of: Annotated[tuple[Text, ...], Some] | None = None
+    one_of: Annotated[tuple[Text, ...], AfterValidator(_some)] | None = None
     """The whole value is one of these texts."""
 
     prefix: Annotated[str, Some] | None = None
@@ -86,6 +92,8 @@ class ConditionSettings(Section):
     """true: there is a value. false: it is NULL or missing."""
 
     tags: TagSettings | None = None
+    """Tags in an array, a JSON list or an object: `required` (all of these), `any_of`, `exactly` (these and no others);
+    `name` stands for `name=` with any value."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

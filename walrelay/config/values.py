@@ -51,7 +51,7 @@ class Section(BaseModel):
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for setting, text in docstrings(cls).items():
-            properties[setting]["description"] = text
+            properties[cls.model_fields[setting].alias or setting]["description"] = text
         return schema
 
 

@@ -54,7 +54,7 @@ def record_of(
         value if value is None or role in BYTES_ROLES else as_text(value)
         for role, value in zip(Columns._fields, fields, strict=True)
     ]
-    return OutboxRecord(commit_lsn, ordinal, committed_at, *values, columns=columns)
+    return OutboxRecord._make((commit_lsn, ordinal, committed_at, *values, columns))
 
 
 def unhex(text: bytes) -> bytes:
@@ -241,7 +241,7 @@ class RowDecoder:
         columns = {
             column: None if (value := values[place]) is None else read(value) for column, (place, read) in self._extra
         }
-        return OutboxRecord(self._commit_lsn, self._ordinal, committed_at, *roles, columns=columns or NO_COLUMNS)
+        return OutboxRecord._make((self._commit_lsn, self._ordinal, committed_at, *roles, columns or NO_COLUMNS))
 
     def _reader(self, role: str | None, column: str, types: Mapping[str, int]) -> tuple[int, Callable[[bytes], Any]]:
         if column not in types:

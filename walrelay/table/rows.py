@@ -96,6 +96,14 @@ class OutboxRows:
         for *values, time, holds in self._view.stream(f"SELECT {listed} {self._from}", self._parameters, types):
             yield UnorderedRow(tuple(values), None if time is None else int(time), holds == b"t")
 
+    def last(self, columns: Sequence[str], most: int) -> list[tuple[bytes | None, ...]]:
+        """The last rows in order, at most so many, values as PostgreSQL prints them."""
+        listed = ", ".join(f"o.{quoted(column)}" for column in columns)
+        order = ", ".join(f"{term.expression} DESC NULLS LAST" for term in self._table.order)
+        query = f"SELECT {listed} {self._from}{f' ORDER BY {order}' if order else ''} LIMIT {most:d}"
+        types = [self._table.types[column] for column in columns]
+        return [*self._view.stream(query, self._parameters, types)][::-1]
+
     def batches(self, columns: Sequence[str], most: int | None = None) -> Iterator[list[OutboxRow]]:
         """All rows in order, values as PostgreSQL prints them; a batch has at least one row and at most `most`."""
         batch, size = list[OutboxRow](), 0

@@ -9,7 +9,6 @@ from walrelay.errors import Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.postgres.snapshot import View
-from walrelay.route import TopicTemplate
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription
 from walrelay.wiring import Wiring, only
@@ -18,8 +17,8 @@ _UNROUTABLE = ""
 
 
 class TopicGroup(NamedTuple):
-    """The rows of one topic and type; times in microseconds since 1970, None where none is known. No topic: no rule
-    routes them.
+    """How many rows become messages of one topic and type; times in microseconds since 1970, None where none is known.
+    No topic: no rule routes them.
     """
 
     topic: str
@@ -33,8 +32,7 @@ def row_topics(wiring: Wiring, view: View, table: TableDescription, selection: S
     """Each topic once or more often; rows that no rule routes are left out."""
     topic_of = TopicOf(wiring, table)
     for values in OutboxRows(view, table, selection).distinct(topic_of.columns):
-        if topic := topic_of(values):
-            yield topic
+        yield from filter(None, topic_of.all(topic_of.record(values)))
 
 
 def topic_groups(
@@ -46,11 +44,12 @@ def topic_groups(
     first, last = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
     for *values, rows, earliest, latest in OutboxRows(view, table, selection).groups(topic_of.columns):
         record = topic_of.record(values)
-        key = (topic or topic_of.of(record), record.type or "")
-        counts[key] += int(rows or 0)
-        if earliest is not None and latest is not None:
-            first[key] = min(first.get(key, int(earliest)), int(earliest))
-            last[key] = max(last.get(key, 0), int(latest))
+        for each in topic_of.all(record):
+            key = (topic or each, record.type or "")
+            counts[key] += int(rows or 0)
+            if earliest is not None and latest is not None:
+                first[key] = min(first.get(key, int(earliest)), int(earliest))
+                last[key] = max(last.get(key, 0), int(latest))
     return [TopicGroup(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
 
 
@@ -59,22 +58,19 @@ class TopicOf:
 
     def __init__(self, wiring: Wiring, table: TableDescription, roles: tuple[str, ...] = ()) -> None:
         """`roles`: to be among the columns besides."""
-        self._template = TopicTemplate(wiring.rules.topic)
-        outbox = only(wiring.needed, {*self._template.fields, "topic", *roles})
+        rules = wiring.rules
+        self._topics = rules.topics_of()
+        outbox = only(wiring.needed, {*rules.fields, *roles})._replace(extra=tuple(rules.naming_columns))
         self._decoder = RowDecoder(outbox, table.types, ZERO)
         self.columns = self._decoder.columns
-
-    def __call__(self, values: tuple[bytes | None, ...]) -> str:
-        """Empty where no rule routes the row."""
-        return self.of(self.record(values))
 
     def record(self, values: "list[bytes | None] | tuple[bytes | None, ...]") -> OutboxRecord:
         """The record of a row, with what is among the columns."""
         return self._decoder.naming(values)
 
-    def of(self, record: OutboxRecord) -> str:
-        """Like a call, for a record."""
+    def all(self, record: OutboxRecord) -> list[str]:
+        """The topics of the record's messages; an empty name where no rule routes it; none for one that is dropped."""
         try:
-            return record.topic or self._template.render(record)
+            return self._topics(record)
         except Unroutable:
-            return _UNROUTABLE
+            return [_UNROUTABLE]

@@ -17,6 +17,7 @@ from walrelay.observe import (
     CleanedUp,
     Confirmed,
     DeadLettered,
+    Dropped,
     EndedFatally,
     Happening,
     LeftAtOnce,
@@ -112,6 +113,7 @@ class LogObserver:
         self._records = self._messages = 0
         self._told = monotonic()
         self._notices: dict[str, float] = {}
+        self._drops: dict[str, tuple[int, float]] = {}  # by rule: records since it was told, and when that was
 
     def saw(self, happening: Happening) -> None:
         log = self._log
@@ -134,6 +136,8 @@ class LogObserver:
                 log.warning("skipped", lsn=str(lsn), why=why)
             case DeadLettered(letter):
                 self._dead_lettered(letter)
+            case Dropped(rule, position):
+                self._dropped(rule, position)
             case Noticed(text):
                 self._noticed(text)
             case Retrying(cause, attempt, pause, lasting):
@@ -148,6 +152,8 @@ class LogObserver:
             case LeftAtOnce():
                 log.warning("left at once", consequence="what was not confirmed will be published again")
             case Stopped(confirmed, unsettled):
+                for rule in self._drops:
+                    self._tell_drops(rule)
                 log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
             case EndedFatally(error):
                 self._ended(error)
@@ -176,6 +182,19 @@ class LogObserver:
             error=letter.error,
             reason=letter.reason,
         )
+
+    def _dropped(self, rule: str, position: str) -> None:
+        """A rule may drop most of what comes: it is counted, and told at once, then every ten seconds."""
+        self._log.debug("dropped by a rule", rule=rule, position=position)
+        count, told = self._drops.get(rule, (0, -_EVERY))
+        self._drops[rule] = count + 1, told
+        if monotonic() - told >= _EVERY:
+            self._tell_drops(rule)
+
+    def _tell_drops(self, rule: str) -> None:
+        if records := self._drops[rule][0]:
+            self._log.info("dropped by a rule", rule=rule, records=records)
+            self._drops[rule] = 0, monotonic()
 
     def _noticed(self, text: str) -> None:
         """A plugin may flood: the same text is logged once in ten seconds."""

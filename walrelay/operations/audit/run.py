@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from walrelay.dead_letters.store import dead_letters_of
+from walrelay.errors import Fatal
 from walrelay.operations.audit.reconciliation import AuditReport, AuditTally, Missing, SetAside, within_keys
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
@@ -40,6 +41,13 @@ class Period(NamedTuple):
 def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> AuditReport:
     """Reads the table once, the topics once, and again the rows that were not found. Changes nothing."""
     read_back = wiring.sink.reader("`walrelay audit`")
+    several = next((rule.name for rule in wiring.rules.routes if rule.goes_on), None)
+    if several is not None:
+        raise Fatal(
+            f"an audit cannot count the messages of records that become several: rule {several!r} has `continue: true`",
+            hint="It expects one message for each row. `walrelay replay --all --dry-run` lists how many rows go to"
+            " which topic.",
+        )
     with Catalog(wiring.dsn) as catalog:
         catalog.refuse_standby()
         audit = _Audit(wiring, catalog, period)
@@ -59,6 +67,7 @@ class _Audit:
         self._table = describe_table(catalog, wiring)
         self._spans: list[Span] = []
         self._unconfirmed, self._why = 0, ""
+        self._dropped = 0  # rows that a rule drops
 
     def read_rows(self, view: View, known: ConfirmedRows) -> None:
         now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
@@ -94,10 +103,10 @@ class _Audit:
             why=self._why or ("a transaction has been open since" if self._unconfirmed else ""),
             messages=tally.read,
             spans=sorted(self._spans),
-            missing=tally.missing - absent.statuses.total(),
+            missing=tally.missing - absent.statuses.total() - self._dropped,
             missing_listed=absent.missing,
             before_slot=absent.before_slot,
-            removed=tally.missing - absent.rows,
+            removed=tally.missing - absent.rows - self._dropped,
             set_aside=dict(absent.statuses),
             set_aside_listed=absent.set_aside,
             misplaced=tally.misplaced,
@@ -139,7 +148,10 @@ class _Audit:
         ):
             record = topic_of.record(values)
             if record.id is not None and self._tally.is_missing(record.id):
-                yield Missing(record.id, topic_of.of(record), None if at is None else at // 1000), is_before
+                if topics := topic_of.all(record):
+                    yield Missing(record.id, topics[0], None if at is None else at // 1000), is_before
+                else:
+                    self._dropped += 1
 
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin

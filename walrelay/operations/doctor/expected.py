@@ -11,13 +11,15 @@ from walrelay.model import Finding
 from walrelay.table.functions import function_scripts
 from walrelay.wiring import Wiring
 
+BY_RULE = "column."
+
 
 class Expected(NamedTuple):
     """What the settings expect of the database, as plain values.
 
-    `columns` maps the needed roles to columns of the outbox. `binary_types`: the type OIDs that are read in binary,
-    None without binary mode. `config`: the settings file to name in commands, empty for the
-    default one.
+    `columns` maps the needed roles, and what rules name as `column.NAME`, to columns of the outbox. `binary_types`: the
+    type OIDs that are read in binary, None without binary mode. `config`: the settings file to name in commands, empty
+    for the default one.
     """
 
     dsn: str
@@ -62,7 +64,8 @@ def expected(wiring: Wiring, config: str = "") -> Expected:
         plugin=wiring.plugin,
         schema=outbox.schema,
         table=outbox.table,
-        columns={role: column for role, column in outbox.columns._asdict().items() if column},
+        columns={role: column for role, column in outbox.columns._asdict().items() if column}
+        | {f"{BY_RULE}{column}": column for column in outbox.extra},
         binary_types=frozenset(BINARY_PRINTERS) if wiring.wants_binary else None,
         failover=wiring.streaming.failover,
         prefix=outbox.prefix,

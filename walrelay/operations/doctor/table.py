@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor.expected import Expected, ok, problem, warning
+from walrelay.operations.doctor.expected import BY_RULE, Expected, ok, problem, warning
 from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import KINDS, READABLE, Catalog
 from walrelay.postgres.parts import incompletely_published, managed_by_partman
@@ -219,6 +219,9 @@ def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def _column(expected: Expected, role: str, name: str, free: list[str]) -> str:
     """Suggests a column with a similar name, or adding one."""
+    if role.startswith(BY_RULE):
+        near = get_close_matches(name, free, n=1, cutoff=0.7)
+        return f"correct `routes` in the settings, which name {role}" + (f": {BY_RULE}{near[0]}" if near else "")
     if near := get_close_matches(name, free, n=1, cutoff=0.7):
         return f"outbox.columns.{role}: {near[0]}   # in the settings"
     add = f"ALTER TABLE {expected.outbox} ADD COLUMN {identifier(name)} {_TYPES.get(role, 'text')};"

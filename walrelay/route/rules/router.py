@@ -68,8 +68,13 @@ class RuleRouter:
         self._template, self._reserved = TopicTemplate(topic, reserved), reserved
         self._fields = Fields(roles)
         self._own_headers = self._fields.own_headers()
-        self._commit_lsn, self._commit_text = ZERO, b""
+        self._commit_lsn, self._commit_text = ZERO, str(ZERO).encode()
         self._rules = [self._compiled(rule) for rule in rules]
+
+    @property
+    def drops(self) -> bool:
+        """Whether any rule drops records."""
+        return any(each.drops for each in self._rules)
 
     def route(self, record: AnyRecord) -> tuple[Message, ...]:
         """See `Routing`."""

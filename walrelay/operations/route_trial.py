@@ -1,0 +1,111 @@
+"""What `walrelay route test` shows: for records on stdin, in the table or in the slot, what the rules make of them."""
+
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from walrelay.decode.records import RowDecoder
+from walrelay.errors import Fatal, Undecodable, Unroutable
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import AnyRecord, Message, OutboxRecord, RecordPosition, Undecoded
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
+from walrelay.route.rules import RuleRouter, Verdict
+from walrelay.source.peek import Peek
+from walrelay.source.slot_source import usable_slot
+from walrelay.table.rows import OutboxRows
+from walrelay.table.selection import Selection, describe_table
+from walrelay.wiring import Wiring
+
+_BYTES = frozenset({"payload", "headers"})
+
+
+class Routed(NamedTuple):
+    """What becomes of a record. `refusal`: why it becomes nothing, with `hint`; `verdicts`: what each rule said."""
+
+    id: str
+    position: str
+    verdicts: tuple[Verdict, ...]
+    messages: tuple[Message, ...]
+    dropped: bool = False
+    refusal: str = ""
+    hint: str = ""
+
+
+def routed(wiring: Wiring, record: AnyRecord) -> Routed:
+    """What the rules of the settings make of the record."""
+    id_ = "" if isinstance(record, Undecoded) else record.id
+    router, verdicts = wiring.rules.router(), list[Verdict]()
+    try:
+        if isinstance(router, RuleRouter) and isinstance(record, OutboxRecord):
+            for each in router.verdicts(record):
+                verdicts.append(each)
+        messages = tuple(router.route(record))
+    except (Unroutable, Undecodable) as why:
+        return Routed(id_, record.position, tuple(verdicts), (), refusal=str(why), hint=why.hint)
+    return Routed(id_, record.position, tuple(verdicts), messages, dropped=not messages)
+
+
+def record_of_json(text: str) -> OutboxRecord:
+    """A record in the form that `walrelay tail` prints; of the fields only `id` is needed, and a payload or headers may
+    be JSON. Fatal for anything else.
+    """
+    try:
+        members = json.loads(text)
+        if not isinstance(members, dict) or members.get("id") is None:
+            raise ValueError("there is no id")
+        known = {*OutboxRecord._fields, "position"}
+        if strange := sorted(members.keys() - known):
+            raise ValueError(f"{strange[0]!r} is not a field; known are {', '.join(sorted(known))}")
+        commit_lsn, ordinal = RecordPosition.parse(members.get("position") or "0/0:0")
+        texts = (_field(name, members.get(name)) for name in OutboxRecord._fields[3:-1])
+        columns = {name: _text(value) for name, value in (members.get("columns") or {}).items()}
+        return OutboxRecord._make((LSN(commit_lsn), ordinal or 0, 0, *texts, columns))
+    except (ValueError, AttributeError, RecursionError) as cause:
+        raise Fatal(
+            f"this is not a record: {cause}",
+            hint='Write a JSON object, as in {"id": "1", "type": "placed", "payload": {"a": 1}, "columns": {"tags":'
+            ' "{x}"}}; `walrelay tail` prints such lines.',
+        ) from None
+
+
+def in_table(wiring: Wiring, catalog: Catalog, rows: int) -> Iterator[OutboxRecord]:
+    """The last rows of the table, in its order."""
+    table = describe_table(catalog, wiring)
+    with View(wiring.dsn, catalog) as view:
+        decoder = RowDecoder(wiring.needed, table.types, ZERO)
+        some = OutboxRows(view, table, Selection()).last(decoder.columns, rows)
+        yield from (decoder.decode(values, 0) for values in some)
+
+
+def in_slot(wiring: Wiring, catalog: Catalog, limit: int) -> Iterator[AnyRecord]:
+    """The first records that wait in the slot, which stays where it is."""
+    usable_slot(catalog.slot(wiring.slot), wiring.slot, wiring.plugin, catalog.database)
+    decoder = wiring.decoder(wiring.needed, encoding=catalog.server_encoding(), binary=False)
+    options = wiring.options(binary=False)
+    peek = Peek(wiring.dsn, catalog, wiring.slot, wiring.publication, options, lambda text: None)
+    left = limit
+    with closing(peek.frames(limit)) as frames:
+        for frame in frames:
+            for event in decoder.decode(frame):
+                if isinstance(event, OutboxRecord | Undecoded):
+                    yield event
+                    left -= 1
+                    if not left:
+                        return
+
+
+def _field(name: str, value: Any) -> str | bytes | None:
+    text = _text(value)
+    return text.encode("utf-8", "surrogateescape") if name in _BYTES and text is not None else text
+
+
+def _text(value: Any) -> str | None:
+    """As `walrelay tail` prints it: {"base64": ...} for what is not UTF-8; JSON in a payload as it is."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return b64decode(value["base64"]).decode("utf-8", "surrogateescape")
+    return json.dumps(value, ensure_ascii=False)
