@@ -35,7 +35,7 @@ def route() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each record.")
 @click.pass_context
 def trial(ctx: click.Context, config_path: Path, rows: int | None, slot: int | None, as_json: bool) -> None:
-    """Show which rule routes a record, why others did not match, and the messages.
+    """Show which rule routes a record, why others do not, and what of.
 
     Without --rows and --slot it reads records from stdin, one JSON object a line, in the form that `walrelay tail`
     prints: only `id` is needed. Nothing is published, and the slot stays where it is. If a record is refused, the exit

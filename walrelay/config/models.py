@@ -295,6 +295,8 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _rules_can_match(self) -> Self:
+        if not self.routes:
+            return self
         absent = frozenset(role for role, column in self.outbox.columns if column is None)
         rules = [each.rule for each in self.routes]
         found = faults(rules, absent, self.reserved_topics, load(self.sink.kind).topic_fault)

@@ -113,7 +113,7 @@ class LogObserver:
         self._records = self._messages = 0
         self._told = monotonic()
         self._notices: dict[str, float] = {}
-        self._drops: dict[str, tuple[int, float]] = {}  # by rule: records since it was told, and when that was
+        self._drops: dict[str, tuple[int, str, float]] = {}  # by rule: records since it was told, the last, and when
 
     def saw(self, happening: Happening) -> None:
         log = self._log
@@ -185,16 +185,16 @@ class LogObserver:
 
     def _dropped(self, rule: str, position: str) -> None:
         """A rule may drop most of what comes: it is counted, and told at once, then every ten seconds."""
-        self._log.debug("dropped by a rule", rule=rule, position=position)
-        count, told = self._drops.get(rule, (0, -_EVERY))
-        self._drops[rule] = count + 1, told
+        count, _, told = self._drops.get(rule, (0, "", -_EVERY))
+        self._drops[rule] = count + 1, position, told
         if monotonic() - told >= _EVERY:
             self._tell_drops(rule)
 
     def _tell_drops(self, rule: str) -> None:
-        if records := self._drops[rule][0]:
-            self._log.info("dropped by a rule", rule=rule, records=records)
-            self._drops[rule] = 0, monotonic()
+        records, last, _ = self._drops[rule]
+        if records:
+            self._log.info("dropped by a rule", rule=rule, records=records, last=last)
+            self._drops[rule] = 0, last, monotonic()
 
     def _noticed(self, text: str) -> None:
         """A plugin may flood: the same text is logged once in ten seconds."""

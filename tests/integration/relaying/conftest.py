@@ -13,6 +13,7 @@ from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
+from walrelay.config import models
 from walrelay.publish import load
 
 
@@ -25,7 +26,8 @@ class OutboxMaker(Protocol):
 @pytest.fixture(autouse=True)
 def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the test's broker beside the sinks that are installed."""
-    monkeypatch.setattr(compose, "load", lambda kind: broker.plugin if kind == broker.KIND else load(kind))
+    for module in (compose, models):
+        monkeypatch.setattr(module, "load", lambda kind: broker.plugin if kind == broker.KIND else load(kind))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Payloads with fields redacted, and parts of payloads. What stays is as it was written, digits and blanks included."""
+"""Payloads with fields redacted, and parts of payloads. What stays is as it was written, to the digit and the blank."""
 
 import json
 import re
