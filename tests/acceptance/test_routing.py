@@ -1,4 +1,4 @@
-"""Routing rules in the installed command: from rows to the topics of a real Kafka, and what `route test` says of them."""
+"""Routing rules in the installed command: from rows to the topics of a real Kafka, and what `route test` says."""
 
 import json
 from typing import Any

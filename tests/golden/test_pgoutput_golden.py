@@ -9,7 +9,7 @@ from walrelay.wire.frames import XLOGDATA
 
 ZEROS = "00000000-0000-0000-0000-0000000000"
 
-NOTHING = OutboxRecord(LSN(0), 0, 0, "", *[None] * 8)
+NOTHING = OutboxRecord(LSN(0), 0, 0, "", None, None, None, None, None, None, None, None)
 
 
 def events(name: str) -> list[Event]:

@@ -69,8 +69,7 @@ def test_a_record_becomes_messages_or_is_refused(written: list[dict[str, Any]], 
     for record in found:
         try:
             decision = router.decide(record)
-        except Unroutable as why:
-            assert record.position in str(why)
+        except Unroutable:
             continue
         assert decision.messages
         assert [each.topic for each in decision.messages] == router.topics(record)

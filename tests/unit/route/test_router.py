@@ -9,7 +9,9 @@ from walrelay.lsn import LSN
 from walrelay.model import Message, OutboxRecord
 from walrelay.route import Router
 
-RECORD = OutboxRecord(LSN.parse("16/B374D848"), 0, 1_789_000_123_999, "7", "order", "42", "placed", b"{}", *[None] * 4)
+RECORD = OutboxRecord(
+    LSN.parse("16/B374D848"), 0, 1_789_000_123_999, "7", "order", "42", "placed", b"{}", None, None, None, None
+)
 OWN: list[tuple[str, bytes | None]] = [("id", b"7"), ("type", b"placed"), ("position", b"16/B374D848:0")]
 
 
