@@ -18,13 +18,14 @@ from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
 from walrelay.relay import run
 from walrelay.relay.drops import observed
 from walrelay.route import Routing
+from walrelay.route.rules import Rules
 from walrelay.source.contract import Positions
 from walrelay.source.leadership import lead, lead_at_once
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
-from walrelay.wiring import Limits, Policy, PositionPlace, Rules, SlotOptions, Wiring, Writers, positions
+from walrelay.wiring import Limits, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
 
 
 def wiring(settings: Settings) -> Wiring:

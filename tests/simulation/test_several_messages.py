@@ -15,8 +15,7 @@ from tests.simulation.world import World
 from walrelay.model import Message
 from walrelay.relay.loop import Relay
 from walrelay.route import ResumedRouting
-from walrelay.route.rules import Condition, Rule
-from walrelay.wiring import Rules
+from walrelay.route.rules import Condition, Rule, Rules
 
 __all__ = ["cut", "make_world"]
 

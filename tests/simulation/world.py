@@ -20,10 +20,11 @@ from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
 from walrelay.publish import ExactlyOnceSink, SinkHandle
 from walrelay.relay.run import Runs
+from walrelay.route.rules import Rules
 from walrelay.sinks import memory
 from walrelay.source.contract import Positions
 from walrelay.supervise import Backoff
-from walrelay.wiring import Limits, Policy, Rules, Wiring
+from walrelay.wiring import Limits, Policy, Wiring
 
 _COLUMNS = Columns(type=None, headers=None, topic=None, tenant_id=None, created_at=None)
 OUTBOX = OutboxLayout(prefix="walrelay", columns=_COLUMNS, skip_non_transactional=True)

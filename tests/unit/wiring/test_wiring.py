@@ -4,8 +4,9 @@ import pytest
 
 from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.publish import SinkHandle
+from walrelay.route.rules import Rules
 from walrelay.sinks import memory
-from walrelay.wiring import Rules, SlotOptions, Wiring
+from walrelay.wiring import SlotOptions, Wiring
 
 SINK = SinkHandle("memory", memory.MemorySettings(keep=1), memory.plugin)
 WIRING = Wiring("", "slot", "pgoutput", "outbox", OutboxLayout(table="out box"), Rules("event.{aggregate_type}"), SINK)

@@ -1,9 +1,9 @@
 """Routing rules: conditions over a record, and the messages that it becomes. Pure."""
 
 from walrelay.route.rules.conditions import Condition
-from walrelay.route.rules.fields import Field, named
+from walrelay.route.rules.destinations import Rules
+from walrelay.route.rules.fields import Field
 from walrelay.route.rules.router import Decision, RuleRouter, Verdict
 from walrelay.route.rules.rule import Fault, Rule, faults
-from walrelay.route.rules.templates import pattern
 
-__all__ = ["Condition", "Decision", "Fault", "Field", "Rule", "RuleRouter", "Verdict", "faults", "named", "pattern"]
+__all__ = ["Condition", "Decision", "Fault", "Field", "Rule", "RuleRouter", "Rules", "Verdict", "faults"]

@@ -1,0 +1,92 @@
+"""Where the records of a relay go: its template, its reserved topics and its rules as one value."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from walrelay.model import OutboxRecord
+from walrelay.route.router import Router
+from walrelay.route.rules.fields import Field, named
+from walrelay.route.rules.router import RuleRouter
+from walrelay.route.rules.rule import Rule
+from walrelay.route.rules.templates import pattern
+from walrelay.route.template import FIELDS, TopicTemplate
+
+_ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
+
+
+class Rules(NamedTuple):
+    """Where records go: a template for records without a topic of their own, topics that are reserved, and the rules of
+    `routes`, if there are any. `roles`: the role of a column, by column.
+    """
+
+    topic: str
+    reserved: frozenset[str] = frozenset()
+    routes: tuple[Rule, ...] = ()
+    roles: Mapping[str, str] = MappingProxyType({})
+
+    def router(self) -> Router | RuleRouter:
+        """Makes messages from records by these rules."""
+        if self.routes:
+            return RuleRouter(self.routes, self.topic, self.reserved, self.roles)
+        return Router(self.topic, self.reserved)
+
+    def topics_of(self) -> Callable[[OutboxRecord], list[str]]:
+        """A function of a record with at least `fields` and `naming_columns`; Unroutable where no rule routes it."""
+        if self.routes:
+            return RuleRouter(self.routes, self.topic, self.reserved, self.roles).topics
+        template = TopicTemplate(self.topic)
+        return lambda record: [record.topic or template.render(record)]
+
+    @property
+    def uses_template(self) -> bool:
+        """Whether a record may go to the topic of the template, or to the row's own."""
+        return not self.routes or any(rule.topic is None and not rule.drop for rule in self.routes)
+
+    @property
+    def fields(self) -> set[str]:
+        """The roles that decide about the topic."""
+        named = set(TopicTemplate(self.topic).fields) | {"topic"} if self.uses_template else set()
+        return named | self._named(rule.naming_fields for rule in self.routes)[0]
+
+    @property
+    def needed(self) -> tuple[set[str], list[str]]:
+        """The roles that routing needs, and the columns without a role."""
+        roles, columns = self._named(rule.fields for rule in self.routes)
+        return _ROUTED | self.fields | roles, columns
+
+    @property
+    def naming_columns(self) -> list[str]:
+        """The columns without a role that decide about the topic."""
+        return self._named(rule.naming_fields for rule in self.routes)[1]
+
+    def _named(self, fields: Iterable[Iterable[Field]]) -> tuple[set[str], list[str]]:
+        roles, columns = named(field for some in fields for field in some)
+        roles |= {self.roles[column] for column in columns if column in self.roles}
+        return roles, [column for column in columns if column not in self.roles]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are known beforehand, with `*` for what a row fills in."""
+        own = [self.topic.format(**dict.fromkeys(FIELDS, "*"))] if self.uses_template else []
+        texts = (rule.topic for rule in self.routes if rule.topic is not None and not rule.drop)
+        return list(dict.fromkeys([*own, *(pattern(text, "*") for text in texts)]))
+
+    def named(self, names: Sequence[str], *, exact: bool) -> list[str]:
+        """The topics for these names, each once. A name that the template can give is a topic; so is every name with
+        `exact`, or if the template has not exactly one field. Any other name is filled into that field.
+        """
+        fields = TopicTemplate(self.topic).fields
+        given = re.compile("|".join(".+".join(map(re.escape, each.split("*"))) for each in self.topics))
+        return list(
+            dict.fromkeys(
+                name if exact or len(fields) != 1 or given.fullmatch(name) else self.topic.format(**{fields[0]: name})
+                for name in names
+            )
+        )
+
+    @property
+    def whole_topics(self) -> set[str]:
+        """The topics that are known without a row."""
+        return {name for name in self.topics if "*" not in name}
