@@ -43,12 +43,12 @@ def test_no_block_falls_out_unseen() -> None:
         "sh": 13,
         "sql": 4,
         "python": 15,
-        "yaml": 3,
+        "yaml": 4,
         "json": 1,
         "text": 6,
     }
     assert Counter(block.kind for block in blocks if block.reason) == {
-        "sh": 8,
+        "sh": 9,
         "sql": 7,
     }
 
