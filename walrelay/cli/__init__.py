@@ -17,6 +17,7 @@ SUMMARIES = {
     "audit": "Check that every row of a period is in the topics, in order.",
     "bench": "Measure latency beside polling, and throughput.",
     "cleanup": "Delete old rows that were published and are confirmed.",
+    "compare": "Compare the topics of another publisher with the relay's.",
     "config": "Check the settings file, print an example or its JSON Schema.",
     "demo": "Run a demo: commit events, relay them, count what arrived.",
     "dlq": "List, show, replay, discard or export the dead letters.",

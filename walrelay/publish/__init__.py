@@ -1,13 +1,25 @@
 """Publish: the Sink contract, the loading of plug-ins, and when what a sink holds back is pushed out."""
 
-from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Found, Recalled, Sink, SinkPlugin, Span, refused
-from walrelay.publish.plugins import ReadBack, SinkHandle, installed, load
+from walrelay.publish.contract import (
+    ExactlyOnce,
+    ExactlyOnceSink,
+    Found,
+    Recalled,
+    Sink,
+    SinkPlugin,
+    Span,
+    TopicMessage,
+    TopicStream,
+    refused,
+)
+from walrelay.publish.plugins import OpenStream, ReadBack, SinkHandle, installed, load
 from walrelay.publish.push import Push
 
 __all__ = [
     "ExactlyOnce",
     "ExactlyOnceSink",
     "Found",
+    "OpenStream",
     "Push",
     "ReadBack",
     "Recalled",
@@ -15,6 +27,8 @@ __all__ = [
     "SinkHandle",
     "SinkPlugin",
     "Span",
+    "TopicMessage",
+    "TopicStream",
     "installed",
     "load",
     "refused",

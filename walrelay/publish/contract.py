@@ -1,6 +1,7 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import Refused
@@ -140,6 +141,34 @@ class Span(NamedTuple):
     oldest_ms: int | None
 
 
+class TopicMessage(NamedTuple):
+    """A message as it is in a topic, whoever published it. `appended`: the timestamp is the broker's own."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    appended: bool
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class TopicStream(Protocol):
+    """Some topics, read as one stream."""
+
+    def next(self, timeout: float) -> TopicMessage | None:
+        """The next message: each partition in its order, and of all partitions the one with the oldest timestamp. None
+        if there is none within `timeout` seconds.
+        """
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was read that was there when the stream was opened."""
+        ...
+
+
 class ExactlyOnce(NamedTuple):
     """What a kind of sink has that can publish exactly once, and keep positions for a relay that does not."""
 
@@ -186,6 +215,11 @@ class SinkPlugin(NamedTuple):
     between them, up to where the topics ended when this was called; each partition in its order, and when it is at its
     end its Span. A topic that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing
     at the broker."""
+
+    topic_stream: Callable[[Any, Sequence[str], int], AbstractContextManager[TopicStream]] | None = None
+    """(settings, topics, since_ms): the topics from the first message of that time or later, and whatever comes after
+    they were opened. Fatal, with a hint, where there is no such topic or it cannot be read. Changes nothing at the
+    broker."""
 
     make_topics: Callable[[Any, Sequence[str], int, int | None], Iterator[tuple[str, bool]]] | None = None
     """(settings, topics, partitions, replication_factor): each topic, and whether it was made now; one that is there

@@ -1,6 +1,7 @@
 """Loads plug-ins: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -16,12 +17,16 @@ from walrelay.publish.contract import (
     Sink,
     SinkPlugin,
     Span,
+    TopicStream,
 )
 
 GROUP = "walrelay.sinks"
 
 ReadBack = Callable[[Sequence[str], int], Iterator[Found | Span]]
 """(topics, since_ms), as `SinkPlugin.read_back` has it."""
+
+OpenStream = Callable[[Sequence[str], int], AbstractContextManager[TopicStream]]
+"""(topics, since_ms), as `SinkPlugin.topic_stream` has it."""
 
 
 @cache
@@ -95,6 +100,16 @@ class SinkHandle:
                 hint="So far only the sink kafka can.",
             )
         return partial(read_back, self._settings)
+
+    def topic_streams(self, purpose: str) -> OpenStream:
+        """Opens topics to read everything in them; see `SinkPlugin.topic_stream`. `purpose`: what that is for."""
+        topic_stream = self._plugin.topic_stream
+        if topic_stream is None:
+            raise Fatal(
+                f"{purpose} reads the topics, and a sink of kind {self.kind!r} cannot read them",
+                hint="So far only the sink kafka can.",
+            )
+        return partial(topic_stream, self._settings)
 
     def make_topics(
         self, topics: Sequence[str], partitions: int, replication_factor: int | None

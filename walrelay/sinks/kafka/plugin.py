@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from walrelay.errors import Fatal
@@ -16,6 +16,7 @@ from walrelay.publish.contract import (
     Sink,
     SinkPlugin,
     Span,
+    TopicStream,
 )
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -71,6 +72,12 @@ def _read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) ->
     return read_back(settings, topics, since_ms)
 
 
+def _topic_stream(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> AbstractContextManager[TopicStream]:
+    with _client_library():
+        from walrelay.sinks.kafka.topic_stream import topic_stream
+    return topic_stream(settings, topics, since_ms)
+
+
 def _make_topics(
     settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
 ) -> Iterator[tuple[str, bool]]:
@@ -107,5 +114,6 @@ plugin = SinkPlugin(
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     newest=_newest,
     read_back=_read_back,
+    topic_stream=_topic_stream,
     make_topics=_make_topics,
 )

@@ -1,53 +1,36 @@
 """Topics read back: the newest messages of each partition, or every message since a time.
 
-The reader is a consumer that sees only what is committed. It joins no group and commits no offset. It needs Read and
-Describe on the topics, which a producer need not have.
-
 A partition is read up to where it ended when the reading began: a consumer that waited for its very end would never
 finish a topic that others write to. Messages behind an open transaction cannot be seen; the reader waits for them, but
 not for ever.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from time import monotonic, sleep
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Consumed
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable
 from walrelay.model import REPLAYED
 from walrelay.publish.contract import Found, Recalled, Span
-from walrelay.sinks.kafka.errors import NOT_THERE, error_of
+from walrelay.sinks.kafka.consumers import REQUEST_TIMEOUT, Purpose, all_partitions, consumer_for
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 _PATIENCE = 15.0  # seconds without another message, and for open transactions
-_REQUEST = 5.0  # seconds for an answer
-_METADATA_WAIT, _AGAIN = 2.0, 0.1  # seconds: a broker whose metadata are behind says that a topic does not exist
 _AT_ONCE = 1000  # messages
 _MOST = 500_000  # messages of all partitions together, some 100 bytes each in memory
 
-_NOT_ALLOWED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
-
 _Where = tuple[str, int]
 
-
-class _Purpose(NamedTuple):
-    """What the topics are read for, as the hints of an error need it."""
-
-    action: str
-    if_options_are_wrong: str
-    if_not_allowed: str
-
-
-_NEWEST = _Purpose(
+_NEWEST = Purpose(
     "read back",
     "`--recall 0` goes on without reading the topics: more rows may be published again then.",
     "Allow walrelay's principal Read and Describe on the topics for the time of the recovery, or go on"
     " without reading them, with `--recall 0`: more rows may be published again then.",
 )
-_SINCE = _Purpose(
+_SINCE = Purpose(
     "read",
     "Correct the names and values under sink.options.",
     "Allow walrelay's principal Read and Describe on the topics; publishing needs neither.",
@@ -58,7 +41,7 @@ def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recall
     """See `SinkPlugin.newest`."""
     messages: list[tuple[str, str]] = []
     oldest: list[int | None] = []  # timestamps, of the partitions that were not read from the beginning
-    with _consumer(settings, _NEWEST) as consumer:
+    with consumer_for(settings, _NEWEST) as consumer:
         for each in _TopicReading(consumer, _newest_spans(consumer, topics, count)).all():
             if isinstance(each, Found):
                 messages.append((each.id, each.position))
@@ -74,101 +57,31 @@ def read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> 
     """See `SinkPlugin.read_back`."""
     # For a consumer that sees only what is committed, the end of that is the end of the partition.
     with (
-        _consumer(settings, _SINCE, isolation="read_uncommitted") as asking,
-        _consumer(settings, _SINCE) as consumer,
+        consumer_for(settings, _SINCE, isolation="read_uncommitted") as asking,
+        consumer_for(settings, _SINCE) as consumer,
     ):
-        yield from _TopicReading(consumer, _spans_since(asking, topics, since_ms)).all()
-
-
-@contextmanager
-def _consumer(settings: KafkaSettings, purpose: _Purpose, isolation: str = "read_committed") -> Iterator[Consumer]:
-    """A consumer whose errors say what the topics were read for."""
-    try:
-        consumer = Consumer({**_options(settings), "isolation.level": isolation})
-    except (KafkaException, ValueError, TypeError) as cause:
-        raise Fatal(
-            f"librdkafka does not accept the sink's settings for a consumer: {cause}",
-            hint=purpose.if_options_are_wrong,
-        ) from cause
-    try:
-        yield consumer
-    except KafkaException as cause:
-        raise _explained(cause, purpose) from cause
-    finally:
-        consumer.close()
-
-
-def _explained(cause: KafkaException, purpose: _Purpose) -> WalrelayError:
-    error = error_of(cause)
-    text = f"the topics cannot be {purpose.action}: {error.str()}"
-    if error.code() in _NOT_ALLOWED:
-        return Fatal(text, hint=purpose.if_not_allowed)
-    return Retryable(text)
-
-
-def _options(settings: KafkaSettings) -> dict[str, Any]:
-    """The sink's own options; librdkafka ignores those that only a producer has."""
-    own = settings.client_options()
-    return {
-        **{name: own[name] for name in settings.options if name in own},
-        "client.id": "walrelay",
-        "bootstrap.servers": settings.bootstrap_servers,
-        "group.id": "walrelay",  # required; without subscription and commit no broker sees it
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "allow.auto.create.topics": False,
-        "queued.max.messages.kbytes": 8192,
-        "log_level": 0,
-    }
-
-
-def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
-    """All partitions of the topics, in order. A topic counts as missing only if brokers answer so for a while: the
-    metadata of one of them may be behind.
-    """
-    found = dict[str, list[TopicPartition]]()
-    deadline = monotonic() + _METADATA_WAIT
-    while True:
-        for topic in topics:
-            if topic not in found and (there := _asked(consumer, topic)) is not None:
-                found[topic] = there
-        if len(found) == len(set(topics)) or monotonic() > deadline:
-            return [partition for topic in topics for partition in found.get(topic, ())]
-        sleep(_AGAIN)
-
-
-def _asked(consumer: Consumer, topic: str) -> list[TopicPartition] | None:
-    """None if this broker says that the topic does not exist."""
-    found = consumer.list_topics(topic, timeout=_REQUEST).topics[topic]
-    if found.error is None:
-        return [TopicPartition(topic, number) for number in found.partitions]
-    if found.error.code() == KafkaError.TOPIC_EXCEPTION:  # no name for a topic
-        return []
-    if found.error.code() in NOT_THERE:
-        return None
-    raise KafkaException(found.error)
+        yield from _TopicReading(consumer, spans_since(asking, topics, since_ms)).all()
 
 
 def _newest_spans(consumer: Consumer, topics: Sequence[str], count: int) -> Iterator[Span]:
     """The last `count` offsets of each partition; fewer where all partitions together would be too many."""
-    partitions = _partitions(consumer, topics)
+    partitions = all_partitions(consumer, topics)
     share = min(count, _MOST // max(1, len(partitions)) or 1)
     for partition in partitions:
-        low, high = consumer.get_watermark_offsets(partition, timeout=_REQUEST)
+        low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_TIMEOUT)
         began = max(low, high - share)
         yield Span(partition.topic, partition.partition, low, began, began, high, None)
 
 
-def _spans_since(consumer: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
+def spans_since(consumer: Consumer, topics: Sequence[str], since_ms: int) -> Iterator[Span]:
     """Each partition from its first message of that time or later."""
-    partitions = _partitions(consumer, topics)
+    partitions = all_partitions(consumer, topics)
     for partition in partitions:
         partition.offset = since_ms
-    for found in consumer.offsets_for_times(partitions, timeout=_REQUEST) if partitions else ():
+    for found in consumer.offsets_for_times(partitions, timeout=REQUEST_TIMEOUT) if partitions else ():
         if found.error is not None:
             raise KafkaException(found.error)
-        low, high = consumer.get_watermark_offsets(found, timeout=_REQUEST)
+        low, high = consumer.get_watermark_offsets(found, timeout=REQUEST_TIMEOUT)
         began = max(low, found.offset) if 0 <= found.offset < high else high  # -1: there is none so late
         yield Span(found.topic, found.partition, low, began, began, high, None)
 

@@ -77,7 +77,7 @@ def test_a_broker_that_does_not_know_a_topic_yet_is_asked_again(
 ) -> None:
     """A recovery would publish everything again, and an audit say that it is missing."""
     produce(kafka, topic, 1, 2)
-    monkeypatch.setattr("walrelay.sinks.kafka.read_back.Consumer", BehindConsumer)
+    monkeypatch.setattr("walrelay.sinks.kafka.consumers.Consumer", BehindConsumer)
     BehindConsumer.unaware = 3
     assert len(SinkHandle("kafka", settings(kafka), plugin).newest([topic], 9).messages) == 2
     BehindConsumer.unaware = 3

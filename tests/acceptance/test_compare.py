@@ -1,0 +1,166 @@
+"""`walrelay compare`: the relay's topic beside one that another publisher filled with the same events."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.acceptance.deployment import Deployment, event_id
+from tests.acceptance.relay_process import WALRELAY
+from tests.servers.topics import QUIET, Received
+from tests.servers.waiting import wait_until
+
+KNOWN = ("--ignore-header", "position")  # which only the relay gives
+
+
+@pytest.fixture
+def old(deployment: Deployment) -> Iterator[str]:
+    """The other publisher's topic."""
+    name = deployment.kafka.create_topic(partitions=2)
+    yield name
+    deployment.kafka.delete_topics(name)
+
+
+@pytest.fixture
+def published(deployment: Deployment) -> Deployment:
+    """Six events of two keys, published by a relay that runs on."""
+    deployment.start()
+    for number in range(6):
+        deployment.write(json.dumps({"number": number}), key="ab"[number % 2])
+    deployment.catch_up()
+    return deployment
+
+
+def events(deployment: Deployment) -> list[Received]:
+    return sorted(deployment.delivered(), key=lambda message: json.loads(message.value or b"")["number"])
+
+
+def copy(deployment: Deployment, topic: str, *messages: Received, delay_ms: int = 70) -> None:
+    """Publishes them as another publisher would: later, in other partitions, without the header of a position."""
+    producer = Producer({**QUIET, "bootstrap.servers": deployment.kafka.bootstrap_servers})
+    for message in messages:
+        headers: list[tuple[str, str | bytes | None]] = [each for each in message.headers if each[0] != "position"]
+        producer.produce(topic, message.value, message.key, headers=headers, timestamp=message.timestamp_ms + delay_ms)
+    assert producer.flush(10) == 0
+
+
+def compared(deployment: Deployment, old: str, *options: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The deviations and the summary; the exit code is as the summary says."""
+    words = ("compare", "--old", old, "--new", deployment.topic, "--wait", "0.5", "--json", *options)
+    done = subprocess.run([WALRELAY, *words, "--config", deployment.config], capture_output=True, text=True, timeout=60)
+    assert done.stdout, done.stderr
+    *deviations, summary = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == (0 if summary["ok"] else 1)
+    return deviations, summary
+
+
+def differing(deviations: list[dict[str, Any]]) -> list[list[str]]:
+    return [[difference["what"] for difference in each["differences"]] for each in deviations]
+
+
+def test_the_same_events_from_another_publisher_do_not_differ(published: Deployment, old: str) -> None:
+    copy(published, old, *events(published))
+    report = published.command("compare", "--old", old, "--new", published.topic, *KNOWN)
+    assert "6, 6 of them identical" in report
+    assert "OLD: half within 70 ms" in report
+    assert report.endswith("nothing differs\n")
+    deviations, summary = compared(published, old)
+    assert differing(deviations) == [["header position"]] * 6
+    assert summary["differing"] == {"header position": 6}
+
+
+def test_each_way_to_differ_is_told_of_its_message(published: Deployment, old: str) -> None:
+    first, key, value, header, lost, last = events(published)
+    headers = [(name, b"Other" if name == "type" else text) for name, text in header.headers]
+    foreign = first._replace(headers=[("id", b"foreign")])
+    changed = key._replace(key=b"c"), value._replace(value=b"{}"), header._replace(headers=headers)
+    copy(published, old, first, *changed, foreign, last)
+    deviations, summary = compared(published, old, *KNOWN, "--from", "1h")
+    assert sorted(each["verdict"] for each in deviations) == ["differs"] * 3 + ["only in NEW", "only in OLD"]
+    assert {each["id"]: [it["what"] for it in each["differences"]] for each in deviations} == {
+        event_id(key): ["key"],
+        event_id(value): ["value"],
+        event_id(header): ["header type"],
+        event_id(lost): [],
+        "foreign": [],
+    }
+    assert summary["faults"] == ["3 differ", "1 only in OLD", "1 only in NEW"]
+
+
+def test_events_of_a_key_in_another_order_are_told(published: Deployment, old: str) -> None:
+    a1, b1, a2, b2, a3, b3 = events(published)
+    copy(published, old, a1, b1, a3, a2, b2, b3)
+    deviations, _ = compared(published, old, *KNOWN)
+    assert differing(deviations) == [["order"]]
+    assert deviations[0]["id"] in (event_id(a2), event_id(a3))
+
+
+def test_a_publisher_without_headers_is_compared_by_an_id_in_the_payload_or_by_key_and_value(
+    published: Deployment, old: str
+) -> None:
+    copy(published, old, *(each._replace(headers=[]) for each in events(published)))
+    only_relay = ("--ignore-header", "id", "--ignore-header", "type", *KNOWN)
+    for options in (("--id", "payload.number"), ()):
+        deviations, summary = compared(published, old, *only_relay, *options)
+        assert deviations == []
+        assert summary["identical"] == 6
+
+
+def test_history_that_only_the_other_publisher_has_is_not_judged(published: Deployment, old: str) -> None:
+    before = events(published)[0]._replace(headers=[("id", b"before")])
+    copy(published, old, before._replace(timestamp_ms=before.timestamp_ms - 86_400_000), before, *events(published))
+    deviations, summary = compared(published, old, *KNOWN)
+    assert deviations == []
+    assert summary["beside"] == {"old": 1, "new": 0}, "the one of yesterday is not even read"
+
+
+def test_a_topic_without_the_events_is_a_fault(published: Deployment, old: str) -> None:
+    _, summary = compared(published, old)
+    assert summary["faults"] == ["no message of OLD has a counterpart in NEW"]
+    said = published.said("compare", "--old", "no-such-topic", "--new", published.topic, exit_code=1)
+    assert "there is no topic 'no-such-topic'" in said
+
+
+@contextmanager
+def following(deployment: Deployment, old: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
+    """A comparison that goes on, and the lines that it printed."""
+    words = ("compare", "--old", old, "--new", deployment.topic, "--follow", "--wait", "1", "--json", *KNOWN)
+    child = subprocess.Popen(
+        [WALRELAY, *words, "--config", deployment.config], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    lines: list[str] = []
+    assert child.stdout is not None
+    listener = Thread(target=lines.extend, args=(child.stdout,), daemon=True)
+    listener.start()
+    try:
+        yield child, lines
+    finally:
+        child.kill()
+        child.wait()
+        listener.join()
+        child.stdout.close()
+
+
+def test_it_follows_until_the_operator_is_convinced(published: Deployment, old: str) -> None:
+    copy(published, old, *events(published))
+    with following(published, old) as (child, lines):
+        for number in range(6, 8):
+            published.write(json.dumps({"number": number}))
+        published.catch_up()
+        copy(published, old, events(published)[6])
+        assert wait_until(lambda: lines, 30, "the event that the other publisher lost")
+        assert (json.loads(lines[0])["verdict"], json.loads(lines[0])["id"]) == (
+            "only in NEW",
+            event_id(events(published)[7]),
+        )
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 1
+    assert wait_until(lambda: len(lines) == 2, 5, "the summary")
+    summary = json.loads(lines[1])
+    assert (summary["pairs"], summary["faults"]) == (7, ["1 only in NEW"])

@@ -1,0 +1,161 @@
+"""`walrelay compare`: the topics of another publisher beside the relay's, message by message."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from walrelay import compose
+from walrelay.cli.ending import signalled
+from walrelay.cli.options import Moment, MomentType, config_option, waiting
+from walrelay.cli.progress import count
+from walrelay.config import load
+from walrelay.operations.compare import CompareReport, CompareRequest, Deviation, Field, comparing
+from walrelay.publish import TopicMessage
+
+
+class _FieldType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
+    name = "FIELD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Field:
+        try:
+            return value if isinstance(value, Field) else Field.parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_FIELD = _FieldType()
+
+
+@click.command()
+@config_option
+@click.option("--old", "old", multiple=True, required=True, metavar="TOPIC", help="A topic of the other publisher.")
+@click.option(
+    "--new", "new", multiple=True, required=True, metavar="TOPIC", help="The relay's topic for the same events."
+)
+@click.option("--id", "id_", type=_FIELD, default="header.id", show_default=True, help="Where the event's id is.")
+@click.option("--old-id", type=_FIELD, help="Where it is in OLD, if that differs.")
+@click.option("--ignore-header", "ignored", multiple=True, metavar="NAME", help="Not to be compared; * is allowed.")
+@click.option("--created", type=_FIELD, help="When the event was written. Default: the relay's timestamp.")
+@click.option("--from", "since", type=MomentType(), help="Messages since this time. Default: from where both begin.")
+@click.option("--to", "until", type=MomentType(), help="Messages before this time. Default: now.")
+@click.option("--follow", is_flag=True, help="Go on with the messages that come, until Ctrl-C.")
+@click.option(
+    "--wait", "patience", type=waiting, default=10.0, show_default=True, help="Seconds to wait for a counterpart."
+)
+@click.option(
+    "--window",
+    type=click.IntRange(1, 10_000_000),
+    default=100_000,
+    show_default=True,
+    help="Messages of each side that may wait for their counterpart.",
+)
+@click.option(
+    "--list",
+    "listed",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Print at most this many messages of each kind of difference.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line; the last is the summary.")
+@click.pass_context
+def compare(
+    ctx: click.Context,
+    config_path: Path,
+    old: tuple[str, ...],
+    new: tuple[str, ...],
+    id_: Field,
+    old_id: Field | None,
+    ignored: tuple[str, ...],
+    created: Field | None,
+    since: Moment | None,
+    until: Moment | None,
+    follow: bool,
+    patience: float,
+    window: int,
+    listed: int,
+    as_json: bool,
+) -> None:
+    """Compare the topics of another publisher with the relay's.
+
+    It pairs messages by their id (header.NAME, payload.NAME.NAME or key), or by key and value where one has no id, and
+    says what differs in topic, key, value, headers and the order within a key. --old and --new may be repeated: the
+    first --old corresponds to the first --new.
+
+    It reads the topics as a consumer would, and changes nothing. The exit code is 1 if anything differs.
+
+    \b
+    Example:
+      walrelay compare --old orders --new shadow.orders --ignore-header position
+      walrelay compare --old orders --new shadow.orders --old-id payload.event_id --follow
+    """
+    if len(old) != len(new):
+        raise click.UsageError(f"Each --old needs its --new: there are {len(old)} and {len(new)}.")
+    if follow and until:
+        raise click.UsageError("--follow and --to exclude each other.")
+    request = CompareRequest(
+        topics=list(zip(old, new, strict=True)),
+        ids=(old_id or id_, id_),
+        since=since and since.at,
+        until=until and until.at,
+        follow=follow,
+        patience=patience,
+        ignored=ignored,
+        created=created,
+        window=window,
+        listed=listed,
+    )
+    wiring, stop = compose.wiring(load(config_path)), signalled()
+    with comparing(wiring, request, stop.is_set) as (deviations, report):
+        for each in deviations:
+            click.echo(json.dumps(each.as_json()) if as_json else "\n".join(_told(each)))
+    click.echo(json.dumps(report.as_json()) if as_json else "\n".join(lines(report)))
+    if stop.is_set() and not follow:
+        click.echo("stopped before the end", err=True)
+        ctx.exit(1)
+    ctx.exit(1 if report.faults else 0)
+
+
+def _told(deviation: Deviation) -> Iterator[str]:
+    places = " and ".join(_place(each) for each in (deviation.old, deviation.new) if each is not None)
+    yield f"{deviation.verdict:14}{deviation.id or 'no id'}  {places}"
+    for each in deviation.differences:
+        yield f"{'':14}{each.what}: {each.old} / {each.new}" if each.old else f"{'':14}{each.what}: {each.new}"
+
+
+def lines(report: CompareReport) -> Iterator[str]:
+    """The report as lines of text."""
+    yield _line("read", f"{count(report.read[0], 'message')} of OLD, {report.read[1]} of NEW")
+    yield _line("pairs", f"{report.pairs}, {report.identical} of them identical")
+    for what, pairs in report.differing.most_common():
+        yield _line("", f"{pairs} with another {what}")
+    yield from _sides("alone", report.alone, "without a counterpart")
+    if report.given_up_early:
+        yield _line("", f"{report.given_up_early} of them given up because too many waited: try a larger --window")
+    yield from _sides("beside", report.beside, "not judged: outside of what was to be compared")
+    yield from _sides("repeated", report.repeated, "with an id that came before: not compared")
+    yield from _sides("waiting", report.waiting, "whose counterpart may still come")
+    for name, latency in zip(("OLD", "NEW"), report.latency, strict=True):
+        if (found := latency.as_json()) is not None:
+            half, most = found["p50"], found["p99"]
+            yield _line("latency", f"{name}: half within {half} ms, 99 % within {most} ms, at most {found['max']} ms")
+    faults = ", ".join(report.faults)
+    yield _line("verdict", click.style(faults, fg="red") if faults else click.style("nothing differs", fg="green"))
+
+
+def _sides(name: str, counts: list[int], what: str) -> Iterator[str]:
+    if any(counts):
+        yield _line(name, f"{counts[0]} of OLD, {counts[1]} of NEW {what}")
+
+
+def _place(message: TopicMessage) -> str:
+    at = datetime.fromtimestamp(max(0, message.timestamp_ms) / 1000, UTC)
+    return f"{message.topic} [{message.partition}] at offset {message.offset} ({at:%Y-%m-%d %H:%M:%S})"
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name:14}{value}"
