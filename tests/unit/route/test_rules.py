@@ -181,6 +181,19 @@ def test_a_record_that_no_rule_matches_is_refused_and_the_error_says_why_each_di
     assert "dead letter" in caught.value.hint
 
 
+def test_the_refusal_of_a_record_tells_no_value_of_its_payload_headers_or_columns() -> None:
+    """Logs and dead letters are read by more people than the events are."""
+    secret = "alice@example.org"
+    record = RECORD._replace(payload=f'{{"email": "{secret}"}}'.encode(), headers=f'{{"mail": "{secret}"}}'.encode())
+    conditions = ({"payload.email": "b"}, {"header.mail": {"prefix": "b"}}, {"payload": {"glob": "b*"}})
+    rules = [{"name": f"r{number}", "when": when} for number, when in enumerate(conditions)]
+    with pytest.raises(Unroutable) as caught:
+        router(*rules).route(record)
+    assert secret not in f"{caught.value} {caught.value.hint}"
+    assert "r0: payload.email is not 'b'; r1: header.mail is not with the prefix 'b'" in str(caught.value)
+    assert secret in "".join(each.why_not for each in router(*rules).verdicts(record))
+
+
 def test_a_rule_without_anything_to_do_makes_the_message_of_today() -> None:
     for record in (RECORD, RECORD._replace(topic="own"), RECORD._replace(headers=None, type=None, aggregate_id=None)):
         assert router({}).route(record) == Router("event.{aggregate_type}").route(record)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from fnmatch import translate
 from typing import Any, Literal, NamedTuple
 
-from walrelay.route.rules.fields import Compound, Value, parsed
+from walrelay.route.rules.fields import ROLES, Compound, Value, parsed
 
 Operator = Literal["one_of", "prefix", "glob", "regex", "exists", "tags_required", "tags_any_of", "tags_exactly"]
 Matches = Callable[[Value], bool]
@@ -82,6 +82,15 @@ def compiled(pattern: str) -> re.Pattern[str]:
 def explained(field: str, value: Value, condition: Condition) -> str:
     """Why a condition does not hold, in words."""
     return f"{field} is {shown(value)}, not {condition}"
+
+
+def explained_without_contents(field: str, value: Value, condition: Condition) -> str:
+    """The same for logs and dead letters, which more people read than the events: no value of a payload, a header or
+    a column without a role.
+    """
+    if isinstance(value, str) and (field == "payload" or field not in ROLES):
+        return f"{field} is not {condition}"
+    return explained(field, value, condition)
 
 
 def shown(value: Value) -> str:

@@ -11,14 +11,15 @@ from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.router import Headers, refuse_bytes
-from walrelay.route.rules.conditions import Matches, explained
-from walrelay.route.rules.fields import Field, Fields, Known, Reader
+from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
+from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
 from walrelay.route.rules.rule import Rule
 from walrelay.route.rules.templates import Missing, renderer
 from walrelay.route.template import TopicTemplate, reserved_topic
 
 Render = Callable[[OutboxRecord, Known], str]
+Explain = Callable[[str, Value, Condition], str]
 
 
 class Decision(NamedTuple):
@@ -120,7 +121,7 @@ class RuleRouter:
         """What each rule says, for people, up to the last that is asked; raises as `decide` does."""
         known = self._fields.known()
         for each in self._rules:
-            why = self._why_not(each, record, known)
+            why = self._why_not(each, record, known, explained)
             if why:
                 yield Verdict(each.rule.name, None, why)
                 continue
@@ -213,23 +214,26 @@ class RuleRouter:
         try:
             return text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say
-            raise _refusal(each.rule, record, f"its {what} is not text: {text!r}") from None
+            raise _refusal(
+                each.rule, record, f"its {what} would hold half of a surrogate pair, which is no text"
+            ) from None
 
-    def _why_not(self, each: _Compiled, record: OutboxRecord, known: Known) -> str:
+    def _why_not(self, each: _Compiled, record: OutboxRecord, known: Known, explain: Explain) -> str:
         """Empty where the rule matches."""
         for condition, (read, matches) in zip(each.rule.when, each.tests, strict=True):
             value: Any = read(record, known)
             if not matches(value):
-                return explained(condition.field, value, condition)
+                return explain(condition.field, value, condition)
         return ""
 
     def _unroutable(self, record: OutboxRecord) -> Unroutable:
         known = self._fields.known()
-        why = "; ".join(f"{each.rule.name}: {self._why_not(each, record, known)}" for each in self._rules)
+        reasons = [self._why_not(each, record, known, explained_without_contents) for each in self._rules]
+        why = "; ".join(f"{each.rule.name}: {reason}" for each, reason in zip(self._rules, reasons, strict=True))
         return Unroutable(
             f"no rule matches record {record.id} at {record.position} ({why})",
             hint="Add a rule to `routes` in the settings; one without `when` matches all that is left, and one with"
-            f" `drop: true` leaves it out. `walrelay route test` tries rules out. {AS_IT_WAS_WRITTEN}",
+            f" `drop: true` leaves it out. `walrelay route test` shows why each does not match. {AS_IT_WAS_WRITTEN}",
         )
 
 
