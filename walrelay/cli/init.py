@@ -13,7 +13,7 @@ from walrelay.cli.progress import BarObserver, count
 from walrelay.config import load
 from walrelay.errors import Retryable
 from walrelay.operations import doctor, setup
-from walrelay.operations.backfill import backfill_until
+from walrelay.operations.backfill import backfill_until, refuse_condition
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 from walrelay.wiring import Wiring, begin_at
@@ -24,6 +24,7 @@ from walrelay.wiring import Wiring, begin_at
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.option("--backfill", is_flag=True, help="First publish the rows that are in the table.")
+@click.option("--where", metavar="SQL", default="", help="With --backfill: only rows of which this condition holds.")
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
 @click.option("--topics", metavar="A,B", default="", help="Also make these topics at the broker.")
 @click.option("--exact", is_flag=True, help="--topics has full topic names, not values to fill into route.topic.")
@@ -40,6 +41,7 @@ def init(
     dry_run: bool,
     timeout: float,
     backfill: bool,
+    where: str,
     partitioned: bool,
     topics: str,
     exact: bool,
@@ -61,8 +63,11 @@ def init(
       walrelay init -c walrelay.yaml
       walrelay init --topics order,invoice
       walrelay init --backfill
+      walrelay init --backfill --where 'published = false'
       walrelay init --partitioned
     """
+    if where and not backfill:
+        raise click.UsageError("--where has no effect without --backfill")
     for option in ("exact", "partitions", "replication_factor"):
         if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{option.replace('_', '-')} has no effect without --topics")
@@ -71,6 +76,8 @@ def init(
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
     with Catalog(wiring.dsn) as catalog:
         doctor.refuse(catalog, wiring, "init", but=doctor.BY_ANOTHER_ROLE if dry_run else ())
+        if where:
+            refuse_condition(catalog, wiring, where)
         steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wiring, partitioned=partitioned)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
@@ -83,7 +90,7 @@ def init(
         doctor.refuse(catalog, wiring, "init")  # the new objects may not suit the settings either
     for name, created in making:
         click.echo(f"{'created' if created else 'present':8}  topic {name}")
-    if backfill and not publish(wiring, timeout, Scope()):
+    if backfill and not publish(wiring, timeout, Scope(where=where)):
         click.echo("stopped: run `walrelay init --backfill` again to go on from here", err=True)
         ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from threading import Event
 
 from walrelay.decode.records import RowDecoder
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
@@ -14,7 +15,7 @@ from walrelay.postgres.slots import drop_slot, new_slot
 from walrelay.postgres.snapshot import View
 from walrelay.table.backfill_journal import BackfillJournal, Scope
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
-from walrelay.table.selection import Selection, describe_table
+from walrelay.table.selection import Condition, Selection, describe_table, verbatim
 from walrelay.wiring import Wiring, begin_at
 
 
@@ -33,6 +34,24 @@ def backfill_until(
     """
     attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set)
     return until_finished(attempts, stop, wiring.backoff, observer)
+
+
+def refuse_condition(catalog: Catalog, wiring: Wiring, where: str) -> None:
+    """Fatal if it is no SQL condition over the rows of the table."""
+    try:
+        with View(wiring.dsn, catalog) as view:
+            OutboxRows(view, describe_table(catalog, wiring), Selection(also=_rows_where(where))).ask("1", "LIMIT 0")
+    except Denied:
+        raise
+    except Fatal as error:
+        raise Fatal(
+            f"--where {where!r} cannot be used: {error}",
+            hint=f"Write an SQL condition over the columns of {wiring.table}, as in: published = false",
+        ) from error
+
+
+def _rows_where(where: str) -> Condition:
+    return Condition(verbatim(where) or "true")
 
 
 class _BackfillAttempts:
@@ -61,6 +80,7 @@ class _BackfillAttempts:
             rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
             refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} again")
             progress = journal.begin(self._scope, wiring.plugin)
+            self._refuse_another_condition(progress.scope.where)
             note = note_before_backfill(catalog, wiring.slot, wiring.table, wiring.publication)
             drop_slot(catalog, wiring.slot)
             failover, patience = wiring.streaming.failover, self._patience
@@ -69,12 +89,15 @@ class _BackfillAttempts:
             ) as made:
                 view = View(wiring.dsn, catalog, made.snapshot)
             with view:
-                outbox = in_commit_order(view, describe_table(catalog, wiring), Selection(progress.scope.floor))
+                also = _rows_where(progress.scope.where)
+                outbox = in_commit_order(
+                    view, describe_table(catalog, wiring), Selection(progress.scope.floor, also=also)
+                )
                 reached = journal.made(
                     made.consistent_point, view.xmin, note(view.xmax), [term.name for term in outbox.order]
                 )
                 scope = progress.scope
-                rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached))
+                rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached, also=also))
                 self._observer.saw(Backfilling(rows.count(), progress.published))
                 decoder = RowDecoder(wiring.needed, outbox.types, made.consistent_point)
                 at_the_end = self._publish(rows, decoder, journal, stop)
@@ -82,6 +105,13 @@ class _BackfillAttempts:
                 journal.finish()
                 self._begin_at(catalog, view.xmin)
                 self.finished = True
+
+    def _refuse_another_condition(self, begun_with: str) -> None:
+        if self._scope.where and self._scope.where != begun_with:
+            raise Fatal(
+                f"an unfinished backfill publishes {f'the rows where {begun_with}' if begun_with else 'all rows'}",
+                hint=f"`walrelay {self._scope.command}` without --where goes on with it; `walrelay drop` gives it up.",
+            )
 
     def _begin_at(self, catalog: Catalog, xmin: int) -> None:
         """Stores the position. A failure is only a warning: the rows are published, and need not be published again."""

@@ -21,13 +21,14 @@ from walrelay.table.selection import Reached
 
 
 class Scope(NamedTuple):
-    """What a backfill publishes: rows of transactions from `floor` on, written `since` a time; and the command that
-    began it.
+    """What a backfill publishes: rows of transactions from `floor` on, written `since` a time, of which the SQL
+    condition `where` holds (empty: all); and the command that began it.
     """
 
     command: str = "init --backfill"
     floor: int = 0
     since: str | None = None
+    where: str = ""
 
 
 class BackfillProgress(NamedTuple):
@@ -97,7 +98,7 @@ class BackfillJournal:
                 " slot, raise it before.",
             )
         scope = self._progress.scope
-        everything = not scope.floor and scope.since is None
+        everything = not scope.floor and scope.since is None and not scope.where
         self._insist(end_backfill(self._catalog, self._slot, self._point, self._xmin, everything=everything))
 
     def _insist(self, changed: bool) -> None:
@@ -155,7 +156,7 @@ def _written(progress: BackfillProgress) -> str:
 
 def _read(found: dict[str, Any]) -> BackfillProgress:
     return BackfillProgress(
-        Scope(found["command"], found["floor"], found["since"]),
+        Scope(found["command"], found["floor"], found["since"], found.get("where", "")),
         found["published"],
         tuple(found["order"]),
         tuple(Reached(each["xmin"], tuple(each["before"])) for each in found["reached"]),
