@@ -41,8 +41,9 @@ def wiring(settings: Settings) -> Wiring:
         rules=Rules(
             settings.route.topic,
             settings.reserved_topics,
-            tuple(each.rule for each in settings.routes),
+            settings.rules,
             {column: role for role, column in columns if column is not None},
+            settings.route.envelope.envelope,
         ),
         sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
         exactly_once=exactly_once,

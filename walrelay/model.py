@@ -133,6 +133,10 @@ REPLAYED = ("replayed", b"true")
 """The header of a message that comes late, or again: its position says nothing about its place in the topic."""
 
 
+EVENT_ID = "event_id"
+"""The header of a record's id in an envelope whose consumers give `id` another meaning."""
+
+
 class Message(NamedTuple):
     """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds."""
 

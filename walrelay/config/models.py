@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
+from walrelay.config.envelopes import EnvelopeSettings
 from walrelay.config.routes import Routes
 from walrelay.config.values import (
     ConnectionString,
@@ -26,7 +27,8 @@ from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
 from walrelay.publish import load
 from walrelay.route import TopicTemplate
-from walrelay.route.rules import faults
+from walrelay.route.rules import Rule, faults
+from walrelay.route.rules.fields import named
 
 
 class SourceSettings(Section):
@@ -157,11 +159,13 @@ class OutboxSettings(Section):
 
 
 class RouteSettings(Section):
-    """Where a record goes."""
+    """Where a record goes, and what its message looks like."""
 
     topic: Template = "outbox.event.{aggregate_type}"
     """The topic of a record without a topic of its own. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
     `{tenant_id}`; write a literal brace twice."""
+
+    envelope: EnvelopeSettings = EnvelopeSettings()
 
 
 class PositionSettings(Section):
@@ -295,10 +299,11 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _rules_can_match(self) -> Self:
-        if not self.routes:
-            return self
         absent = frozenset(role for role, column in self.outbox.columns if column is None)
-        rules = [each.rule for each in self.routes]
+        if not self.routes:
+            self._refuse_envelope(absent)
+            return self
+        rules = self.rules
         found = faults(rules, absent, self.reserved_topics, load(self.sink.kind).topic_fault)
         errors = [
             InitErrorDetails(
@@ -323,6 +328,20 @@ class Settings(Section):
             if topic in self.reserved_topics:
                 raise SectionError(path, f"{topic!r} is where relays keep their positions (sink.positions_topic)")
         return self
+
+    def _refuse_envelope(self, absent: frozenset[str]) -> None:
+        envelope = self.route.envelope.envelope
+        if envelope is None:
+            return
+        for role in sorted((envelope.needs | named(envelope.fields)[0]) & absent):
+            raise SectionError(
+                ("route", "envelope"), f"{envelope.kind} needs {role}, but outbox.columns.{role} is null"
+            )
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The routes as the router takes them."""
+        return tuple(each.enveloped(self.route.envelope) for each in self.routes)
 
     @property
     def reserved_topics(self) -> frozenset[str]:

@@ -1,14 +1,13 @@
 """The rules of `routes:` as they are written, and as the router takes them."""
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from walrelay.config.values import Section, SectionError
+from walrelay.config.envelopes import EnvelopeSettings
+from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, checked
 from walrelay.route import rules
-from walrelay.route.rules import templates
 from walrelay.route.rules.conditions import Operator, compiled
 from walrelay.route.rules.fields import parse_path
 from walrelay.route.rules.rule import header_name
@@ -25,20 +24,6 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) else value
 
 
-def _checked(check: Callable[[str], object]) -> Callable[[str], str]:
-    def validated(text: str) -> str:
-        check(text)
-        return text
-
-    return validated
-
-
-def _parsed_template(text: str) -> None:
-    if not text:
-        raise ValueError("is empty; write a template, as in orders.{type|kebab}")
-    list(templates.parse(text))
-
-
 def _rule_name(text: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", text):
         raise ValueError(f"{text!r} is no name of a rule: 1 to 63 letters, digits, '_', '.' and '-'")
@@ -51,12 +36,10 @@ def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Text = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(_PLAIN_TEXT)]
-FieldName = Annotated[str, AfterValidator(_checked(rules.Field.parse))]
-RuleTemplate = Annotated[str, AfterValidator(_checked(_parsed_template))]
-HeaderTemplate = Annotated[str, AfterValidator(_checked(lambda text: list(templates.parse(text))))]
+FieldName = Annotated[str, AfterValidator(checked(rules.Field.parse))]
 Header = Annotated[str, AfterValidator(header_name)]
-Path = Annotated[str, AfterValidator(_checked(parse_path))]
-Regex = Annotated[str, AfterValidator(_checked(compiled))]
+Path = Annotated[str, AfterValidator(checked(parse_path))]
+Regex = Annotated[str, AfterValidator(checked(compiled))]
 Some = Field(min_length=1)
 
 
@@ -132,7 +115,7 @@ Condition = Annotated[ConditionSettings, BeforeValidator(_condition)]
 class HeaderSettings(Section):
     """What becomes of the row's own headers. `id`, `type` and `position` stay as they are."""
 
-    set: dict[Header, HeaderTemplate] = Field(default_factory=dict)
+    set: dict[Header, AnyTemplate] = Field(default_factory=dict)
     """A template for each header to be set. It is left out where a field of the template is missing."""
 
     rename: dict[Header, Header] = Field(default_factory=dict)
@@ -155,7 +138,7 @@ class PayloadSettings(Section):
 class RuleSettings(Section):
     """A rule: which records it matches, and what becomes of them."""
 
-    name: Annotated[str, AfterValidator(_checked(_rule_name))]
+    name: Annotated[str, AfterValidator(checked(_rule_name))]
     """In messages, logs and counts."""
 
     when: dict[FieldName, Condition] = Field(default_factory=dict)
@@ -171,6 +154,9 @@ class RuleSettings(Section):
     headers: HeaderSettings = HeaderSettings()
     payload: PayloadSettings = PayloadSettings()
 
+    envelope: EnvelopeSettings | None = None
+    """As `route.envelope`, which null stands for. It holds what the rule makes of headers and payload."""
+
     drop: bool = False
     """true: the record becomes no message. It is counted."""
 
@@ -180,14 +166,18 @@ class RuleSettings(Section):
     @model_validator(mode="after")
     def _drops_or_publishes(self) -> Self:
         if self.drop:
-            for name in ("topic", "key", "headers", "payload", "continue_"):
+            for name in ("topic", "key", "headers", "payload", "envelope", "continue_"):
                 if name in self.model_fields_set:
                     raise SectionError((name.rstrip("_"),), "says how to publish, but the rule drops the record")
         return self
 
+    def enveloped(self, default: EnvelopeSettings) -> rules.Rule:
+        """The rule as the router takes it. `default`: the envelope where it has none of its own."""
+        return self.rule if self.drop else self.rule._replace(envelope=(self.envelope or default).envelope)
+
     @property
     def rule(self) -> rules.Rule:
-        """The rule as the router takes it."""
+        """The rule without its envelope."""
         conditions = (_boolean(each) for field, condition in self.when.items() for each in condition.conditions(field))
         return rules.Rule(
             self.name,

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 from string import Formatter
 from textwrap import dedent
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -30,6 +31,7 @@ from walrelay import publish
 from walrelay.identifiers import name, qualified_name
 from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
+from walrelay.route.rules import templates
 
 
 class SectionError(ValueError):
@@ -121,6 +123,22 @@ def topic_template(text: str) -> str:
     return text
 
 
+def checked(check: Callable[[str], object]) -> Callable[[str], str]:
+    """A validator that leaves the text as it is."""
+
+    def validated(text: str) -> str:
+        check(text)
+        return text
+
+    return validated
+
+
+def _rule_template(text: str) -> None:
+    if not text:
+        raise ValueError("is empty; write a template, as in orders.{type|kebab}")
+    list(templates.parse(text))
+
+
 def _check_field(field: str, spec: str | None, conversion: str | None) -> None:
     if field not in FIELDS:
         known = ", ".join(f"{{{known}}}" for known in FIELDS)
@@ -158,6 +176,8 @@ Name = Annotated[str, AfterValidator(name)]
 SlotName = Annotated[str, AfterValidator(slot_name)]
 TableName = Annotated[str, AfterValidator(_table_name)]
 Template = Annotated[str, AfterValidator(topic_template)]
+RuleTemplate = Annotated[str, AfterValidator(checked(_rule_template))]
+AnyTemplate = Annotated[str, AfterValidator(checked(lambda text: list(templates.parse(text))))]
 FormatVersion = Annotated[Literal[1, 2], BeforeValidator(_number)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema({"type": "string"})]

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
-from walrelay.model import AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
+from walrelay.model import EVENT_ID, AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
 from walrelay.observe import DeadLettered, Observer
 from walrelay.wiring import Policy
 
@@ -256,7 +256,7 @@ def _origin(message: Message) -> Origin | None:
         lsn, ordinal = RecordPosition.parse(headers.get("position", ""))
     except ValueError:
         return None
-    return None if ordinal is None else Origin(lsn, ordinal, 0, headers.get("id", ""))
+    return None if ordinal is None else Origin(lsn, ordinal, 0, headers.get("id") or headers.get(EVENT_ID, ""))
 
 
 def _dead_letter(message: Message, status: str, error: str, reason: str, attempts: int) -> DeadLetter:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self
 
 _POSITION = re.compile(r"([0-9A-F]{1,8}/[0-9A-F]{1,8}):(\d{1,9})", re.ASCII)
+_IDS = "id", "event_id"  # the latter where consumers give `id` another meaning, as Spring does
 _HEX = "\\x"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -115,7 +116,7 @@ _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
 
 def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = None) -> Identity:
     known = {str(text_of(name)): value for name, value in headers}
-    id_ = text_of(known.get("id")) or text_of(instead)
+    id_ = next(filter(None, (text_of(known.get(name)) for name in _IDS)), None) or text_of(instead)
     if not id_:
         raise Unidentified(where, known)
     return Identity(

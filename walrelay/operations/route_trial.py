@@ -39,7 +39,7 @@ def routed(wiring: Wiring, record: AnyRecord) -> Routed:
     id_ = "" if isinstance(record, Undecoded) else record.id
     router, verdicts = wiring.rules.router(), list[Verdict]()
     try:
-        if isinstance(router, RuleRouter) and isinstance(record, OutboxRecord):
+        if wiring.rules.routes and isinstance(router, RuleRouter) and isinstance(record, OutboxRecord):
             for each in router.verdicts(record):
                 verdicts.append(each)
         messages = tuple(router.route(record))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import Refused
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Finding, Message, Receipt, RecordPosition, Refusal, RelayPosition, System
+from walrelay.model import EVENT_ID, Counting, Finding, Message, Receipt, RecordPosition, Refusal, RelayPosition, System
 
 _UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 
@@ -232,7 +232,7 @@ def refused(refusals: Iterable[Refusal]) -> Refused:
     first = min(refusals, key=lambda refusal: _place(refusal) or _UNKNOWN)
     headers = _headers(first)
     return Refused(
-        f"record {headers.get('id', '?')} at {headers.get('position', '?')} was refused for topic"
+        f"record {headers.get('id') or headers.get(EVENT_ID, '?')} at {headers.get('position', '?')} was refused for topic"
         f" {first.message.topic!r}: {first.reason}",
         hint=first.hint,
         place=_place(first),

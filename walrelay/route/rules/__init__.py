@@ -4,6 +4,6 @@ from walrelay.route.rules.conditions import Condition
 from walrelay.route.rules.destinations import Rules
 from walrelay.route.rules.fields import Field
 from walrelay.route.rules.router import Decision, RuleRouter, Verdict
-from walrelay.route.rules.rule import Fault, Rule, faults
+from walrelay.route.rules.rule import Envelope, Fault, Rule, faults
 
-__all__ = ["Condition", "Decision", "Fault", "Field", "Rule", "RuleRouter", "Rules", "Verdict", "faults"]
+__all__ = ["Condition", "Decision", "Envelope", "Fault", "Field", "Rule", "RuleRouter", "Rules", "Verdict", "faults"]

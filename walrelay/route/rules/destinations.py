@@ -9,7 +9,7 @@ from walrelay.model import OutboxRecord
 from walrelay.route.router import Router
 from walrelay.route.rules.fields import Field, named
 from walrelay.route.rules.router import RuleRouter
-from walrelay.route.rules.rule import Rule
+from walrelay.route.rules.rule import Envelope, Rule
 from walrelay.route.rules.templates import pattern
 from walrelay.route.template import FIELDS, TopicTemplate
 
@@ -18,18 +18,19 @@ _ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
 
 class Rules(NamedTuple):
     """Where records go: a template for records without a topic of their own, topics that are reserved, and the rules of
-    `routes`, if there are any. `roles`: the role of a column, by column.
+    `routes`, if there are any. `roles`: the role of a column, by column; `envelope`: of all messages without rules.
     """
 
     topic: str
     reserved: frozenset[str] = frozenset()
     routes: tuple[Rule, ...] = ()
     roles: Mapping[str, str] = MappingProxyType({})
+    envelope: Envelope | None = None
 
     def router(self) -> Router | RuleRouter:
         """Makes messages from records by these rules."""
-        if self.routes:
-            return RuleRouter(self.routes, self.topic, self.reserved, self.roles)
+        if self._all:
+            return RuleRouter(self._all, self.topic, self.reserved, self.roles)
         return Router(self.topic, self.reserved)
 
     def topics_of(self) -> Callable[[OutboxRecord], list[str]]:
@@ -53,13 +54,18 @@ class Rules(NamedTuple):
     @property
     def needed(self) -> tuple[set[str], list[str]]:
         """The roles that routing needs, and the columns without a role."""
-        roles, columns = self._named(rule.fields for rule in self.routes)
+        roles, columns = self._named(rule.fields for rule in self._all)
         return _ROUTED | self.fields | roles, columns
 
     @property
     def naming_columns(self) -> list[str]:
         """The columns without a role that decide about the topic."""
         return self._named(rule.naming_fields for rule in self.routes)[1]
+
+    @property
+    def _all(self) -> tuple[Rule, ...]:
+        """An envelope without rules is that of one rule for every record."""
+        return self.routes or (() if self.envelope is None else (Rule("every record", envelope=self.envelope),))
 
     def _named(self, fields: Iterable[Iterable[Field]]) -> tuple[set[str], list[str]]:
         roles, columns = named(field for some in fields for field in some)

@@ -14,11 +14,10 @@ from walrelay.route.router import Headers, refuse_bytes
 from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
-from walrelay.route.rules.rule import Rule
-from walrelay.route.rules.templates import Missing, renderer
+from walrelay.route.rules.rule import Rule, Wrap
+from walrelay.route.rules.templates import Missing, Render, renderer
 from walrelay.route.template import TopicTemplate, reserved_topic
 
-Render = Callable[[OutboxRecord, Known], str]
 Explain = Callable[[str, Value, Condition], str]
 
 
@@ -51,6 +50,7 @@ class _Compiled(NamedTuple):
     renamed: dict[str, str]
     removed: frozenset[str]  # also those that are set anew
     changes: bool  # the payload
+    wrap: Wrap | None
     drops: bool
     ends: bool
 
@@ -142,6 +142,7 @@ class RuleRouter:
             renamed=dict(rule.rename_headers),
             removed=frozenset({*rule.remove_headers, *dict(rule.set_headers)}),
             changes=bool(rule.redact or rule.select),
+            wrap=None if rule.envelope is None else rule.envelope.wrapping(fields),
             drops=rule.drop,
             ends=not rule.goes_on,
         )
@@ -151,7 +152,13 @@ class RuleRouter:
         key = record.aggregate_id if each.key is None else self._text(each, "key", each.key, record, known)
         value = self._value(each.rule, record) if each.changes else record.payload
         encoded = None if key is None else self._bytes(each, "key", key, record)
-        return _message((topic, encoded, value, self._headers(each, record, known), record.committed_at // 1000))
+        message = _message((topic, encoded, value, self._headers(each, record, known), record.committed_at // 1000))
+        if each.wrap is None:
+            return message
+        try:
+            return each.wrap(record, known, message)
+        except ValueError as why:
+            raise _not_wrapped(each.rule, record, str(why)) from None
 
     def _topic(self, each: _Compiled, record: OutboxRecord, known: Known) -> str:
         if each.topic is not None:
@@ -171,6 +178,9 @@ class RuleRouter:
         if each.removed or each.renamed:
             renamed = each.renamed
             headers = [(renamed.get(name, name), value) for name, value in headers if name not in each.removed]
+        if each.rule.envelope is not None:
+            reserves = each.rule.envelope.reserves
+            headers = [header for header in headers if not reserves(header[0])]
         commit_lsn, ordinal, _, id_, _, _, type_, *_ = record
         if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
             self._commit_lsn = commit_lsn
@@ -242,4 +252,13 @@ def _refusal(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
         f"rule {rule.name!r} cannot route record {record.id} at {record.position}: {why}",
         hint="Correct the rule in `routes`: a template takes {field|default:text} where a field may be missing, and a"
         f" condition `exists: true` leaves such records to later rules. {AS_IT_WAS_WRITTEN}",
+    )
+
+
+def _not_wrapped(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
+    kind = "" if rule.envelope is None else rule.envelope.kind
+    return Unroutable(
+        f"record {record.id} at {record.position} does not suit the envelope {kind}: {why}",
+        hint="Correct `envelope` in the settings (`walrelay docs envelopes`); a rule of `routes` can give such records"
+        f" another one, and raw publishes the payload as it is. {AS_IT_WAS_WRITTEN}",
     )

@@ -2,17 +2,49 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from walrelay.model import Message, OutboxRecord
 from walrelay.route.rules import templates
 from walrelay.route.rules.conditions import Condition
-from walrelay.route.rules.fields import Field, named
+from walrelay.route.rules.fields import Field, Fields, Known, named
 
 OWN_HEADERS = frozenset({"id", "type", "position", "replayed"})
 """Inboxes, audits and replays read them: rules leave them as they are."""
 
 TopicFault = Callable[[str], str]
 """Why a broker has no topic of that name; empty where it may have one."""
+
+
+Wrap = Callable[[OutboxRecord, Known, Message], Message]
+"""Puts a message into its envelope; ValueError says why the record does not suit it."""
+
+
+class Envelope(Protocol):
+    """What a message's value and headers look like beyond the payload and the row's own headers."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in the settings."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Roles that the table must have a column for."""
+        ...
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields that its templates name."""
+        ...
+
+    def reserves(self, header: str) -> bool:
+        """Whether it sets that header itself: a row's own header of that name is left out."""
+        ...
+
+    def wrapping(self, fields: Fields) -> Wrap:
+        """Compiled; the wrap keeps topic, key and time of a message."""
+        ...
 
 
 class Rule(NamedTuple):
@@ -30,6 +62,7 @@ class Rule(NamedTuple):
     remove_headers: tuple[str, ...] = ()
     redact: tuple[tuple[str, ...], ...] = ()
     select: tuple[str, ...] | None = None
+    envelope: Envelope | None = None  # None: the payload as it is
     drop: bool = False
     goes_on: bool = False  # later rules may match as well
 
@@ -44,7 +77,8 @@ class Rule(NamedTuple):
         """All fields that the rule names."""
         texts = [text for text in (self.key, *(value for _, value in self.set_headers)) if text is not None]
         payload = [Field("payload", "payload")] if self.redact or self.select else []
-        return [*self.naming_fields, *(field for text in texts for field in templates.fields(text)), *payload]
+        wrapped = [] if self.envelope is None else self.envelope.fields
+        return [*self.naming_fields, *(field for text in texts for field in templates.fields(text)), *payload, *wrapped]
 
 
 class Fault(NamedTuple):
@@ -71,6 +105,10 @@ def faults(
             yield Fault(
                 number, ("topic",), f"{rule.topic!r} is where relays keep their positions (sink.positions_topic)"
             )
+        if rule.envelope is not None:
+            for role in sorted(rule.envelope.needs & absent):
+                yield Fault(number, ("envelope",), f"{rule.envelope.kind} needs {role}, but outbox.columns.{role} is null")
+            yield from _reserved_headers(number, rule, rule.envelope)
         cause = next((each for each in earlier if not each.goes_on and _covers(each, rule)), None)
         if cause is not None:
             yield Fault(
@@ -78,6 +116,14 @@ def faults(
             )
     if rules and rules[-1].goes_on:
         yield Fault(len(rules) - 1, ("continue",), "there is no rule after this one to continue with")
+
+
+def _reserved_headers(number: int, rule: Rule, envelope: Envelope) -> Iterator[Fault]:
+    for how, names in (("set", rule.set_headers), ("rename", rule.rename_headers)):
+        for pair in names:
+            if envelope.reserves(pair[how == "rename"]):
+                name = pair[how == "rename"]
+                yield Fault(number, ("headers", how, pair[0]), f"the envelope {envelope.kind} sets the header {name!r}")
 
 
 def _covers(earlier: Rule, later: Rule) -> bool:

@@ -15,6 +15,8 @@ from walrelay.route.rules.fields import Field, Fields, Known, Value
 _MEMORY, _LONG = 1_000, 200  # values whose filtered text is remembered: how many, and of how many characters
 
 Filter = Callable[[str | None], str | None]
+Render = Callable[[OutboxRecord, Known], str]
+"""The text for a record; Missing where a field has none."""
 
 _PIECE = re.compile(
     r"""(?P<text> (?: [^{}] | \{\{ | \}\} )+ )
@@ -71,7 +73,7 @@ def fields(template: str) -> list[Field]:
     return [part.field for part in parse(template) if isinstance(part, Hole)]
 
 
-def renderer(template: str, fields: Fields) -> Callable[[OutboxRecord, Known], str]:
+def renderer(template: str, fields: Fields) -> Render:
     """Renders the template for a record; Missing where a field has no text."""
     parts = [_part(part, fields) for part in parse(template)]
     if len(parts) == 1:
@@ -79,7 +81,7 @@ def renderer(template: str, fields: Fields) -> Callable[[OutboxRecord, Known], s
     return lambda record, known: "".join([part(record, known) for part in parts])
 
 
-def _part(part: str | Hole, fields: Fields) -> Callable[[OutboxRecord, Known], str]:
+def _part(part: str | Hole, fields: Fields) -> Render:
     if isinstance(part, str):
         return lambda record, known: part
     read = fields.reader(part.field)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Consumed
 
 from walrelay.errors import Retryable
-from walrelay.model import REPLAYED
+from walrelay.model import EVENT_ID, REPLAYED
 from walrelay.publish.contract import Found, Recalled, Span
 from walrelay.sinks.kafka.consumers import REQUEST_TIMEOUT, Purpose, all_partitions, consumer_for
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -160,7 +160,7 @@ class _TopicReading:
 def _found(message: Consumed, where: _Where, offset: int, timestamp_ms: int) -> Found | None:
     """None if walrelay did not publish it."""
     headers: dict[str, Any] = dict(message.headers() or [])
-    identity, position = headers.get("id"), headers.get("position")
+    identity, position = headers.get("id", headers.get(EVENT_ID)), headers.get("position")
     if not isinstance(identity, bytes) or not isinstance(position, bytes):
         return None
     return Found(
