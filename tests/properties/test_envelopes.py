@@ -85,9 +85,7 @@ def test_masstransits_envelope_holds_the_payload_as_it_is(record: OutboxRecord) 
     assert body["message"] == json.loads(record.payload or b"")
     assert (record.payload or b"").strip(b" \t\r\n") in (message.value or b"")
     own = dict(json.loads(record.headers or b"{}"))
-    assert body["headers"] == {
-        name: value for name, value in own.items() if name.lower() not in ("content-type", "id")
-    }
+    assert body["headers"] == {name: value for name, value in own.items() if name.lower() not in ("content-type", "id")}
 
 
 def read_by_spring(written: list[tuple[str, bytes | None]]) -> dict[str, object]:
@@ -115,7 +113,9 @@ def test_spring_reads_the_headers_of_the_row(record: OutboxRecord) -> None:
     assert message.value is record.payload
     assert (found["event_id"], found["contentType"]) == (record.id, "application/json")
     assert not {"id", "timestamp"} & found.keys()
-    own = {name: value for name, value in json.loads(record.headers or b"{}").items() if name not in ("id", "timestamp")}
+    own = {
+        name: value for name, value in json.loads(record.headers or b"{}").items() if name not in ("id", "timestamp")
+    }
     for name, value in own.items():
         expected = value if value is None else value.encode("utf-8", "surrogateescape")
         text = found[name]

@@ -28,11 +28,11 @@ def read(envelope: str, more: str = "") -> Settings:
         ),
         (
             "kind: masstransit, attributes: {messageId: a}",
-            "route.envelope.attributes.messageId: 'messageId' is no attribute of MassTransit's envelope; known are requestId",
+            "route.envelope.attributes.messageId: 'messageId' is no attribute of MassTransit's envelope;",
         ),
         (
             "kind: cloudevents, source: /a, attributes: {tenant_id: a}",
-            "route.envelope.attributes.tenant_id: 'tenant_id' is no attribute of CloudEvents: 1 to 20 of the characters",
+            "route.envelope.attributes.tenant_id: 'tenant_id' is no attribute of CloudEvents: 1 to 20",
         ),
         (
             "kind: cloudevents, source: /a, attributes: {id: a}",
@@ -76,7 +76,9 @@ def test_a_table_without_types_may_have_them_from_a_template() -> None:
 
 
 def test_rules_have_the_envelope_of_the_route_or_their_own() -> None:
-    rules = "routes:\n  - {name: a, when: {type: a}, envelope: {kind: raw}}\n  - {name: b, when: {type: b}, drop: true}\n"
+    rules = (
+        "routes:\n  - {name: a, when: {type: a}, envelope: {kind: raw}}\n  - {name: b, when: {type: b}, drop: true}\n"
+    )
     own = "  - {name: c, when: {type: c}, envelope: {kind: spring}}\n  - {name: d}\n"
     found = read("kind: cloudevents, source: /a", rules + own).rules
     assert [rule.envelope for rule in found] == [None, None, Spring(), CloudEvents("/a")]
@@ -85,7 +87,10 @@ def test_rules_have_the_envelope_of_the_route_or_their_own() -> None:
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        ("headers: {set: {ce_user: x}}", "routes[0].headers.set.ce_user: the envelope cloudevents sets the header 'ce_user'"),
+        (
+            "headers: {set: {ce_user: x}}",
+            "routes[0].headers.set.ce_user: the envelope cloudevents sets the header 'ce_user'",
+        ),
         (
             "headers: {rename: {kind: Content-Type}}",
             "routes[0].headers.rename.kind: the envelope cloudevents sets the header 'Content-Type'",

@@ -37,14 +37,14 @@ class EnvelopeSettings(Section):
     document with both."""
 
     source: RuleTemplate | None = None
-    """For cloudevents, and required there: a template for the attribute `source`, a URI which makes ids unique among all
-    producers, as in `/shop/orders`."""
+    """For cloudevents, and required there: a template for the attribute `source`, a URI, as in `/shop/orders`. With it
+    ids are unique among all producers."""
 
     message_types: tuple[Annotated[RuleTemplate, Field(min_length=1)], ...] = ()
     """For masstransit: templates for the types, as names in .NET or as URNs. None: the record's type."""
 
     attributes: dict[str, AnyTemplate] = Field(default_factory=dict)
-    """A template for each further attribute, which is left out where a field is missing. cloudevents: `type`, `subject`,
+    """A template for each further attribute, left out where a field is missing. cloudevents: `type`, `subject`,
     `time`, `datacontenttype`, `dataschema`, and extensions; masstransit: `correlationId` and others; spring:
     `contentType`."""
 

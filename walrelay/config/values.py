@@ -5,11 +5,11 @@ them.
 import ast
 import inspect
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from string import Formatter
 from textwrap import dedent
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import (

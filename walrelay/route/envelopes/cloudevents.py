@@ -26,7 +26,12 @@ from walrelay.route.rules.rule import Wrap
 
 _STRUCTURED = ("content-type", b"application/cloudevents+json; charset=UTF-8")
 _NAME = re.compile(r"[a-z0-9]{1,20}")
-_SET = {"specversion": "always 1.0", "id": "the record's id", "source": "set beside `attributes`", "data": "the payload"}
+_SET = {
+    "specversion": "always 1.0",
+    "id": "the record's id",
+    "source": "set beside `attributes`",
+    "data": "the payload",
+}
 _CHECKS = {"time": timestamp, "dataschema": uri}
 
 

@@ -1,6 +1,6 @@
 """MassTransit's JSON envelope, `application/vnd.masstransit+json`: the payload as `message`, and beside it what
-MassTransit knows about it. Ids are UUIDs and types are URNs, `urn:message:Acme.Events:TenantCreated`, because MassTransit
-reads nothing else.
+MassTransit knows about it. Ids are UUIDs and types are URNs, `urn:message:Acme.Events:TenantCreated`, because
+MassTransit reads nothing else.
 """
 
 import re
@@ -37,8 +37,8 @@ _MEMORY = 1_000  # URNs that are kept; types are few, but nothing says so
 
 
 class MassTransit(NamedTuple):
-    """`message_types` and the values of `attributes` are templates. Without them the type is the record's, the time that
-    of the commit.
+    """`message_types` and the values of `attributes` are templates. Without them the type is the record's, the time
+    that of the commit.
     """
 
     message_types: tuple[str, ...] = ()

@@ -2,8 +2,8 @@
 class of each header, without which a consumer sees bytes instead of strings. The value is the payload. A name occurs
 once, as in a map of Java's: of a header that is repeated, the last value.
 
-To Spring a header `id` is the UUID of the message object, and it fails on any other or replaces it: so the event's id is in
-`event_id`.
+To Spring a header `id` is the UUID of the message object, and it fails on any other or replaces it: so the event's id is
+in `event_id`.
 """
 
 import json

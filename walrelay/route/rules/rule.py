@@ -107,7 +107,9 @@ def faults(
             )
         if rule.envelope is not None:
             for role in sorted(rule.envelope.needs & absent):
-                yield Fault(number, ("envelope",), f"{rule.envelope.kind} needs {role}, but outbox.columns.{role} is null")
+                yield Fault(
+                    number, ("envelope",), f"{rule.envelope.kind} needs {role}, but outbox.columns.{role} is null"
+                )
             yield from _reserved_headers(number, rule, rule.envelope)
         cause = next((each for each in earlier if not each.goes_on and _covers(each, rule)), None)
         if cause is not None:
