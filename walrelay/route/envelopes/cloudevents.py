@@ -44,7 +44,10 @@ class CloudEvents(NamedTuple):
     attributes: tuple[tuple[str, str], ...] = ()
     structured: bool = False
 
-    kind = "cloudevents"
+    @property
+    def kind(self) -> str:
+        """See `Envelope`."""
+        return "cloudevents"
 
     @property
     def needs(self) -> frozenset[str]:

@@ -44,7 +44,10 @@ class MassTransit(NamedTuple):
     message_types: tuple[str, ...] = ()
     attributes: tuple[tuple[str, str], ...] = ()
 
-    kind = "masstransit"
+    @property
+    def kind(self) -> str:
+        """See `Envelope`."""
+        return "masstransit"
 
     @property
     def needs(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 class of each header, without which a consumer sees bytes instead of strings. The value is the payload. A name occurs
 once, as in a map of Java's: of a header that is repeated, the last value.
 
-To Spring a header `id` is the UUID of the message object, and it fails on any other or replaces it: so the event's id is
+To Spring a header `id` is the UUID of the message object; it fails on any other, or replaces it. So the event's id is
 in `event_id`.
 """
 
@@ -25,8 +25,15 @@ class Spring(NamedTuple):
 
     content_type: str | None = None
 
-    kind = "spring"
-    needs = frozenset[str]()
+    @property
+    def kind(self) -> str:
+        """See `Envelope`."""
+        return "spring"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Envelope`."""
+        return frozenset()
 
     @property
     def fields(self) -> list[Field]:
