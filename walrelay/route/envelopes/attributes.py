@@ -1,4 +1,7 @@
-"""The attributes of an envelope: texts that a record or a template gives, checked for what they have to be."""
+"""The attributes of an envelope: texts that a record or a template gives, checked for what they have to be.
+
+What is wrong with a text is said without the text: it may be of the payload, which logs have no business with.
+"""
 
 import json
 import re
@@ -78,21 +81,21 @@ def values(attributes: Iterable[Attribute], record: OutboxRecord, known: Known) 
 def plain(text: str) -> str:
     """Text that each protocol can carry."""
     if _CONTROLS.search(text):
-        raise ValueError(f"{text!r} has characters that are no text")
+        raise ValueError("has characters that are no text")
     return text
 
 
 def uri(text: str) -> str:
     """A URI or a reference to one."""
     if not _URI.fullmatch(text):
-        raise ValueError(f"{text!r} is no URI")
+        raise ValueError("is no URI")
     return text
 
 
 def guid(text: str) -> str:
     """As .NET writes one."""
     if not _GUID.fullmatch(text):
-        raise ValueError(f"{text!r} is no UUID")
+        raise ValueError("is no UUID")
     return text
 
 
@@ -102,7 +105,7 @@ def timestamp(text: str) -> str:
         time = datetime.fromisoformat(text)
         return _written(time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC))
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no time") from None
+        raise ValueError("is no time") from None
 
 
 def utc(microseconds: int) -> str:

@@ -100,7 +100,7 @@ def message_urn(name: str) -> str:
 def _message_name(name: str) -> str:
     match = _TYPE.fullmatch(name.strip())
     if match is None:
-        raise ValueError(f"{name!r} is no name of a type in .NET")
+        raise ValueError("is no name of a type in .NET")
     space, dot, last = match[1].rpartition(".")
     arguments = "" if match[2] is None else f"[{','.join(f'[{_message_name(each)}]' for each in _arguments(match[2]))}]"
     return f"{space}{':' if dot else ''}{last}{arguments}"
