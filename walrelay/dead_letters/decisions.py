@@ -256,7 +256,7 @@ def _origin(message: Message) -> Origin | None:
         lsn, ordinal = RecordPosition.parse(headers.get("position", ""))
     except ValueError:
         return None
-    return None if ordinal is None else Origin(lsn, ordinal, 0, headers.get("id") or headers.get(EVENT_ID, ""))
+    return None if ordinal is None else Origin(lsn, ordinal, 0, headers.get("id", headers.get(EVENT_ID, "")))
 
 
 def _dead_letter(message: Message, status: str, error: str, reason: str, attempts: int) -> DeadLetter:

@@ -231,7 +231,7 @@ def refused(refusals: Iterable[Refusal]) -> Refused:
     """The error that stops the relay for the first of them: which record, where, why, and what to do."""
     first = min(refusals, key=lambda refusal: _place(refusal) or _UNKNOWN)
     headers = _headers(first)
-    id_ = headers.get("id") or headers.get(EVENT_ID, "?")
+    id_ = headers.get("id", headers.get(EVENT_ID, "?"))
     return Refused(
         f"record {id_} at {headers.get('position', '?')} was refused for topic {first.message.topic!r}: {first.reason}",
         hint=first.hint,
