@@ -1,13 +1,9 @@
-"""Envelopes: the bytes that each makes, read back by the readers of its users where there are some for Python."""
+"""Envelopes: the bytes that each makes. `tests/integration/route` reads them with the packages of their users."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from cloudevents.core.base import BaseCloudEvent
-from cloudevents.core.bindings.kafka import KafkaMessage, from_kafka
-from cloudevents.core.formats.json import JSONFormat
 
 from walrelay.config.routes import RuleSettings
 from walrelay.errors import Unroutable
@@ -40,12 +36,6 @@ def refusal(envelope: dict[str, Any], record: OutboxRecord = RECORD) -> str:
         message(envelope, record)
     assert "walrelay docs envelopes" in caught.value.hint
     return str(caught.value).partition(f"does not suit the envelope {envelope['kind']}: ")[2]
-
-
-def event(made: Message) -> BaseCloudEvent:
-    """As the package of the CloudEvents project reads it."""
-    headers = {name: value for name, value in made.headers if value is not None}
-    return from_kafka(KafkaMessage(headers, made.key, made.value or b""), JSONFormat())
 
 
 def test_raw_is_what_is_published_without_an_envelope() -> None:
@@ -92,45 +82,28 @@ def test_cloudevents_in_structured_mode() -> None:
     assert made.headers[5:] == [("content-type", b"application/cloudevents+json; charset=UTF-8")]
 
 
-@pytest.mark.parametrize("mode", ["binary", "structured"])
-def test_cloudevents_as_their_own_package_reads_them(mode: str) -> None:
-    found = event(message({**SOURCE, "mode": mode, "attributes": {"tenant": "{tenant_id}", "time": "{created_at}"}}))
-    attributes = found.get_attributes()
-    assert {name: attributes[name] for name in ("id", "source", "type", "subject", "tenant", "datacontenttype")} == {
-        "id": UUID,
-        "source": "/shop/acme",
-        "type": "Acme.Events.TenantCreated",
-        "subject": "42",
-        "tenant": "acme",
-        "datacontenttype": "application/json",
-    }
-    assert found.get_time() == datetime(2026, 11, 21, 9, 58, 54, 950_000, UTC)
-    assert found.get_data() == TENANT
-
-
 @pytest.mark.parametrize(
-    ("content", "payload", "member", "read"),
+    ("content", "payload", "member"),
     [
-        ("application/xml", b'<a b="c"/>', '"data":"<a b=\\"c\\"/>"', '<a b="c"/>'),
-        ("text/plain; charset=UTF-8", b"a\nb", '"data":"a\\nb"', "a\nb"),
-        ("application/avro", b"\0\xff", '"data_base64":"AP8="', b"\0\xff"),
-        ("application/vnd.acme+json", b" [1.0] ", '"data": [1.0] ', [1.0]),
-        ("application/json", b"null", '"data":null', None),
+        ("application/xml", b'<a b="c"/>', '"data":"<a b=\\"c\\"/>"'),
+        ("text/plain; charset=UTF-8", b"a\nb", '"data":"a\\nb"'),
+        ("application/avro", b"\0\xff", '"data_base64":"AP8="'),
+        ("application/vnd.acme+json", b" [1.0] ", '"data": [1.0] '),
+        ("application/json", b"null", '"data":null'),
     ],
 )
-def test_what_a_structured_event_holds_depends_on_its_content_type(
-    content: str, payload: bytes, member: str, read: object
-) -> None:
+def test_what_a_structured_event_holds_depends_on_its_content_type(content: str, payload: bytes, member: str) -> None:
     attributes = {"datacontenttype": content}
     made = message({**SOURCE, "mode": "structured", "attributes": attributes}, RECORD._replace(payload=payload))
     assert (made.value or b"").endswith(f'"datacontenttype":"{content}",{member}}}'.encode())
-    assert event(made).get_data() == read
 
 
 def test_an_event_without_data_is_a_tombstone_in_binary_mode_only() -> None:
     none = RECORD._replace(payload=None)
     assert message(SOURCE, none).value is None
-    assert event(message({**SOURCE, "mode": "structured"}, none)).get_data() is None
+    assert b'"data' not in (message({**SOURCE, "mode": "structured"}, none).value or b"").replace(
+        b'"datacontenttype"', b""
+    )
 
 
 def test_an_attribute_without_a_value_is_left_out() -> None:
