@@ -26,7 +26,9 @@ class Slot(NamedTuple):
 
 
 class Deployment:
-    """`init` was run for it. Sections of the settings are dictionaries: `source={"receive_timeout": 2}`."""
+    """`init` was run for it. Sections of the settings are dictionaries: `source={"receive_timeout": 2}`; an empty one
+    is left empty.
+    """
 
     def __init__(self, directory: Path, database: Database, kafka: Kafka, topic: str, **sections: Any) -> None:
         self.database, self.kafka, self.topic = database, kafka, topic
@@ -49,7 +51,7 @@ class Deployment:
             "log": {"format": "json"},
         }
         for name, section in self._sections.items():
-            defaults[name] = {**defaults.get(name, {}), **section} if isinstance(section, dict) else section
+            defaults[name] = {**defaults.get(name, {}), **section} if section and isinstance(section, dict) else section
         self.config.write_text(yaml.safe_dump(defaults))
 
     def command(self, *arguments: str, exit_code: int | None = 0) -> str:

@@ -38,7 +38,20 @@ conditions = st.one_of(
         lambda way, tags: {"tags": {way: tags}}, st.sampled_from(["required", "any_of", "exactly"]), st.lists(texts)
     ),
 )
-filters = st.sampled_from(["", "|lower", "|kebab", "|short_name", "|regex:a", "|default:x", '|regex:"(b|a)"|default:'])
+filters = st.sampled_from(
+    [
+        "",
+        "|lower",
+        "|kebab",
+        "|short_name",
+        "|regex:a",
+        "|default:x",
+        "|utc",
+        "|boolean",
+        "|tag:a",
+        '|regex:"(b|a)"|default:',
+    ]
+)
 templates = st.lists(texts | st.builds("{{{}{}}}".format, fields, filters), max_size=3).map("".join)
 rules = st.fixed_dictionaries(
     {"name": st.just("rule"), "when": st.dictionaries(fields, conditions, max_size=2)},

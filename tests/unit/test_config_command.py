@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from walrelay.cli import main
 from walrelay.cli.config import config
+from walrelay.config import presets
 from walrelay.config.documentation import example, json_schema
 from walrelay.errors import SettingsError
 
@@ -60,6 +61,14 @@ def test_example_prints_a_file_that_check_accepts(tmp_path: Path) -> None:
     path = tmp_path / "walrelay.yaml"
     path.write_text(run("example").stdout)
     assert path.read_text() == example()
+    assert run("check", "-c", str(path), DATABASE_URL="host=db").exit_code == 0
+
+
+@pytest.mark.parametrize("name", presets.NAMES)
+def test_example_prints_a_preset_in_a_file_that_check_accepts(tmp_path: Path, name: presets.PresetName) -> None:
+    path = tmp_path / "walrelay.yaml"
+    path.write_text(run("example", "--preset", name).stdout)
+    assert path.read_text() == example(name)
     assert run("check", "-c", str(path), DATABASE_URL="host=db").exit_code == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.config import load, presets
 from walrelay.config.documentation import example as example_text
 from walrelay.config.documentation import json_schema
 
@@ -36,7 +36,10 @@ def check(config_path: Path) -> None:
 
 
 @config.command()
-def example() -> None:
+@click.option(
+    "--preset", type=click.Choice(presets.NAMES), default="walrelay", help="For the outbox of another worker."
+)
+def example(preset: presets.PresetName) -> None:
     """Print a commented settings file to start from.
 
     It works once DATABASE_URL is set.
@@ -44,8 +47,9 @@ def example() -> None:
     \b
     Example:
       walrelay config example > walrelay.yaml
+      walrelay config example --preset event-log
     """
-    click.echo(example_text(), nl=False)
+    click.echo(example_text(preset), nl=False)
 
 
 @config.command()

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pydantic.json_schema import models_json_schema
 
 from walrelay import publish
+from walrelay.config import presets
 from walrelay.config.models import Settings
 from walrelay.config.values import SinkKind, sink_model
 
@@ -100,8 +101,23 @@ class SettingRow(NamedTuple):
     description: str
 
 
-def example() -> str:
+_AROUND_A_PRESET = """# outbox, route and routes say what the preset says: a line may be left out, and a changed one
+# counts. All other settings: walrelay config example. Check this file with: walrelay config check
+
+source:
+  dsn: ${{DATABASE_URL}}              # or file:/run/secrets/dsn; the role needs REPLICATION
+
+{preset}
+sink:
+  kind: kafka                       # try it without a broker: kind: stdout, and nothing below
+  bootstrap_servers: ${{KAFKA_BOOTSTRAP_SERVERS:-localhost:9092}}
+"""
+
+
+def example(preset: presets.PresetName = "walrelay") -> str:
     """A commented walrelay.yaml that works once DATABASE_URL is set."""
+    if preset != "walrelay":
+        return _AROUND_A_PRESET.format(preset=presets.text(preset))
     return files("walrelay.config").joinpath("example.yaml").read_text(encoding="utf-8")
 
 

@@ -3,13 +3,14 @@
 All settings stand in one module, which is read from top to bottom as the settings file is.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from walrelay.config.envelopes import EnvelopeSettings
-from walrelay.config.routes import Routes
+from walrelay.config import presets
+from walrelay.config.presets import PresetName
+from walrelay.config.routes import Routes, RouteSettings
 from walrelay.config.values import (
     ConnectionString,
     Duration,
@@ -21,7 +22,6 @@ from walrelay.config.values import (
     SinkSettings,
     SlotName,
     TableName,
-    Template,
 )
 from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
@@ -135,6 +135,10 @@ class MessagesSettings(Section):
 class OutboxSettings(Section):
     """Which committed rows are outbox records."""
 
+    preset: PresetName = "walrelay"
+    """The kind of outbox: settings for the table of another worker, below those of this file. `walrelay config example
+    --preset NAME` prints them, `walrelay docs presets` explains them. walrelay: the table that `init` makes."""
+
     table: TableName = "public.outbox"
     """`schema.table`, or `table` for one in `public`. Capitals and spaces as in SQL: `'"My Schema"."Out box"'`."""
 
@@ -156,16 +160,6 @@ class OutboxSettings(Section):
             prefix=self.messages.prefix,
             skip_non_transactional=self.messages.non_transactional == "skip",
         )
-
-
-class RouteSettings(Section):
-    """Where a record goes, and what its message looks like."""
-
-    topic: Template = "outbox.event.{aggregate_type}"
-    """The topic of a record without a topic of its own. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
-    `{tenant_id}`; write a literal brace twice."""
-
-    envelope: EnvelopeSettings = EnvelopeSettings()
 
 
 class PositionSettings(Section):
@@ -283,6 +277,11 @@ class Settings(Section):
 
     log: LogSettings = LogSettings()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _over_the_preset(cls, sections: Any) -> Any:
+        return presets.applied(sections)
+
     @model_validator(mode="after")
     def _can_route(self) -> Self:
         """Otherwise the first row without a topic of its own would stop the relay."""
@@ -300,16 +299,23 @@ class Settings(Section):
     @model_validator(mode="after")
     def _rules_can_match(self) -> Self:
         absent = frozenset(role for role, column in self.outbox.columns if column is None)
-        if not self.routes:
+        mine = self.route.rule
+        if self.routes:
+            mine = mine._replace(envelope=None)  # each rule has its own, or this one
+        else:
             self._refuse_envelope(absent)
-            return self
-        rules = self.rules
-        found = faults(rules, absent, self.reserved_topics, load(self.sink.kind).topic_fault)
+        topic_fault = load(self.sink.kind).topic_fault
+        found: list[tuple[tuple[str | int, ...], str]] = [
+            (("route", *(step for step in path if step != "set")), text)
+            for _, path, text in faults([mine], absent, frozenset(), topic_fault)
+        ]
+        told = {text for _, text in found}
+        for number, path, text in faults(self.rules if self.routes else (), absent, self.reserved_topics, topic_fault):
+            if text not in told:
+                found.append((("routes", number, *path), text))
         errors = [
-            InitErrorDetails(
-                type="value_error", loc=("routes", number, *path), input=None, ctx={"error": ValueError(text)}
-            )
-            for number, path, text in found
+            InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": ValueError(text)})
+            for path, text in found
         ]
         if errors:
             raise ValidationError.from_exception_data("routes", errors)
@@ -340,8 +346,11 @@ class Settings(Section):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The routes as the router takes them."""
-        return tuple(each.enveloped(self.route.envelope) for each in self.routes)
+        """`route` and `routes` as the router takes them; empty where topic and envelope of `route` say all."""
+        if self.routes:
+            return tuple(self.route.below(each.enveloped(self.route.envelope)) for each in self.routes)
+        rule = self.route.rule
+        return (rule,) if rule.key or rule.set_headers else ()
 
     @property
     def reserved_topics(self) -> frozenset[str]:

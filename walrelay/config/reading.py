@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from walrelay.config import document
+from walrelay.config import document, presets
 from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
 from walrelay.config.values import Section, SectionError, SinkKind, docstrings, sink_model
@@ -165,8 +165,12 @@ def problems(error: ValidationError, document: Document, places: Places) -> Iter
     broken = {problem.path for problem in document.problems}
     for details in error.errors(include_url=False):
         # pydantic's own place may end in a key that is missing, or in the name of a union's member
-        path = document.known((*details["loc"], *_deeper(details)))
-        if not any(path[:length] in broken for length in range(len(path) + 1)):
+        full = (*details["loc"], *_deeper(details))
+        path = document.known(full)
+        if full not in document.lines and presets.says(document.value, full):
+            told = f"{_text(details, full, places)} (says the preset {presets.named(document.value)!r})"
+            yield Problem(document.line(("outbox", "preset")), full, told)
+        elif not any(path[:length] in broken for length in range(len(path) + 1)):
             outer = path[:-1] if details["type"] == "extra_forbidden" else path
             yield Problem(document.line(path), outer, _text(details, outer, places))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from walrelay.config.envelopes import EnvelopeSettings
-from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, checked
+from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, Template, checked
 from walrelay.route import rules
 from walrelay.route.rules.conditions import Operator, compiled
 from walrelay.route.rules.fields import parse_path
@@ -205,3 +205,34 @@ def _boolean(condition: rules.Condition) -> rules.Condition:
 
 
 Routes = tuple[RuleSettings, ...]
+
+
+class RouteSettings(Section):
+    """Where a record goes, and what its message has, unless a rule of `routes` says otherwise."""
+
+    topic: Template = "outbox.event.{aggregate_type}"
+    """The topic of a record without a topic of its own. Fields: `{aggregate_type}`, `{aggregate_id}`, `{type}`,
+    `{tenant_id}`; write a literal brace twice."""
+
+    key: RuleTemplate | None = None
+    """A template for the message's key, as in `{tenant_id}:{aggregate_id}`. null: the aggregate's id. Templates of key
+    and headers take the fields and filters of rules: `walrelay docs routing`."""
+
+    headers: dict[Header, AnyTemplate | None] = Field(default_factory=dict)
+    """A template for each header besides the row's own, as in `routing-key: "{column.routing_key}"`. It is left out
+    where a field of the template is missing. null: no such header, although the preset has it."""
+
+    envelope: EnvelopeSettings = EnvelopeSettings()
+
+    @property
+    def rule(self) -> rules.Rule:
+        """A rule for every record."""
+        named = tuple((name, text) for name, text in self.headers.items() if text is not None)
+        return rules.Rule("every record", key=self.key, set_headers=named, envelope=self.envelope.envelope)
+
+    def below(self, rule: rules.Rule) -> rules.Rule:
+        """`rule` with the key and headers of this section where it says nothing of them."""
+        said = {*rule.remove_headers, *(name for name, _ in rule.set_headers)}
+        mine = tuple((name, text) for name, text in self.rule.set_headers if name not in said)
+        key = self.key if rule.key is None else rule.key
+        return rule if rule.drop else rule._replace(key=key, set_headers=(*mine, *rule.set_headers))

@@ -72,8 +72,8 @@ def missing_column(
         return Undecodable(
             f"table {outbox.schema}.{outbox.table} has no column {column!r} at {where}, which a rule names; it has:"
             f" {', '.join(present)}",
-            hint=f"Correct `routes`: a rule names column.{column}. Nothing past this point was confirmed. (A generated"
-            f" column, or one outside the publication's column list, is not in the stream.){_skip(where)}",
+            hint=f"Correct `route` or `routes`, which name column.{column}. Nothing past this point was confirmed."
+            f" (A generated column, or one outside the publication's column list, is not in the stream.){_skip(where)}",
         )
     return Undecodable(
         f"table {outbox.schema}.{outbox.table} has no column {column!r} for the role {role} at {where};"

@@ -368,3 +368,50 @@ def test_a_payload_is_parsed_once_and_only_if_a_rule_looks_into_it(monkeypatch: 
     assert router(*rules, {}).route(RECORD)
     assert texts == [PAYLOAD]
     assert json.loads(texts[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-11-23 02:09:51", "2026-11-23T02:09:51Z"),
+        ("2026-11-23 02:09:51.1+00", "2026-11-23T02:09:51.1Z"),
+        ("2026-11-23 04:09:51.123456+02", "2026-11-23T02:09:51.123456Z"),
+        ("2026-01-01T00:30:00.1234567+05:30", "2025-12-31T19:00:00.1234567Z"),
+        ("2026-11-22 22:09:51-0400", "2026-11-23T02:09:51Z"),
+        ("1890-01-01 00:00:00+00:53:28", "1889-12-31T23:06:32Z"),
+        ("2026-11-23T02:09:51Z", "2026-11-23T02:09:51Z"),
+        *((text, None) for text in ("infinity", "-infinity", "0044-03-15 12:00:00 BC", "20000-01-01 00:00:00")),
+        *((text, None) for text in ("2026-11-23", "2026-02-30 00:00:00", "1769997600", "", "0001-01-01 00:00:00+01")),
+    ],
+)
+def test_a_timestamp_is_iso_8601_in_utc(text: str, expected: str | None) -> None:
+    record = RECORD._replace(created_at=text)
+    headers = dict(message({"headers": {"set": {"at": "{created_at|utc}"}}}, record).headers)
+    assert headers.get("at") == (None if expected is None else expected.encode())
+    if expected is None:
+        assert "created_at is" in refused({"key": "{created_at|utc}"}, record)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("t", b"true"), ("f", b"false"), ("true", b"true"), ("1", None)])
+def test_a_boolean_is_true_or_false(text: str, expected: bytes | None) -> None:
+    record = RECORD._replace(columns={"active": text})
+    assert dict(message({"headers": {"set": {"x": "{column.active|boolean}"}}}, record).headers).get("x") == expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("{wallet_id=42,vip}", "42"),
+        ('{vip,"wallet_id=a, b}"}', "a, b}"),
+        ("{my_wallet_id=7,wallet_id=8}", "8"),
+        ('["wallet_id=9", 5]', "9"),
+        ('{"wallet_id": "10"}', "10"),
+        ("{wallet_id=2,wallet_id=1}", "1"),
+        ("{wallet_id=}", ""),
+        *((tags, None) for tags in ("{wallet_id}", "{}", "{my_wallet_id=7}", "wallet_id=1", "")),
+    ],
+)
+def test_the_value_of_a_tag(tags: str, expected: str | None) -> None:
+    record = RECORD._replace(columns={"tags": tags})
+    headers = dict(message({"headers": {"set": {"x": "{column.tags|tag:wallet_id}"}}}, record).headers)
+    assert headers.get("x") == (None if expected is None else expected.encode())

@@ -6,10 +6,11 @@ A field can go through filters, from left to right. What follows a filter's colo
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from walrelay.model import OutboxRecord
-from walrelay.route.rules.conditions import compiled, shown
+from walrelay.route.rules.conditions import compiled, shown, tags_of
 from walrelay.route.rules.fields import Field, Fields, Known, Value
 
 _MEMORY, _LONG = 1_000, 200  # values whose filtered text is remembered: how many, and of how many characters
@@ -28,6 +29,7 @@ _FILTER = re.compile(r'\|([a-z_]+)(?::("(?:[^"]|"")*"|[^|{}"]*))?')
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 _WHOLE_NAME = re.compile(r"[^,\[`]*")  # what stands before the assembly or the parameters of a .NET type
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d(?::?\d\d(?::\d\d)?)?)?")
 _LAST_NAME = re.compile(r"[^.+$:/]*$")
 
 
@@ -130,11 +132,11 @@ def _filter(name: str, argument: str | None) -> Filter:
             raise ValueError(f"the filter {name} takes no argument")
         function = _PLAIN[name]
         return lambda text: None if text is None else function(text)
-    if name not in ("default", "regex"):
-        raise ValueError(f"there is no filter {name!r}; known are {', '.join([*_PLAIN, 'regex', 'default'])}")
+    if name not in _WITH_ARGUMENT:
+        raise ValueError(f"there is no filter {name!r}; known are {', '.join([*_PLAIN, *_WITH_ARGUMENT])}")
     if argument is None:
         raise ValueError(f"the filter {name} needs an argument, as in {{type|{name}:...}}")
-    return _default(argument) if name == "default" else _regex(argument)
+    return _WITH_ARGUMENT[name](argument)
 
 
 def _default(instead: str) -> Filter:
@@ -152,6 +154,39 @@ def _regex(argument: str) -> Filter:
     return found
 
 
+def _tag(name: str) -> Filter:
+    """The value of the tag of that name, in an array or a JSON list; the first by its text, if there are several."""
+    if not name:
+        raise ValueError("the filter tag needs the name of a tag, as in {column.tags|tag:wallet_id}")
+    start = f"{name}="
+
+    def value(text: str | None) -> str | None:
+        found = () if text is None else sorted(tag for tag in tags_of(text) if tag.startswith(start))
+        return found[0].removeprefix(start) if found else None
+
+    return value
+
+
+def boolean(text: str) -> str | None:
+    """`true` or `false` of a boolean as PostgreSQL or JSON prints it; None for anything else."""
+    return {"t": "true", "true": "true", "f": "false", "false": "false"}.get(text)
+
+
+def utc(text: str) -> str | None:
+    """A timestamp as `2026-11-23T02:09:51.5Z`, its fraction as it is written; without a zone it is taken as UTC. None
+    for what is none, such as `infinity` and years before Christ.
+    """
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{match[1]} {match[2]}{match[4] or ''}")
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return f"{moment.isoformat()[:19]}{match[3] or ''}Z"
+
+
 def kebab(text: str) -> str:
     """`OrderLine`, `order_line` and `order line` become `order-line`."""
     return _BETWEEN.sub("-", _HUMPS.sub("-", text)).strip("-").lower()
@@ -164,4 +199,11 @@ def short_name(text: str) -> str:
     return last[0] if last else text
 
 
-_PLAIN: dict[str, Callable[[str], str]] = {"lower": str.lower, "kebab": kebab, "short_name": short_name}
+_PLAIN: dict[str, Callable[[str], str | None]] = {
+    "lower": str.lower,
+    "kebab": kebab,
+    "short_name": short_name,
+    "utc": utc,
+    "boolean": boolean,
+}
+_WITH_ARGUMENT: dict[str, Callable[[str], Filter]] = {"regex": _regex, "tag": _tag, "default": _default}

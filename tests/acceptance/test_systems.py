@@ -1,0 +1,204 @@
+"""Outbox tables of other workers, relayed as they are: each is written as its own writers do, and read from Kafka."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.types.json import Json, Jsonb
+
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment, header
+from tests.servers.database import Database
+from tests.servers.topics import Kafka, Received
+
+SYSTEMS = Path(__file__).parent / "systems"
+
+Adopted = Callable[..., Deployment]
+
+
+@pytest.fixture
+def adopted(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Adopted:
+    """A deployment on that system's table, with its preset."""
+
+    def made(preset: str, **sections: Any) -> Deployment:
+        database.execute((SYSTEMS / f"{preset}.sql").read_text())
+        return deploy(database, kafka, topic, **{"outbox": {"preset": preset}, "route": {}, **sections})
+
+    return made
+
+
+@contextmanager
+def relayed(deployment: Deployment) -> Iterator[psycopg.Connection[Any]]:
+    """A writer's connection; at the end all that was written is in Kafka."""
+    relay = deployment.start()
+    with deployment.database.connect(autocommit=False) as connection:
+        yield connection
+    deployment.catch_up()
+    relay.stop()
+
+
+def headers(message: Received) -> dict[str, str | None]:
+    """The headers but for the position, which is another each time."""
+    found = {name: None if value is None else value.decode() for name, value in message.headers}
+    assert len(found) == len(message.headers)
+    return {name: value for name, value in found.items() if name != "position"}
+
+
+def insert(connection: psycopg.Connection[Any], table: str, **row: object) -> None:
+    names = ", ".join(row)
+    places = ", ".join(["%s"] * len(row))
+    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})".encode(), [*row.values()])
+
+
+def test_ef_core(adopted: Adopted) -> None:
+    """Npgsql sends uuid and timestamptz, and JSON as text; the type is assembly-qualified."""
+    deployment = adopted("ef-core")
+    created, paid = (f"Acme.Llm.Domain.Events.{name}{uuid4().hex}" for name in ("TenantCreated", "InvoicePaid"))
+    for each in (created, paid):
+        deployment.kafka.create_topic(each)
+    ids, now = [uuid4(), uuid4()], datetime.now(timezone(timedelta(hours=2)))
+    with relayed(deployment) as connection:
+        for id_, type_ in zip(ids, (created, paid), strict=True):
+            full = f"{type_}, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null"
+            content = '{"tenantId": 7, "displayName": "Ünïcode", "amount": 12.50}'
+            insert(connection, "messaging.outbox_messages", id=id_, type=full, content=content, created_at=now)
+        connection.commit()
+        connection.execute("UPDATE messaging.outbox_messages SET processed_at = now()")  # the worker beside it
+    for id_, type_ in zip(ids, (created, paid), strict=True):
+        (message,) = deployment.kafka.read_all(type_)
+        assert message.key is None
+        assert message.value == '{"amount": 12.50, "tenantId": 7, "displayName": "Ünïcode"}'.encode()
+        assert headers(message) == {
+            "id": str(id_),
+            "type": f"{type_}, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null",
+        }
+
+
+def test_event_log(adopted: Adopted, topic: str) -> None:
+    """Event and outbox row in one transaction; metadata is an object, or NULL."""
+    deployment = adopted("event-log", route={"topic": topic})
+    first, second, lost = uuid4(), uuid4(), uuid4()
+    with relayed(deployment) as connection:
+
+        def append(id_: UUID, version: int, metadata: object) -> None:
+            row = {"aggregate_id": "Patient-7", "event_type": "PatientAdmitted", "event_data": Jsonb({"ward": "A"})}
+            insert(connection, "event_store", **row, version=version)
+            insert(connection, "outbox", **row, id=id_, metadata=metadata)
+            connection.commit()
+
+        append(first, 1, Jsonb({"userId": "dr.who", "correlationId": "c-1", "attempt": 2, "at": {"ward": "A"}}))
+        append(second, 2, None)
+        connection.execute("UPDATE outbox SET published = true, published_at = now(), retry_count = 1")
+        connection.commit()
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            append(lost, 2, None)
+        connection.rollback()
+    one, two = deployment.delivered()
+    assert (one.key, one.value, two.key) == (b"Patient-7", b'{"ward": "A"}', b"Patient-7")
+    metadata = {"userId": "dr.who", "correlationId": "c-1", "attempt": "2", "at": '{"ward":"A"}'}
+    assert headers(one) == {**metadata, "id": str(first), "type": "PatientAdmitted"}
+    assert headers(two) == {"id": str(second), "type": "PatientAdmitted"}
+
+
+def test_multi_tenant(adopted: Adopted, topic: str) -> None:
+    """SQLAlchemy sends ids as text, json with its spaces, and times with any zone."""
+    deployment = adopted("multi-tenant")
+    occurred = datetime(2026, 11, 23, 4, 9, 51, 120_000, timezone(timedelta(hours=2)))
+    row = {"tenant_id": "acme", "aggregate_id": "o-1", "aggregate_type": "Order", "topic": topic}
+    with relayed(deployment) as connection:
+        insert(
+            connection,
+            "outbox",
+            **row,
+            id="0190-a",
+            occurred_at=occurred,
+            payload='{"total":  12.50}',
+            event_metadata=Json({"causation_id": "x", "correlation_id": None}),
+            routing_key="orders.eu",
+            schema_id="order.placed",
+            schema_version=3,
+        )
+        insert(connection, "outbox", **row, id="0190-b", occurred_at=occurred.replace(microsecond=0), payload="{}")
+    one, two = deployment.delivered()
+    assert (one.key, one.value) == (b"o-1", b'{"total":  12.50}')
+    assert headers(one) == {
+        "causation_id": "x",
+        "correlation_id": None,
+        "tenant-id": "acme",
+        "routing-key": "orders.eu",
+        "schema-id": "order.placed",
+        "schema-version": "3",
+        "occurred-at": "2026-11-23T02:09:51.12Z",
+        "id": "0190-a",
+    }
+    rest = {"tenant-id": "acme", "schema-version": "1", "occurred-at": "2026-11-23T02:09:51Z", "id": "0190-b"}
+    assert headers(two) == rest
+
+
+def test_spring_cloud_stream(adopted: Adopted, topic: str) -> None:
+    """Hibernate leaves out the id, and sends the payload as text; a binding with a destination, and one without."""
+    placed, paid = f"OrderPlaced{uuid4().hex}", f"OrderPaid{uuid4().hex}"
+    deployment = adopted(
+        "spring-cloud-stream", routes=[{"name": "placed", "when": {"type": placed}, "topic": topic}, {"name": "others"}]
+    )
+    deployment.kafka.create_topic(f"{paid}-out-0")
+    now = datetime.now(UTC).replace(tzinfo=None)
+    with relayed(deployment) as connection:
+        for type_, correlation in ((placed, "c-1"), (paid, None)):
+            payload = '{"orderId":1,  "total":1.10}'
+            insert(connection, "outbox", event_type=type_, payload=payload, correlation_id=correlation, created_at=now)
+    (one,), (two,) = deployment.delivered(), deployment.kafka.read_all(f"{paid}-out-0")
+    assert (one.key, one.value) == (two.key, two.value) == (None, b'{"orderId":1,  "total":1.10}')
+    assert headers(one) == {"correlation-id": "c-1", "id": "1", "type": placed}
+    assert headers(two) == {"id": "2", "type": paid}
+
+
+def test_event_store(adopted: Adopted, topic: str) -> None:
+    """Topics by tags: an event goes to each of those that it belongs to, in the order of the commits."""
+    wallets, payments = f"{topic}.wallets", f"{topic}.payments"
+    deployment = adopted(
+        "event-store",
+        route={"topic": topic},
+        routes=[
+            {
+                "name": "wallet-events",
+                "when": {"column.tags": {"tags": {"required": ["wallet_id"]}}},
+                "topic": wallets,
+                "key": "{column.tags|tag:wallet_id}",
+                "continue": True,
+            },
+            {
+                "name": "payment-events",
+                "when": {"column.tags": {"tags": {"any_of": ["payment_id", "transfer_id"]}}},
+                "topic": payments,
+                "continue": True,
+            },
+            {"name": "system", "when": {"column.tags": {"tags": {"exactly": ["system"]}}}},
+        ],
+    )
+    for each in (wallets, payments):
+        deployment.kafka.create_topic(each)
+    moment = datetime(2026, 11, 23, 2, 9, 51, tzinfo=UTC)
+
+    def append(connection: psycopg.Connection[Any], type_: str, *tags: str) -> None:
+        insert(connection, "events", type=type_, tags=[*tags], data=Jsonb({"n": type_}), occurred_at=moment)
+
+    with relayed(deployment) as connection, deployment.database.connect(autocommit=False) as earlier:
+        append(earlier, "WalletOpened", "wallet_id=42")  # takes the first position, and commits last
+        append(connection, "MoneyTransferred", "wallet_id=a b", "transfer_id=7", "other_wallet_id=1")
+        append(connection, "Started", "system")
+        connection.commit()
+        earlier.commit()
+    second, first = deployment.kafka.read_all(wallets)
+    assert [(each.key, header(each, "id")) for each in (second, first)] == [(b"a b", "2"), (b"42", "1")]
+    assert (second.value, headers(first)) == (
+        b'{"n": "MoneyTransferred"}',
+        {"occurred-at": "2026-11-23T02:09:51Z", "id": "1", "type": "WalletOpened"},
+    )
+    assert [header(each, "id") for each in deployment.kafka.read_all(payments)] == ["2"]
+    assert [header(each, "id") for each in deployment.delivered()] == ["3"]
