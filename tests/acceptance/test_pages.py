@@ -48,7 +48,7 @@ def test_no_block_falls_out_unseen() -> None:
         "text": 6,
     }
     assert Counter(block.kind for block in blocks if block.reason) == {
-        "sh": 9,
+        "sh": 10,
         "sql": 7,
     }
 

@@ -1,5 +1,7 @@
 """Outbox tables of other workers, relayed as they are: each is written as its own writers do, and read from Kafka."""
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
@@ -9,12 +11,15 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+import yaml
 from psycopg.types.json import Json, Jsonb
 
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, header
+from tests.acceptance.relay_process import WALRELAY
 from tests.servers.database import Database
 from tests.servers.topics import Kafka, Received
+from walrelay.config import parse, presets
 
 SYSTEMS = Path(__file__).parent / "systems"
 
@@ -202,3 +207,65 @@ def test_event_store(adopted: Adopted, topic: str) -> None:
     )
     assert [header(each, "id") for each in deployment.kafka.read_all(payments)] == ["2"]
     assert [header(each, "id") for each in deployment.delivered()] == ["3"]
+
+
+@pytest.mark.parametrize("name", [name for name in presets.NAMES if name != "walrelay"])
+def test_adopt_names_the_preset_of_a_table(database: Database, tmp_path: Path, name: presets.PresetName) -> None:
+    database.execute((SYSTEMS / f"{name}.sql").read_text())
+    table = presets.fragment(name)["outbox"]["table"]
+    before = database.execute("SELECT oid::text FROM pg_class ORDER BY oid")
+    printed = adopted_settings(database, tmp_path, table)
+    assert database.execute("SELECT oid::text FROM pg_class ORDER BY oid") == before
+    assert f"# {table} has all columns of the preset {name}." in printed
+    assert parse(printed, "printed", {"DATABASE_URL": "host=db"}).outbox.preset == name
+
+
+def test_adopt_proposes_roles_for_another_table_that_relay_its_rows(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path
+) -> None:
+    database.execute(
+        'CREATE SCHEMA "Sales"; CREATE TABLE "Sales"."Out box" ("EventId" uuid, "on" text, "Body" json,'
+        ' "StreamId" text, "OccurredAt" timestamp, "Twice" text GENERATED ALWAYS AS ("on") STORED)'
+    )
+    printed = adopted_settings(database, tmp_path, '"Sales"."Out box"')
+    assert "suits no preset" in printed
+    assert "# Not read: on." in printed
+    outbox = yaml.safe_load(printed)["outbox"]
+    deployment = deploy(database, kafka, topic, outbox=outbox)
+    id_ = uuid4()
+    with relayed(deployment) as connection:
+        connection.execute('INSERT INTO "Sales"."Out box" VALUES (%s, %s, %s, %s, now())', [id_, "x", "[ 1]", "s-1"])
+    (message,) = deployment.delivered()
+    assert (message.key, message.value, headers(message)) == (b"s-1", b"[ 1]", {"id": str(id_)})
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("nowhere", 'table "public"."nowhere" does not exist in database'),
+        ("a_view", "is a view, which is not replicated"),
+        ("empty", "no column of empty can be the id of an event"),
+        ("Nowhere", "'Nowhere' has capitals: write nowhere"),
+    ],
+)
+def test_adopt_says_why_it_cannot(database: Database, tmp_path: Path, table: str, said: str) -> None:
+    database.execute("CREATE VIEW a_view AS SELECT 1 AS id; CREATE TABLE empty ()")
+    assert said in adopted_settings(database, tmp_path, table, exit_code=None)
+
+
+def adopted_settings(database: Database, directory: Path, table: str, exit_code: int | None = 0) -> str:
+    """What `init --adopt` prints, as an operator redirects it: the settings file is there, and empty."""
+    with (directory / "walrelay.yaml").open("w") as empty:
+        done = subprocess.run(
+            [WALRELAY, "init", "--adopt", table],
+            stdout=empty,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env={**os.environ, "DATABASE_URL": database.dsn},
+            timeout=60,
+        )
+    if exit_code is None:
+        assert done.returncode in (1, 2)
+        return done.stderr.decode()
+    assert done.returncode == exit_code, done.stderr.decode()
+    return (directory / "walrelay.yaml").read_text()

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from walrelay import compose
+from walrelay.cli.adopt import settings_for
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option, waiting
 from walrelay.cli.progress import BarObserver, count
@@ -34,6 +35,7 @@ from walrelay.wiring import Wiring, begin_at
 @click.option(
     "--replication-factor", type=click.IntRange(1, 10_000), help="Replicas of new topics.  [default: the broker's]"
 )
+@click.option("--adopt", metavar="TABLE", help="Print settings for a table that is there, and change nothing.")
 @click.pass_context
 def init(
     ctx: click.Context,
@@ -47,6 +49,7 @@ def init(
     exact: bool,
     partitions: int,
     replication_factor: int | None,
+    adopt: str | None,
 ) -> None:
     """Make the outbox table, walrelay.emit, publication and slot.
 
@@ -57,6 +60,8 @@ def init(
     --topics takes aggregate types (or other values for `route.topic`), or whole names of topics: with the default,
     `order` and `outbox.event.order` are the same.
 
+    --adopt looks at the outbox of another worker, in the database of the settings file or else of DATABASE_URL.
+
     \b
     Example:
       walrelay init --dry-run
@@ -65,11 +70,17 @@ def init(
       walrelay init --backfill
       walrelay init --backfill --where 'published = false'
       walrelay init --partitioned
+      walrelay init --adopt messaging.outbox_messages > walrelay.yaml
     """
+    if adopt is not None:
+        if others := [name for name in ctx.params if name not in ("adopt", "config_path") and _given(ctx, name)]:
+            raise click.UsageError(f"--adopt changes nothing: --{others[0].replace('_', '-')} has no effect with it")
+        click.echo(settings_for(config_path, adopt), nl=False)
+        return
     if where and not backfill:
         raise click.UsageError("--where has no effect without --backfill")
     for option in ("exact", "partitions", "replication_factor"):
-        if not topics and ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+        if not topics and _given(ctx, option):
             raise click.UsageError(f"--{option.replace('_', '-')} has no effect without --topics")
     wiring = compose.wiring(load(config_path))
     names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
@@ -94,6 +105,10 @@ def init(
         click.echo("stopped: run `walrelay init --backfill` again to go on from here", err=True)
         ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")
+
+
+def _given(ctx: click.Context, option: str) -> bool:
+    return ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.SetupStep], timeout: float) -> set[setup.Kind]:

@@ -137,7 +137,8 @@ class OutboxSettings(Section):
 
     preset: PresetName = "walrelay"
     """The kind of outbox: settings for the table of another worker, below those of this file. `walrelay config example
-    --preset NAME` prints them, `walrelay docs presets` explains them. walrelay: the table that `init` makes."""
+    --preset NAME` prints them, `walrelay docs presets` explains them, and `walrelay init --adopt TABLE` finds the one
+    that suits a table. walrelay: the table that `init` makes."""
 
     table: TableName = "public.outbox"
     """`schema.table`, or `table` for one in `public`. Capitals and spaces as in SQL: `'"My Schema"."Out box"'`."""

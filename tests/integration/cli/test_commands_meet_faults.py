@@ -32,6 +32,7 @@ COMMANDS = (
     ("status", "--json"),
     ("init",),
     ("init", "--backfill"),
+    ("init", "--adopt", "outbox"),
     ("run",),
     ("tail",),
     ("tail", "--follow"),
