@@ -128,3 +128,13 @@ def test_without_key_and_headers_there_is_no_rule() -> None:
 def test_a_template_that_cannot_be_meant_is_refused_with_its_line(route: str, problem: str) -> None:
     (found,) = problems(f"route: {{{route}}}\n")
     assert found.startswith(problem), found
+
+
+def test_a_header_that_the_envelope_sets_is_refused_in_route_and_with_a_rule_of_that_envelope() -> None:
+    route = "route: {headers: {content-type: x}"
+    (found,) = problems(f"{route}, envelope: {{kind: cloudevents, source: /x}}}}\n")
+    assert found.startswith("3: route.headers.content-type: the envelope cloudevents sets the header")
+    rule = "routes: [{name: a, envelope: {kind: cloudevents, source: /x}}]\n"
+    (found,) = problems(f"{route}}}\n{rule}")
+    assert "the envelope cloudevents sets the header 'content-type'" in found
+    assert read("route: {envelope: {kind: cloudevents, source: /x}, key: '{id}'}\n").rules[0].envelope
