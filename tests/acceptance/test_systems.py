@@ -1,5 +1,6 @@
 """Outbox tables of other workers, relayed as they are: each is written as its own writers do, and read from Kafka."""
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -84,6 +85,21 @@ def test_ef_core(adopted: Adopted) -> None:
         }
 
 
+def test_ef_core_for_consumers_of_masstransit(adopted: Adopted, topic: str) -> None:
+    deployment = adopted(
+        "ef-core", route={"envelope": {"kind": "masstransit"}}, routes=[{"name": "all", "topic": topic}]
+    )
+    id_, content = uuid4(), {"tenantId": 7}
+    full = "Acme.Llm.Domain.Events.TenantCreated, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null"
+    with relayed(deployment) as connection:
+        row = {"id": id_, "type": full, "content": Jsonb(content), "created_at": datetime.now(UTC)}
+        insert(connection, "messaging.outbox_messages", **row)
+    (message,) = deployment.delivered()
+    envelope = json.loads(message.value or b"")
+    assert (envelope["messageId"], envelope["message"]) == (str(id_), content)
+    assert envelope["messageType"] == ["urn:message:Acme.Llm.Domain.Events:TenantCreated"]
+
+
 def test_event_log(adopted: Adopted, topic: str) -> None:
     """Event and outbox row in one transaction; metadata is an object, or NULL."""
     deployment = adopted("event-log", route={"topic": topic})
@@ -159,8 +175,15 @@ def test_spring_cloud_stream(adopted: Adopted, topic: str) -> None:
             insert(connection, "outbox", event_type=type_, payload=payload, correlation_id=correlation, created_at=now)
     (one,), (two,) = deployment.delivered(), deployment.kafka.read_all(f"{paid}-out-0")
     assert (one.key, one.value) == (two.key, two.value) == (None, b'{"orderId":1,  "total":1.10}')
-    assert headers(one) == {"correlation-id": "c-1", "id": "1", "type": placed}
-    assert headers(two) == {"id": "2", "type": paid}
+    spring = {"contentType": "application/json"}
+    for message, expected in (
+        (one, {**spring, "correlation-id": "c-1", "event_id": "1", "type": placed}),
+        (two, {**spring, "event_id": "2", "type": paid}),
+    ):
+        found = headers(message)
+        types = json.loads(found.pop("spring_json_header_types") or "")
+        assert found == expected
+        assert types == dict.fromkeys([*expected, "position"], "java.lang.String")
 
 
 def test_event_store(adopted: Adopted, topic: str) -> None:

@@ -37,7 +37,7 @@ def test_the_name_alone_says_what_its_example_says(name: presets.PresetName) -> 
 @pytest.mark.parametrize("name", OF_OTHERS)
 def test_what_a_preset_comments_out_are_settings(name: presets.PresetName) -> None:
     commented_in = "\n".join(
-        line.removeprefix("#") if line.startswith(("#  ", "#routes")) else line for line in example(name).splitlines()
+        line.removeprefix("#") if line.startswith(("#  ", "#route")) else line for line in example(name).splitlines()
     )
     assert parse(commented_in, "example", {"DATABASE_URL": "postgresql://localhost/shop"})
 
