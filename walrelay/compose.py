@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from secrets import randbits
+from time import time_ns
+from uuid import UUID
 
 from walrelay.config import Settings
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
@@ -30,20 +33,21 @@ from walrelay.wiring import Limits, Policy, PositionPlace, SlotOptions, Wiring, 
 
 def wiring(settings: Settings) -> Wiring:
     """To be made once in a process: its sinks remember what they learned."""
-    columns = settings.outbox.columns
+    layout, debezium = settings.layout, settings.debezium
     source, refusals, exactly_once = settings.source, settings.refusals, settings.delivery == "exactly_once"
     return Wiring(
         dsn=source.dsn.get_secret_value(),
         slot=source.slot,
         plugin=source.plugin,
         publication=source.publication if source.plugin == "pgoutput" else None,
-        outbox=settings.outbox.decoding,
+        outbox=layout,
         rules=Rules(
-            settings.route.topic,
+            settings.route.topic if debezium is None else debezium.options.template,
             settings.reserved_topics,
             settings.rules,
-            {column: role for role, column in columns if column is not None},
+            {column: role for role, column in layout.columns._asdict().items() if column is not None},
             settings.route.envelope.envelope,
+            None if debezium is None else debezium.options,
         ),
         sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
         exactly_once=exactly_once,
@@ -67,7 +71,14 @@ def wiring(settings: Settings) -> Wiring:
         limits=Limits(source.pause_limit, settings.shutdown_timeout),
         backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
         retention=settings.retention,
+        run_id=None if debezium is None else _run_id(),
     )
+
+
+def _run_id() -> str:
+    """A UUID of version 7, which is what Debezium gives each run of a connector."""
+    moment, chance = time_ns() // 1_000_000, randbits(74)
+    return str(UUID(int=moment << 80 | 7 << 76 | chance >> 62 << 64 | 2 << 62 | chance & (1 << 62) - 1))
 
 
 def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
@@ -94,6 +105,7 @@ class LiveFactories:
     def __init__(self, wiring: Wiring, observer: Observer, wakes: int | None = None) -> None:
         self._wiring, self._observer, self._wakes = wiring, observer, wakes
         self._retention = Retention(wiring, observer)
+        self._router: Routing
 
     def stream(self) -> Stream:
         dsn, slot, timing = self._wiring.dsn, self._wiring.slot, self._wiring.streaming.timing
@@ -116,6 +128,7 @@ class LiveFactories:
         """Problems that would stop the relay only at some later row are reported, not refused."""
         with catalog.asking_once():
             doctor.refuse(catalog, self._wiring, "run")
+            self._router = self._wiring.router(catalog)
             for finding in doctor.told(catalog, self._wiring, "run"):
                 consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
                 self._observer.saw(Noticed(consequence))
@@ -141,7 +154,7 @@ class LiveFactories:
         return positions(self._wiring, catalog, source.system, source.pid)
 
     def routing(self) -> Routing:
-        return observed(self._wiring.rules.router(), self._observer)
+        return observed(self._router, self._observer)
 
     def refusals(self) -> DeadLettering:
         return DeadLettering(self._wiring.policy, self._dead_letters, self._observer)

@@ -18,7 +18,9 @@ from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.publish import SinkHandle
-from walrelay.route.rules import Rules
+from walrelay.route import Router
+from walrelay.route.debezium import Column, DebeziumRouter
+from walrelay.route.rules import RuleRouter, Rules
 from walrelay.source.contract import Positions
 from walrelay.source.positions import FilePositions, TablePositions
 from walrelay.source.slot_source import SlotReading
@@ -91,7 +93,7 @@ class Limits(NamedTuple):
 
 class Wiring(NamedTuple):
     """A relay: one slot, one outbox, one sink. `dsn` includes the password. `retention` in seconds; None: no
-    clean-up.
+    clean-up. `run_id`: of this process, where messages name it.
     """
 
     dsn: str
@@ -109,6 +111,7 @@ class Wiring(NamedTuple):
     limits: Limits = Limits()
     backoff: Backoff = Backoff()
     retention: float | None = None
+    run_id: str | None = None
 
     @property
     def table(self) -> str:
@@ -128,6 +131,14 @@ class Wiring(NamedTuple):
         """
         required = {role for role, column in self.needed.columns._asdict().items() if column}
         return self.outbox._replace(optional=frozenset(Columns._fields) - required, extra=self.needed.extra)
+
+    def router(self, catalog: Catalog) -> Router | RuleRouter | DebeziumRouter:
+        """Makes messages from records by the rules; Fatal where the table does not suit them."""
+        if self.rules.debezium is None:
+            return self.rules.router()
+        columns = [Column(*column) for column in catalog.column_definitions(self.table)]
+        table = (self.outbox.schema, self.outbox.table)
+        return DebeziumRouter(self.rules.debezium, columns, table, self.rules.reserved, self.run_id)
 
     @property
     def emit_columns(self) -> dict[str, str]:

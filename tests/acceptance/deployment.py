@@ -27,7 +27,7 @@ class Slot(NamedTuple):
 
 class Deployment:
     """`init` was run for it. Sections of the settings are dictionaries: `source={"receive_timeout": 2}`; an empty one
-    is left empty.
+    is left empty, and None leaves it out.
     """
 
     def __init__(self, directory: Path, database: Database, kafka: Kafka, topic: str, **sections: Any) -> None:
@@ -42,7 +42,7 @@ class Deployment:
     def write_settings(self, **sections: Any) -> None:
         """Writes the settings file again, with these sections changed."""
         self._sections |= sections
-        defaults: dict[str, dict[str, Any]] = {
+        defaults: dict[str, Any] = {
             "source": {"dsn": self.database.dsn, "slot": self.slot_name},
             "outbox": {"max_message_bytes": 2**30},  # so that what is too large for the broker gets there
             "route": {"topic": self.topic},
@@ -52,7 +52,8 @@ class Deployment:
         }
         for name, section in self._sections.items():
             defaults[name] = {**defaults.get(name, {}), **section} if section and isinstance(section, dict) else section
-        self.config.write_text(yaml.safe_dump(defaults))
+        sections = {name: section for name, section in defaults.items() if section is not None}
+        self.config.write_text(yaml.safe_dump(sections))
 
     def command(self, *arguments: str, exit_code: int | None = 0) -> str:
         """The standard output of another walrelay command, which must succeed, or end with that exit code (None: with

@@ -14,6 +14,7 @@ from walrelay.dead_letter import message_json, shown
 from walrelay.model import AnyRecord, Message
 from walrelay.operations.route_trial import Routed, in_slot, in_table, record_of_json, routed
 from walrelay.postgres.catalog import Catalog
+from walrelay.route import Routing
 from walrelay.wiring import Wiring
 
 
@@ -51,19 +52,26 @@ def trial(ctx: click.Context, config_path: Path, rows: int | None, slot: int | N
         raise click.UsageError("--rows and --slot exclude each other.")
     wiring = compose.wiring(load(config_path))
     refused = False
-    for record in _records(wiring, rows, slot):
-        found = routed(wiring, record)
+    for router, record in _records(wiring, rows, slot):
+        found = routed(router, record)
         refused |= bool(found.refusal)
         click.echo(json.dumps(_members(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
     ctx.exit(1 if refused else 0)
 
 
-def _records(wiring: Wiring, rows: int | None, slot: int | None) -> Iterator[AnyRecord]:
-    if not rows and not slot:
-        yield from (record_of_json(line) for line in sys.stdin if line.strip())
+def _records(wiring: Wiring, rows: int | None, slot: int | None) -> Iterator[tuple[Routing, AnyRecord]]:
+    if not rows and not slot and wiring.rules.debezium is None:
+        plain = wiring.rules.router()
+        yield from ((plain, record) for record in _given())
         return
     with Catalog(wiring.dsn) as catalog:
-        yield from in_table(wiring, catalog, rows) if rows else in_slot(wiring, catalog, slot or 0)
+        router = wiring.router(catalog)
+        records = in_table(wiring, catalog, rows) if rows else in_slot(wiring, catalog, slot) if slot else _given()
+        yield from ((router, record) for record in records)
+
+
+def _given() -> Iterator[AnyRecord]:
+    return (record_of_json(line) for line in sys.stdin if line.strip())
 
 
 def _lines(found: Routed) -> Iterator[str]:

@@ -163,6 +163,9 @@ def _rows(name: str, setting: Schema, schema: Schema, *, required: bool) -> Iter
         default = "required" if required else _default(resolved)
         yield SettingRow(f"`{name}`", _type(resolved, schema), default, resolved.get("unit", ""), _words(resolved))
         yield from _rows_of_items(name, resolved, schema)
+        for section in (_resolved(each, schema) for each in resolved.get("anyOf", ())):
+            for key, inner in section.get("properties", {}).items():
+                yield from _rows(f"{name}.{key}", inner, schema, required=False)
         return
     for key, inner in resolved["properties"].items():
         yield from _rows(f"{name}.{key}", inner, schema, required=key in resolved.get("required", ()))

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 from walrelay.config import presets
+from walrelay.config.debezium import DebeziumSettings
 from walrelay.config.presets import PresetName
 from walrelay.config.routes import Routes, RouteSettings
 from walrelay.config.values import (
@@ -255,6 +256,9 @@ class Settings(Section):
     """Rules for records that need more than `route.topic`: in their order, the first that matches counts. A record that
     none matches is refused, and `refusals` says what becomes of it. `walrelay docs routing` explains them in full."""
 
+    debezium: DebeziumSettings | None = None
+    """Messages as Debezium's Outbox Event Router makes them, instead of `route`, `routes` and `outbox.columns`."""
+
     sink: SinkSettings
     refusals: RefusalSettings = RefusalSettings()
 
@@ -286,7 +290,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _can_route(self) -> Self:
         """Otherwise the first row without a topic of its own would stop the relay."""
-        if self.routes and all(each.drop or each.topic for each in self.routes):
+        if self.debezium is not None or (self.routes and all(each.drop or each.topic for each in self.routes)):
             return self
         for field in TopicTemplate(self.route.topic).fields:
             if getattr(self.outbox.columns, field) is None:
@@ -295,6 +299,17 @@ class Settings(Section):
                     f"is null, but route.topic ({self.route.topic!r}) names {{{field}}}: give route.topic a topic"
                     " without it (any will do where each row names its own)",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _routes_in_one_way(self) -> Self:
+        if self.debezium is not None:
+            given = [("route",), ("routes",)] + (
+                [("outbox", "columns")] if self.outbox.model_fields_set & {"columns"} else []
+            )
+            for path in given:
+                if path[0] in self.model_fields_set:
+                    raise SectionError(path, "has no meaning beside `debezium`, whose options say that: leave it out")
         return self
 
     @model_validator(mode="after")
@@ -352,6 +367,16 @@ class Settings(Section):
             return tuple(self.route.below(each.enveloped(self.route.envelope)) for each in self.routes)
         rule = self.route.rule
         return (rule,) if rule.key or rule.set_headers else ()
+
+    @property
+    def layout(self) -> contract.OutboxLayout:
+        """Where outbox records come from."""
+        layout = self.outbox.decoding
+        if self.debezium is None:
+            return layout
+        columns = contract.Columns(**dict.fromkeys(contract.Columns._fields))
+        roles = self.debezium.options.roles | {"type": self.debezium.event_type}
+        return layout._replace(columns=columns._replace(**roles))
 
     @property
     def reserved_topics(self) -> frozenset[str]:

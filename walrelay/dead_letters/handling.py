@@ -77,7 +77,7 @@ class DeadLetterTable:
     """
 
     def __init__(self, catalog: Catalog, slot: str, patience: float = _PATIENCE) -> None:
-        self._catalog, self._slot = catalog, slot
+        self.catalog, self._slot = catalog, slot
         connect.set_statement_timeout(catalog.connection, patience)
         if not present(catalog):
             raise missing()
@@ -124,7 +124,7 @@ class DeadLetterTable:
         """Dead letters that still have one of these statuses and are the first open ones of their keys; locked for a
         transaction, in which the relay publishes no later message of their keys.
         """
-        connection = self._catalog.connection
+        connection = self.catalog.connection
         with meaning(connection), connection.transaction():
             for topic, key in sorted({(key.topic, key.key) for key in keys if key.topic and key.key is not None}):
                 connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, topic, key))
@@ -173,8 +173,8 @@ class DeadLetterTable:
         return [_stored(row) for row in rows]
 
     def _rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with meaning(self._catalog.connection):
-            return self._catalog.connection.execute(query.encode(), parameters).fetchall()
+        with meaning(self.catalog.connection):
+            return self.catalog.connection.execute(query.encode(), parameters).fetchall()
 
 
 def _conditions(wanted: DeadLetterFilter) -> tuple[str, list[Any]]:

@@ -13,6 +13,7 @@ from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
 from walrelay.postgres.slots import drop_slot, new_slot
 from walrelay.postgres.snapshot import View
+from walrelay.route import Routing
 from walrelay.table.backfill_journal import BackfillJournal, Scope
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import Condition, Selection, describe_table, verbatim
@@ -79,6 +80,7 @@ class _BackfillAttempts:
             journal.lock()
             rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
             refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} again")
+            routing = wiring.router(catalog)
             progress = journal.begin(self._scope, wiring.plugin)
             self._refuse_another_condition(progress.scope.where)
             note = note_before_backfill(catalog, wiring.slot, wiring.table, wiring.publication)
@@ -100,7 +102,7 @@ class _BackfillAttempts:
                 rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached, also=also))
                 self._observer.saw(Backfilling(rows.count(), progress.published))
                 decoder = RowDecoder(wiring.needed, outbox.types, made.consistent_point)
-                at_the_end = self._publish(rows, decoder, journal, stop)
+                at_the_end = self._publish(rows, decoder, routing, journal, stop)
             if at_the_end:
                 journal.finish()
                 self._begin_at(catalog, view.xmin)
@@ -122,13 +124,18 @@ class _BackfillAttempts:
             self._observer.saw(Noticed(f"{error}; {hint}"))
 
     def _publish(
-        self, rows: OutboxRows, decoder: RowDecoder, journal: BackfillJournal, stop: Callable[[], bool]
+        self,
+        rows: OutboxRows,
+        decoder: RowDecoder,
+        routing: Routing,
+        journal: BackfillJournal,
+        stop: Callable[[], bool],
     ) -> bool:
         """Whether it reached the end. Before each batch everything earlier is durable, and the journal says so."""
         wiring = self._wiring
         sink = self._wiring.sink.open()
         try:
-            backfill = BatchPublisher(wiring.rules.router(), sink, self._observer, stop, wiring.limits.shutdown)
+            backfill = BatchPublisher(routing, sink, self._observer, stop, wiring.limits.shutdown)
             before = 0
             for batch in rows.batches(decoder.columns):
                 if before:

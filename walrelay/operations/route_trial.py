@@ -12,6 +12,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, RecordPosition, Undecoded
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
+from walrelay.route import Routing
 from walrelay.route.rules import RuleRouter, Verdict
 from walrelay.source.peek import Peek
 from walrelay.source.slot_source import usable_slot
@@ -34,10 +35,10 @@ class Routed(NamedTuple):
     hint: str = ""
 
 
-def routed(wiring: Wiring, record: AnyRecord) -> Routed:
+def routed(router: Routing, record: AnyRecord) -> Routed:
     """What the rules of the settings make of the record."""
     id_ = "" if isinstance(record, Undecoded) else record.id
-    router, verdicts = wiring.rules.router(), list[Verdict]()
+    verdicts = list[Verdict]()
     try:
         if wiring.rules.routes and isinstance(router, RuleRouter) and isinstance(record, OutboxRecord):
             for each in router.verdicts(record):

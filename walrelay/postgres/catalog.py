@@ -277,6 +277,18 @@ class Catalog:
             )
         )
 
+    def column_definitions(self, table: str) -> list[tuple[str, int, int, bool, str | None]]:
+        """Name, type OID, atttypmod, whether it is NOT NULL, and the default's expression, in the table's order."""
+        return [
+            (name, oid, modifier, not_null, default)
+            for name, oid, modifier, not_null, default in self.rows(
+                "SELECT attname::text, atttypid::int8, atttypmod, attnotnull, pg_get_expr(adbin, adrelid)"
+                " FROM pg_attribute LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)"
+                f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
+                table,
+            )
+        ]
+
     def refuse_standby(self) -> None:
         """Retryable on a standby: it may be promoted, or the next host of the DSN may be the primary."""
         if self.in_recovery():

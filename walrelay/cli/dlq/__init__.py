@@ -155,7 +155,7 @@ def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
                 click.echo(_short(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
-        replaying = DeadLetterReplay(table, wiring.rules.router().route, wiring.sink.open, operator())
+        replaying = DeadLetterReplay(table, wiring.router(table.catalog).route, wiring.sink.open, operator())
         outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _report(outcomes)
 

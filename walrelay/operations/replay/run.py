@@ -57,7 +57,7 @@ class _ReplayAttempts:
             self._begun = True
             sink = self._wiring.sink.open()
             try:
-                routing = Again(wiring.rules.router(), self._plan.replaying.asked.topic)
+                routing = Again(wiring.router(catalog), self._plan.replaying.asked.topic)
                 publisher = BatchPublisher(routing, sink, self._observer, self._stop.is_set, wiring.limits.shutdown)
                 readings = _Readings(wiring, catalog, journal, self._plan)
                 self._publish(readings, publisher)

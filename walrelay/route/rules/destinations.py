@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from walrelay.model import OutboxRecord
+from walrelay.route.debezium import DebeziumOptions, DebeziumTopics
 from walrelay.route.router import Router
 from walrelay.route.rules.fields import Field, named
 from walrelay.route.rules.router import RuleRouter
@@ -19,6 +20,7 @@ _ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
 class Rules(NamedTuple):
     """Where records go: a template for records without a topic of their own, topics that are reserved, and the rules of
     `routes`, if there are any. `roles`: the role of a column, by column; `envelope`: of all messages without rules.
+    `debezium`: its router's options, instead of rules; `topic` is then what they make of the topic's column.
     """
 
     topic: str
@@ -26,9 +28,10 @@ class Rules(NamedTuple):
     routes: tuple[Rule, ...] = ()
     roles: Mapping[str, str] = MappingProxyType({})
     envelope: Envelope | None = None
+    debezium: DebeziumOptions | None = None
 
     def router(self) -> Router | RuleRouter:
-        """Makes messages from records by these rules."""
+        """Makes messages from records by these rules; where there is `debezium`, `Wiring.router` makes it."""
         if self._all:
             return RuleRouter(self._all, self.topic, self.reserved, self.roles)
         return Router(self.topic, self.reserved)
@@ -37,6 +40,8 @@ class Rules(NamedTuple):
         """A function of a record with at least `fields` and `naming_columns`; Unroutable where no rule routes it."""
         if self.routes:
             return RuleRouter(self.routes, self.topic, self.reserved, self.roles).topics
+        if self.debezium is not None:
+            return DebeziumTopics(self.debezium, self.reserved).of_record
         template = TopicTemplate(self.topic)
         return lambda record: [record.topic or template.render(record)]
 
@@ -49,11 +54,14 @@ class Rules(NamedTuple):
     def fields(self) -> set[str]:
         """The roles that decide about the topic."""
         named = set(TopicTemplate(self.topic).fields) | {"topic"} if self.uses_template else set()
+        named |= {"aggregate_type"} if self.debezium is not None else set()
         return named | self._named(rule.naming_fields for rule in self.routes)[0]
 
     @property
     def needed(self) -> tuple[set[str], list[str]]:
         """The roles that routing needs, and the columns without a role."""
+        if self.debezium is not None:
+            return {*self.debezium.roles}, list(self.debezium.others)
         roles, columns = self._named(rule.fields for rule in self._all)
         return _ROUTED | self.fields | roles, columns
 

@@ -1,0 +1,160 @@
+"""What Debezium's Outbox Event Router made of the rows in debezium/, and what the router here makes of them."""
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from walrelay.config.debezium import DebeziumSettings
+from walrelay.decode.contract import Columns, OutboxLayout
+from walrelay.decode.records import RowDecoder
+from walrelay.errors import Fatal, Unroutable
+from walrelay.lsn import LSN
+from walrelay.model import Message, OutboxRecord
+from walrelay.route.debezium import Column, DebeziumRouter
+
+DIRECTORY = Path(__file__).parent / "debezium"
+COMMITTED_AT = 1_767_323_045_123_456
+CONVERTERS = [
+    ("string", "string", "simple"),
+    ("json", "json", "json"),
+    ("json_with_schemas", "json_with_schemas", "json_with_schemas"),
+    ("string", "bytes", "simple"),
+]
+NOT_HERE = {"types without a form", "missing", "missing refused", "texts partition"}
+OPTIONS: dict[str, dict[str, Any]] = json.loads((DIRECTORY / "options.json").read_text("utf-8"))
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((DIRECTORY / "recorded.json").read_text("utf-8"))
+    return found
+
+
+class Case(NamedTuple):
+    record: OutboxRecord
+    theirs: dict[str, Any]
+
+
+def settings(name: str, key: str, value: str, header: str) -> DebeziumSettings:
+    converters = {"key.converter": key, "value.converter": value, "header.converter": header, "topic.prefix": "app"}
+    return DebeziumSettings.model_validate(OPTIONS[name]["router"] | converters)
+
+
+def router(name: str, *converters: str) -> DebeziumRouter:
+    options, table = settings(name, *converters).options, OPTIONS[name]["table"]
+    columns = [Column(*column) for column in recorded()["tables"][table]["columns"]]
+    return DebeziumRouter(options, columns, ("public", table), run_id="the run")
+
+
+def cases(name: str) -> Iterator[Case]:
+    """The rows as the decoder reads them, each with what Debezium made of it."""
+    asked = OPTIONS[name]
+    table, options = recorded()["tables"][asked["table"]], settings(name, *CONVERTERS[1]).options
+    columns = Columns(**dict.fromkeys(Columns._fields))._replace(**options.roles)
+    layout = OutboxLayout("public", asked["table"], columns, extra=options.others)
+    names = [column for column, *_ in table["columns"]]
+    decoder = RowDecoder(layout, {column: oid for column, oid, *_ in table["columns"]}, LSN(0))
+    theirs = recorded()["routed"][name]
+    for row, routed in zip(table["rows"], theirs if len(theirs) > 1 else theirs * len(table["rows"]), strict=True):
+        texts = (row[names.index(column)] for column in decoder.columns)
+        values = [None if text is None else text.encode() for text in texts]
+        yield Case(decoder.decode(values, COMMITTED_AT), routed)
+
+
+def as_bytes(form: Any) -> bytes | None:
+    """As the recorder writes it: text, null, or what is not UTF-8 in base64."""
+    return b64decode(form["base64"]) if isinstance(form, dict) else None if form is None else form.encode()
+
+
+def converted(theirs: dict[str, Any], key: str, value: str, header: str) -> Message | None:
+    """Their message with these converters; None if one of them failed."""
+    if "error" in theirs:
+        return None
+    forms = [theirs["key"][key], theirs["value"][value], *(form[header] for _, form in theirs["headers"] if form)]
+    if any(isinstance(form, dict) and "error" in form for form in forms):
+        return None
+    if any(
+        isinstance(form, str) and ("java.nio.HeapByteBuffer" in form or form.startswith("Struct{")) for form in forms
+    ):
+        return None  # bytes as StringConverter prints them: what they hold is lost
+    moment = COMMITTED_AT // 1000 if theirs["timestamp"] == "processed" else theirs["timestamp"]
+    headers = [(name, as_bytes(form[header])) for name, form in theirs["headers"] if form]
+    return Message(theirs["topic"], as_bytes(forms[0]), as_bytes(forms[1]), headers, moment)
+
+
+def unsuited(theirs: dict[str, Any], key: str, value: str) -> bool:
+    """Whether a converter, or the router, does not take the type of a column; Java prints bytes as their address."""
+    forms = [theirs["key"][key], theirs["value"][value]] if "key" in theirs else [theirs]
+    said = [form["error"] if isinstance(form, dict) and "error" in form else str(form) for form in forms]
+    return any(re.match(r"java\.nio|.* Invalid schema type|.* is not of type INT64", text) for text in said)
+
+
+def _with_any_name(message: Message) -> Message:
+    """Debezium keeps the schema of an envelope, and its name, for other aggregates with the same type of payload."""
+    value = message.value and re.sub(rb'("name":"app\.public\.\w+\.)[^"]*?(\.Value")', rb"\1*\2", message.value)
+    return message._replace(value=value)
+
+
+def differences(name: str, *converters: str) -> list[str]:
+    """In words, for each row that becomes something else."""
+    route = router(name, *converters).route
+    found = list[str]()
+    for record, described in cases(name):
+        if OPTIONS[name]["table"] == "types" and record.payload == b'{"infinity": 1}':
+            continue
+        theirs, ours, why = converted(described, *converters), None, ""
+        try:
+            (ours,) = route(record)
+        except Unroutable as error:
+            why = str(error)
+        if ours is None or theirs is None:
+            found += [f"{record.id}: {ours or why!r}, theirs is {theirs or described}"] if ours != theirs else []
+            continue
+        headers = [header for header in ours.headers if header[0] not in ("position", "__debezium.context.runId")]
+        ours = ours._replace(headers=headers)
+        ours, theirs = _with_any_name(ours), _with_any_name(theirs)
+        pairs = zip(Message._fields, ours, theirs, strict=True)
+        found += [f"{record.id}: {part} is {one!r}, theirs {other!r}" for part, one, other in pairs if one != other]
+    return found
+
+
+@pytest.mark.parametrize("converters", CONVERTERS, ids="-".join)
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name not in NOT_HERE])
+def test_a_row_becomes_what_debezium_makes_of_it(name: str, converters: tuple[str, str, str]) -> None:
+    if {"expanded", "envelope"} & {*name.split()} and "json" not in converters[1]:
+        with pytest.raises(ValueError, match="which cannot hold"):
+            settings(name, *converters)
+    elif any(unsuited(described, *converters[:2]) for _, described in cases(name)):
+        with pytest.raises(Fatal, match="has a type that cannot be used there"):
+            router(name, *converters)
+    else:
+        assert differences(name, *converters) == []
+
+
+def test_infinity_is_refused_where_debezium_makes_an_arbitrary_moment_of_it() -> None:
+    (record,) = (record for record, _ in cases("types timestamp") if record.id == "e")
+    with pytest.raises(Unroutable, match="record e at 0/0:4: 'infinity' is no moment"):
+        router("types timestamp", *CONVERTERS[0]).route(record)
+
+
+def test_a_column_of_another_type_or_without_the_table_is_refused_before_any_row() -> None:
+    with pytest.raises(
+        Fatal, match=r"column 'price' of public\.types has a type that cannot be used there: it must be"
+    ):
+        router("types without a form", *CONVERTERS[0])
+    with pytest.raises(Fatal, match=r"table public\.outbox has no column 'nothing'; it has: id, aggregatetype,"):
+        router("missing refused", *CONVERTERS[0])
+
+
+def test_the_headers_of_the_context_come_first_and_the_position_last() -> None:
+    record, theirs = next(cases("headers"))
+    (message,) = router("headers", *CONVERTERS[0]).route(record)
+    names = [name for name, _ in message.headers]
+    assert names == [*(name for name, _ in theirs["headers"]), "position"]
+    assert dict(message.headers)["__debezium.context.runId"] == b"the run"
