@@ -53,7 +53,7 @@ def trial(ctx: click.Context, config_path: Path, rows: int | None, slot: int | N
     wiring = compose.wiring(load(config_path))
     refused = False
     for router, record in _records(wiring, rows, slot):
-        found = routed(router, record)
+        found = routed(wiring, router, record)
         refused |= bool(found.refusal)
         click.echo(json.dumps(_members(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
     ctx.exit(1 if refused else 0)

@@ -35,7 +35,7 @@ class Routed(NamedTuple):
     hint: str = ""
 
 
-def routed(router: Routing, record: AnyRecord) -> Routed:
+def routed(wiring: Wiring, router: Routing, record: AnyRecord) -> Routed:
     """What the rules of the settings make of the record."""
     id_ = "" if isinstance(record, Undecoded) else record.id
     verdicts = list[Verdict]()
