@@ -135,9 +135,12 @@ class Stopped(NamedTuple):
 
 
 class EndedFatally(NamedTuple):
-    """The process ends because of `error`."""
+    """The relay ended because of `error`, and with it the process; or it begins again after `again` seconds, because the
+    process has other relays.
+    """
 
     error: Fatal
+    again: float | None = None
 
 
 Happening = (

@@ -4,10 +4,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Set
-from pathlib import Path
 
 from walrelay import compose
-from walrelay.config import load, parse, presets
+from walrelay.cli.relays import Chosen
+from walrelay.config import parse, presets
 from walrelay.config.documentation import example
 from walrelay.config.values import connection_string
 from walrelay.errors import SettingsError
@@ -18,26 +18,26 @@ from walrelay.postgres.catalog import Catalog
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})  # which YAML would read otherwise
 
 
-def settings_for(config_path: Path, table: str) -> str:
+def settings_for(relay: Chosen, table: str) -> str:
     """A settings file for that table, with comments. The database is that of the settings, or DATABASE_URL."""
     try:
         schema, name = qualified_name(table)
     except ValueError as error:
         raise SettingsError(f"--adopt: {error}") from None
     quoted = f"{identifier(schema)}.{identifier(name)}"
-    with Catalog(_dsn(config_path)) as catalog:
+    with Catalog(_dsn(relay)) as catalog:
         columns = columns_of(catalog, quoted)
     return "\n".join([*_lines(adoption(table, columns, _presets())), ""])
 
 
-def _dsn(config_path: Path) -> str:
-    if config_path.exists() and config_path.read_bytes():  # what `> walrelay.yaml` has just made is empty
-        return compose.wiring(load(config_path)).dsn
+def _dsn(relay: Chosen) -> str:
+    if relay.path.exists() and relay.path.read_bytes():  # what `> walrelay.yaml` has just made is empty
+        return compose.wiring(relay.settings()).dsn
     try:
         return connection_string(os.environ["DATABASE_URL"])
     except KeyError:
         raise SettingsError(
-            f"{config_path}: no such file, and DATABASE_URL is not set",
+            f"{relay.path}: no such file, and DATABASE_URL is not set",
             hint="DATABASE_URL=postgresql://user@host/database walrelay init --adopt TABLE",
         ) from None
     except ValueError as error:

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from time import sleep
 
 import click
 
 from walrelay import compose
-from walrelay.cli.options import Moment, MomentType, config_option
-from walrelay.config import load
+from walrelay.cli.options import Moment, MomentType
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations import audit as operation
 from walrelay.operations.audit import AuditReport
 from walrelay.publish import Found
@@ -19,7 +18,7 @@ _NAMED = 5  # ids in a command to paste
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("--from", "since", type=MomentType(), help="Rows committed at or after this time. Default: an hour ago.")
 @click.option(
     "--to",
@@ -42,7 +41,7 @@ _NAMED = 5  # ids in a command to paste
 @click.pass_context
 def audit(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     since: Moment | None,
     until: Moment | None,
     topics: tuple[str, ...],
@@ -62,7 +61,7 @@ def audit(
       walrelay audit --from 2026-11-21T08:00Z --to 2026-11-21T09:00Z --json
     """
     period = operation.Period(since and since.at, until and until.at, topics, listed)
-    report = operation.audit(compose.wiring(load(config_path)), period, sleep)
+    report = operation.audit(compose.wiring(relay.settings()), period, sleep)
     click.echo(report.as_json() if as_json else "\n".join(lines(report)))
     ctx.exit(1 if report.faults else 0)
 

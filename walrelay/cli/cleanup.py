@@ -1,16 +1,16 @@
 """`walrelay cleanup`: deletes old rows that were published and are confirmed."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
 from walrelay import compose
 from walrelay.cli.ending import signalled
-from walrelay.cli.options import config_option, waiting
+from walrelay.cli.options import waiting
 from walrelay.cli.progress import Bars, count
-from walrelay.config import load, values
+from walrelay.cli.relays import Chosen, one_relay
+from walrelay.config import values
 from walrelay.operations.cleanup import CleanupReport, CleanupRequest, cleaning
 from walrelay.postgres.slot_records import declare_all_published
 from walrelay.wiring import Wiring
@@ -27,7 +27,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("--older-than", type=_Duration(), help="Minimum age of a row, as in 7d. Default: `retention`.")
 @click.option("--dry-run", is_flag=True, help="Count what would be deleted, and change nothing.")
 @click.option(
@@ -48,7 +48,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 @click.pass_context
 def cleanup(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     older_than: float | None,
     dry_run: bool,
     pace: float,
@@ -67,7 +67,7 @@ def cleanup(
       walrelay cleanup --older-than 7d --dry-run
       walrelay cleanup --older-than 12h --pace 0.5
     """
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     age = wiring.retention if older_than is None else older_than
     if age is None:
         raise click.UsageError("How old? Give --older-than, as in --older-than 7d, or set `retention` in the settings.")

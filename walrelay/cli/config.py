@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from walrelay.cli.options import config_option
-from walrelay.config import load, presets
+from walrelay.cli.relays import several_option
+from walrelay.config import load_relays, presets
 from walrelay.config.documentation import example as example_text
 from walrelay.config.documentation import json_schema
 
@@ -24,15 +25,16 @@ def config() -> None:
 
 @config.command()
 @config_option
-def check(config_path: Path) -> None:
+@several_option
+def check(config_path: Path, names: tuple[str, ...]) -> None:
     """Report every problem in the settings file, with its line. Connects to nothing.
 
     \b
     Example:
       DATABASE_URL=postgresql://walrelay@localhost/shop walrelay config check -c walrelay.yaml
     """
-    load(config_path)
-    click.echo(f"{config_path}: no problems")
+    relays = ", ".join(load_relays(config_path, names))
+    click.echo(f"{config_path}: no problems" + (f" in {relays}" if relays else ""))
 
 
 @config.command()

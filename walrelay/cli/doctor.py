@@ -5,13 +5,11 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, each_relay
 from walrelay.model import Finding
 from walrelay.operations import doctor as operation
 
@@ -21,10 +19,10 @@ _SUBJECT_WIDTH = 25
 
 
 @click.command()
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@each_relay
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each relay.")
 @click.pass_context
-def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
+def doctor(ctx: click.Context, relay: Chosen, as_json: bool) -> None:
     """List what keeps a relay from starting, each with its fix.
 
     It asks the database and the broker for everything that must be true, changes nothing, and may run beside the relay.
@@ -35,17 +33,17 @@ def doctor(ctx: click.Context, config_path: Path, as_json: bool) -> None:
       walrelay doctor
       walrelay doctor --json | jq -r '.findings[] | select(.verdict == "problem") | .fix'
     """
-    config = "" if config_path == Path("walrelay.yaml") else str(config_path)
-    findings = operation.examine(compose.wiring(load(config_path)), config)
-    counts = _print_json(findings) if as_json else _print(findings)
+    findings = operation.examine(compose.wiring(relay.settings()), relay.arguments)
+    counts = _print_json(findings, relay.name) if as_json else _print(findings)
     if counts["problem"]:
         ctx.exit(1)
 
 
-def _print_json(findings: Iterable[Finding]) -> Counter[str]:
+def _print_json(findings: Iterable[Finding], relay: str) -> Counter[str]:
     listed = list(findings)
     counts = Counter[str](finding.verdict for finding in listed)
-    report = {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
+    of = {"relay": relay} if relay else {}
+    report = of | {"findings": [finding._asdict() for finding in listed], "ready": not counts["problem"]}
     click.echo(json.dumps(report, indent=2, ensure_ascii=False))
     return counts
 

@@ -1,20 +1,17 @@
 """`walrelay drop`: removes the slot and the publication, never the table."""
 
-from pathlib import Path
-
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def drop(config_path: Path, yes: bool) -> None:
+def drop(relay: Chosen, yes: bool) -> None:
     """Remove the slot and the publication. The outbox table and its rows stay.
 
     A later slot does not publish events that are committed but not yet confirmed.
@@ -23,7 +20,7 @@ def drop(config_path: Path, yes: bool) -> None:
     Example:
       walrelay drop --yes
     """
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     slot, publication = wiring.slot, wiring.publication
     if not yes:
         what = f"slot {slot}" + (f" and publication {publication}" if publication else "")

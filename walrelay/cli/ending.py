@@ -50,7 +50,7 @@ def exit_code(command: Callable[[], Any]) -> int:
         _say("interrupted" if interrupted else "stopped: nobody said yes")
         return INTERRUPTED if interrupted else FAILED
     except Exception as error:
-        return _report(error)
+        return report(error)
     finally:
         streams.abandon()
 
@@ -81,11 +81,12 @@ def show_traceback(error: BaseException) -> None:
         _say("".join(traceback.format_exception(error)))
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception, of: str = "") -> int:
+    """Prints the error to stderr and returns its exit code. `of`: what it is about, to be printed before it."""
     known = explained(error)
     show_traceback(error)
     # Errors of the settings begin with file and line, which editors can follow.
-    _say(str(known) if isinstance(known, SettingsError) else f"error: {known}", fg="red")
+    _say(str(known) if isinstance(known, SettingsError) else f"error: {of}{known}", fg="red")
     if known.hint:
         _say(f"hint: {known.hint}")
     return USAGE if isinstance(known, SettingsError) else FAILED

@@ -1,7 +1,7 @@
 """`walrelay init`: makes the table, function, publication and slot that are missing."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -9,9 +9,9 @@ from click.core import ParameterSource
 from walrelay import compose
 from walrelay.cli.adopt import settings_for
 from walrelay.cli.ending import signalled
-from walrelay.cli.options import config_option, waiting
+from walrelay.cli.options import waiting
 from walrelay.cli.progress import BarObserver, count
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, each_relay
 from walrelay.errors import Retryable
 from walrelay.operations import doctor, setup
 from walrelay.operations.backfill import backfill_until, refuse_condition
@@ -20,26 +20,56 @@ from walrelay.table.backfill_journal import Scope
 from walrelay.wiring import Wiring, begin_at
 
 
+def _only_with(other: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """The callback of an option that is refused where the other, which is_eager, is not given."""
+
+    def callback(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if _given(ctx, str(parameter.name)) and not ctx.params[other] and ctx.params["adopt"] is None:
+            raise click.UsageError(f"{parameter.opts[0]} has no effect without --{other}")
+        return value
+
+    return callback
+
+
 @click.command()
-@config_option
+@each_relay
 @click.option("--dry-run", is_flag=True, help="Print the SQL of what is missing, and change nothing.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
-@click.option("--backfill", is_flag=True, help="First publish the rows that are in the table.")
-@click.option("--where", metavar="SQL", default="", help="With --backfill: only rows of which this condition holds.")
+@click.option("--backfill", is_flag=True, is_eager=True, help="First publish the rows that are in the table.")
+@click.option(
+    "--where",
+    metavar="SQL",
+    default="",
+    callback=_only_with("backfill"),
+    help="With --backfill: only rows of which this condition holds.",
+)
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
-@click.option("--topics", metavar="A,B", default="", help="Also make these topics at the broker.")
-@click.option("--exact", is_flag=True, help="--topics has full topic names, not values to fill into route.topic.")
+@click.option("--topics", metavar="A,B", default="", is_eager=True, help="Also make these topics at the broker.")
 @click.option(
-    "--partitions", type=click.IntRange(1, 100_000), default=12, show_default=True, help="Partitions of new topics."
+    "--exact",
+    is_flag=True,
+    callback=_only_with("topics"),
+    help="--topics has full topic names, not values to fill into route.topic.",
 )
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 10_000), help="Replicas of new topics.  [default: the broker's]"
+    "--partitions",
+    type=click.IntRange(1, 100_000),
+    default=12,
+    show_default=True,
+    callback=_only_with("topics"),
+    help="Partitions of new topics.",
 )
-@click.option("--adopt", metavar="TABLE", help="Print settings for a table that is there, and change nothing.")
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 10_000),
+    callback=_only_with("topics"),
+    help="Replicas of new topics.  [default: the broker's]",
+)
+@click.option("--adopt", metavar="TABLE", is_eager=True, help="Print settings for a table that is there, and change nothing.")
 @click.pass_context
 def init(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     dry_run: bool,
     timeout: float,
     backfill: bool,
@@ -73,16 +103,14 @@ def init(
       walrelay init --adopt messaging.outbox_messages > walrelay.yaml
     """
     if adopt is not None:
-        if others := [name for name in ctx.params if name not in ("adopt", "config_path") and _given(ctx, name)]:
+        about = ("adopt", "config_path", "relay_names")
+        if others := [name for name in ctx.params if name not in about and _given(ctx, name)]:
             raise click.UsageError(f"--adopt changes nothing: --{others[0].replace('_', '-')} has no effect with it")
-        click.echo(settings_for(config_path, adopt), nl=False)
+        click.echo(settings_for(relay, adopt), nl=False)
         return
-    if where and not backfill:
-        raise click.UsageError("--where has no effect without --backfill")
-    for option in ("exact", "partitions", "replication_factor"):
-        if not topics and _given(ctx, option):
-            raise click.UsageError(f"--{option.replace('_', '-')} has no effect without --topics")
-    wiring = compose.wiring(load(config_path))
+    if relay.several and (backfill or topics):
+        raise click.UsageError(f"Which relay? Name one with --relay for --{'backfill' if backfill else 'topics'}.")
+    wiring = compose.wiring(relay.settings())
     names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
     with Catalog(wiring.dsn) as catalog:

@@ -1,20 +1,18 @@
 """`walrelay recover`: makes a new slot in place of a lost one, and publishes what may not have been published."""
 
-from pathlib import Path
-
 import click
 
 from walrelay import compose
 from walrelay.cli.init import make, publish
-from walrelay.cli.options import Moment, ZonedMomentType, config_option, waiting
+from walrelay.cli.options import Moment, ZonedMomentType, waiting
 from walrelay.cli.progress import count
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--since", type=ZonedMomentType(), help="Assume that all committed or written before is published.")
@@ -31,7 +29,7 @@ from walrelay.postgres.catalog import Catalog
 @click.pass_context
 def recover(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     dry_run: bool,
     yes: bool,
     since: Moment | None,
@@ -53,7 +51,7 @@ def recover(
     """
     if since is not None and everything:
         raise click.UsageError("--since and --all exclude each other.")
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace)
     plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))

@@ -3,15 +3,14 @@
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
 from walrelay import compose
 from walrelay.cli.ending import signalled
-from walrelay.cli.options import Moment, MomentType, PositionsType, config_option
+from walrelay.cli.options import Moment, MomentType, PositionsType
 from walrelay.cli.progress import BarObserver, count
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.errors import Fatal
 from walrelay.operations import replay as operation
 from walrelay.operations.replay import ReplayPlan, ReplayRequest
@@ -23,7 +22,7 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option(
     "--from", "since", type=MomentType(), help="Rows committed at or after this time; 2h means that long ago."
 )
@@ -51,7 +50,7 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
 @click.pass_context
 def replay(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     since: Moment | None,
     until: Moment | None,
     aggregates: tuple[str, ...],
@@ -82,7 +81,7 @@ def replay(
       walrelay replay --aggregate order:42 --topic billing.rebuild --rate 200
       walrelay replay --position 16/B374D848:0..16/B374E0A0
     """
-    settings = load(config_path)
+    settings = relay.settings()
     logs.configure(settings.log.format, settings.log.level)
     wiring = compose.wiring(settings)
     if listing or dropped is not None:

@@ -1,13 +1,12 @@
 """`walrelay skip`: names a row that cannot be read, so that the relay skips it."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option, operator
-from walrelay.config import load
+from walrelay.cli.options import operator
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.dead_letter import shown
 from walrelay.dead_letters.skipping import Skipping
 from walrelay.model import RecordPosition
@@ -27,7 +26,7 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option(
     "--position",
     type=_Position(),
@@ -36,7 +35,7 @@ class _Position(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 )
 @click.option("--reason", default="", help="The reason; it is stored with the skipped row.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) -> None:
+def skip(relay: Chosen, position: RecordPosition, reason: str, yes: bool) -> None:
     """Let the relay skip what cannot be read.
 
     The command names one row or logical message. The relay must not be running; the unreadable row has already stopped
@@ -51,7 +50,7 @@ def skip(config_path: Path, position: RecordPosition, reason: str, yes: bool) ->
       walrelay skip --position 16/B374D848:0
       walrelay skip --position 16/B374D848 --reason 'column dropped by migration 42' --yes
     """
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     with Catalog(wiring.dsn) as catalog:
         skipping = Skipping(wiring, catalog, position, _note)
         found = skipping.rows

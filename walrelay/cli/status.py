@@ -1,12 +1,9 @@
 """`walrelay status`: the slot's position, its lag and its WAL."""
 
-from pathlib import Path
-
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, each_relay
 from walrelay.operations import doctor
 from walrelay.operations.status import Instance, Status
 from walrelay.operations.status import status as slot_status
@@ -15,8 +12,8 @@ from walrelay.postgres.locks import terminate, unexpected_leader
 
 
 @click.command()
-@config_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@each_relay
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each relay.")
 @click.option(
     "--max-lag",
     type=click.FloatRange(min=0),
@@ -24,7 +21,7 @@ from walrelay.postgres.locks import terminate, unexpected_leader
     help="Exit with 1 if an event has waited for longer, or might have.",
 )
 @click.pass_context
-def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float | None) -> None:
+def status(ctx: click.Context, relay: Chosen, as_json: bool, max_lag: float | None) -> None:
     """Show the slot's position, its lag and the WAL it holds back.
 
     Lag in seconds is the age of the oldest event that is not confirmed. While no relay reads the slot, the command
@@ -36,12 +33,12 @@ def status(ctx: click.Context, config_path: Path, as_json: bool, max_lag: float 
       walrelay status --json | jq .lag_bytes
       walrelay status --max-lag 60 || page-somebody
     """
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     with Catalog(wiring.dsn) as catalog:
         messages = wiring.outbox.prefix is not None
         found = slot_status(catalog, wiring.slot, wiring.publication, messages=messages)
         found = found._replace(problems=tuple(doctor.told(catalog, wiring, "status")))
-    click.echo(found.as_json() if as_json else _lines(found))
+    click.echo(found.as_json(relay.name) if as_json else _lines(found))
     if max_lag is not None and (found.lag_seconds is None or found.lag_seconds > max_lag):
         ctx.exit(1)
 

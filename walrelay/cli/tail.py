@@ -1,15 +1,13 @@
 """`walrelay tail`: the decoded inserts on stdout, with the slot left where it is."""
 
 import sys
-from pathlib import Path
 
 import click
 
 from walrelay import compose
 from walrelay.cli.ending import signalled
-from walrelay.cli.options import config_option
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.cli.streams import Output, ReaderGone
-from walrelay.config import load
 from walrelay.operations import doctor
 from walrelay.operations.tail import Form, Tail
 from walrelay.postgres.catalog import Catalog
@@ -18,7 +16,7 @@ _FEW = 1000  # records of a backlog that are printed by default
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("-f", "--follow", is_flag=True, help="Print what is committed from now on, until Ctrl-C.")
 @click.option(
     "-n",
@@ -30,7 +28,7 @@ _FEW = 1000  # records of a backlog that are printed by default
     "--format", "form", type=click.Choice(["walrelay", "wal2json"]), default="walrelay", show_default=True,
     help="What a line looks like.",
 )  # fmt: skip
-def tail(config_path: Path, follow: bool, limit: int | None, form: Form) -> None:
+def tail(relay: Chosen, follow: bool, limit: int | None, form: Form) -> None:
     """Print what waits in the slot, without moving its position.
 
     Without --follow it peeks into the slot, which the server allows only while no relay reads it. If --follow is given,
@@ -53,7 +51,7 @@ def tail(config_path: Path, follow: bool, limit: int | None, form: Form) -> None
       walrelay tail --follow | jq .payload
       walrelay tail --limit 0 --format wal2json > waiting.jsonl
     """
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     stop = signalled() if follow else None
     most = limit if limit is not None else 0 if follow else _FEW
     with Catalog(wiring.dsn) as catalog:

@@ -1,7 +1,7 @@
 """Reads a settings file: Settings, or every problem in it at once, each with its line and what to write instead."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from walrelay.config import document, presets
+from walrelay.config import document, presets, several
 from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
 from walrelay.config.values import Section, SectionError, SinkKind, docstrings, sink_model
@@ -21,27 +21,75 @@ HINT = "`walrelay docs settings` lists every setting; `walrelay config example` 
 
 
 def load(path: Path) -> Settings:
-    """The settings in that file, with the process's environment; SettingsError if they cannot be used."""
+    """The settings of the only relay in that file; see `load_relays`."""
+    return parse(_text_of(path), str(path), os.environ)
+
+
+def load_relays(path: Path, wanted: Collection[str] = ()) -> dict[str, Settings]:
+    """The relays in that file, with the process's environment; SettingsError if they cannot be used.
+
+    By name, in the order of the file; a file of one relay without `relays` has the name "". With names in `wanted`,
+    only those: what is wrong with another relay does not matter to them.
+    """
+    return parse_relays(_text_of(path), str(path), os.environ, wanted)
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file", hint=f"walrelay config example > {path}") from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: not UTF-8 text, from byte {error.start} on") from None
-    return parse(text, str(path), os.environ)
 
 
 def parse(text: str, name: str, env: Mapping[str, str]) -> Settings:
-    """The settings in `text`, which came from the file `name`. Reads no file but those named by `file:` secrets.
+    """The settings of the only relay in `text`; see `parse_relays`."""
+    relays = parse_relays(text, name, env)
+    if len(relays) > 1:
+        raise SettingsError(f"{name}: has several relays: {', '.join(relays)}", hint="Name one with --relay.")
+    (settings,) = relays.values()
+    return settings
+
+
+def parse_relays(text: str, name: str, env: Mapping[str, str], wanted: Collection[str] = ()) -> dict[str, Settings]:
+    """The relays in `text`, which came from the file `name`. Reads no file but those named by `file:` secrets.
 
     SettingsError lists every problem, one a line, as `name:line: path: what is wrong`.
     """
-    settings, found = _validated(_resolved(document.read(text), env))
-    if settings is None or found:
+    written = document.read(text)
+    if not several.has_several(written):
+        if any(wanted):
+            raise SettingsError(f"{name}: has one relay, without a name", hint="Leave --relay out.")
+        settings, found = _validated(_resolved(written, env))
+        relays = {"": settings} if settings else {}
+    else:
+        relays, found = _several(written, name, env, wanted)
+    if found:
         raise SettingsError("\n".join(_lines(found, name)), hint=HINT)
-    return settings
+    return relays
+
+
+def _several(
+    written: Document, name: str, env: Mapping[str, str], wanted: Collection[str]
+) -> tuple[dict[str, Settings], list[Problem]]:
+    parts, found = several.parts(written)
+    found += written.problems
+    try:
+        names = several.chosen(parts, wanted)
+    except ValueError as error:
+        if not found:
+            raise SettingsError(f"{name}: {error}") from None
+        names = []
+    relays = {}
+    for each in names:
+        settings, faults = _validated(_resolved(parts[each].document, env))
+        found += map(parts[each].in_file, faults)
+        if settings is not None:
+            relays[each] = settings
+    return relays, [*found, *several.shared(relays, parts)]
 
 
 def _resolved(written: Document, env: Mapping[str, str]) -> Document:

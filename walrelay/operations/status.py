@@ -54,11 +54,12 @@ class Status(NamedTuple):
     next: str  # what to do about it, as a command to paste where there is one; empty where all is well
     problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
-    def as_json(self) -> str:
-        """One object; instances are objects too."""
+    def as_json(self, relay: str = "") -> str:
+        """One object; instances are objects too. `relay`: its name, if it has one."""
         members = self._asdict() | {"leader": self.leader and self.leader._asdict()}
         members["problems"] = [each._asdict() for each in self.problems]
-        return json.dumps(members | {"standbys": [each._asdict() for each in self.standbys]})
+        of = {"relay": relay} if relay else {}
+        return json.dumps(of | members | {"standbys": [each._asdict() for each in self.standbys]})
 
 
 def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, messages: bool = False) -> Status:

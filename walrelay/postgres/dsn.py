@@ -29,6 +29,11 @@ def address(dsn: str) -> str:
     return f"{host}:{port}/{parts.get('dbname') or ''}"
 
 
+def server(dsn: str) -> str:
+    """Host and port as the DSN writes them, to compare: slots belong to a server, not to a database."""
+    return address(dsn).rpartition("/")[0]
+
+
 def conninfo_fault(dsn: str) -> str:
     """Why libpq cannot read the connection string, without quoting it; empty if it can."""
     try:

@@ -6,6 +6,7 @@ the catalog, of the same server; the sink, which fences off its predecessors; th
 
 from collections.abc import Callable
 from contextlib import closing
+from contextvars import copy_context
 from functools import partial
 from threading import Lock, Timer
 from time import monotonic
@@ -283,7 +284,8 @@ class Holding:
     def begin(self) -> None:
         """A second call does not extend the time."""
         if self._timer is None:
-            self._timer = self._make_timer(self._seconds, self._over)
+            within = copy_context()  # what the sink logs at its end names the relay, as in this thread
+            self._timer = self._make_timer(self._seconds, partial(within.run, self._over))
             self._timer.daemon = True
             self._timer.start()
 

@@ -57,6 +57,7 @@ def configure(form: str, level: str) -> None:
     render: Any = structlog.dev.ConsoleRenderer(pad_event_to=0) if console else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
+            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if console else "iso", utc=not console),
             render,
@@ -67,6 +68,11 @@ def configure(form: str, level: str) -> None:
     kafka = logging.getLogger("walrelay.kafka")
     kafka.handlers = [_Librdkafka()]
     kafka.propagate = False
+
+
+def name_relay(name: str) -> None:
+    """What this thread logs from now on is of the relay of that name, the client library's words too."""
+    structlog.contextvars.bind_contextvars(relay=name)
 
 
 def _for_people() -> bool:
@@ -94,7 +100,7 @@ class _Librdkafka(logging.Handler):
             self._say_once_a_minute(record.levelno, text)
 
     def _say_once_a_minute(self, level: int, text: str) -> None:
-        kind = _VARYING.sub("", text)
+        kind = str(structlog.contextvars.get_contextvars().get("relay", "")) + _VARYING.sub("", text)
         if monotonic() - self._said.get(kind, -_MINUTE) < _MINUTE:
             self._times[kind] += 1
             return
@@ -155,8 +161,8 @@ class LogObserver:
                 for rule in self._drops:
                     self._tell_drops(rule)
                 log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
-            case EndedFatally(error):
-                self._ended(error)
+            case EndedFatally(error, again):
+                self._ended(error, {} if again is None else {"again_in_seconds": again})
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:
@@ -204,11 +210,11 @@ class LogObserver:
             self._notices[text] = monotonic()
             self._log.warning("noticed", text=text)
 
-    def _ended(self, error: Fatal) -> None:
+    def _ended(self, error: Fatal, fields: dict[str, float]) -> None:
         """A person gets lines of their own, with a command that can be pasted."""
         if not _for_people():
-            self._log.error("fatal", error=str(error), hint=error.hint)
+            self._log.error("fatal", error=str(error), hint=error.hint, **fields)
             return
-        self._log.error("fatal")
+        self._log.error("fatal", **fields)
         lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201

@@ -113,7 +113,7 @@ def test_a_dsn_in_a_fix_has_no_password() -> None:
 def test_commands_name_the_settings_file_unless_it_is_the_default_one() -> None:
     expected = Expected(DSN, "walrelay", "walrelay", "pgoutput", "public", "outbox", {})
     assert expected.walrelay("init") == "walrelay init"
-    assert expected._replace(config="my relay.yaml").walrelay("init") == "walrelay init -c 'my relay.yaml'"
+    assert expected._replace(arguments=" -c 'my relay.yaml'").walrelay("init") == "walrelay init -c 'my relay.yaml'"
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
 
 from walrelay import compose
 from walrelay.cli.dlq.forms import filters, selected, summary, whole
-from walrelay.cli.options import config_option, operator
+from walrelay.cli.options import operator
 from walrelay.cli.progress import count, progress
-from walrelay.config import Settings, load
+from walrelay.cli.relays import Chosen, one_relay
+from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.replay import DeadLetterReplay, ReplayOutcome
@@ -51,11 +51,11 @@ def _table(settings: Settings) -> Iterator[tuple[Wiring, DeadLetterTable]]:
 
 
 @dlq.command("list")
-@config_option
+@one_relay
 @filters
 @click.option("--all", "everything", is_flag=True, help="List closed dead letters too: replayed, discarded or skipped.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) -> None:
+def listing(relay: Chosen, everything: bool, as_json: bool, **given: Any) -> None:
     """List dead letters in the order of their positions.
 
     Lists open dead letters unless --all or --status is given.
@@ -65,7 +65,7 @@ def listing(config_path: Path, everything: bool, as_json: bool, **given: Any) ->
       walrelay dlq list --status waiting
       walrelay dlq list --error too_large --since 2026-11-21 --json | jq -r .id
     """
-    with _table(load(config_path)) as (_, table):
+    with _table(relay.settings()) as (_, table):
         found = selected(**given)
         ids = table.find(found if everything else found.open)
         if ids and not as_json:
@@ -89,7 +89,7 @@ def _lines(stored: StoredDeadLetter) -> str:
 
 
 @dlq.command()
-@config_option
+@one_relay
 @click.argument("id_", metavar="ID")
 @click.option(
     "--value",
@@ -97,7 +97,7 @@ def _lines(stored: StoredDeadLetter) -> str:
     is_flag=True,
     help="Print only the message's value, or the content that could not be read, byte for byte.",
 )
-def show(config_path: Path, id_: str, only_value: bool) -> None:
+def show(relay: Chosen, id_: str, only_value: bool) -> None:
     """Show dead letters with their record and message.
 
     ID is the dead letter's number, or the id of the record.
@@ -107,7 +107,7 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
       walrelay dlq show 17
       walrelay dlq show 17 --value | jq
     """
-    with _table(load(config_path)) as (_, table):
+    with _table(relay.settings()) as (_, table):
         ids = table.find(DeadLetterFilter(id=id_))
         if not ids:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` lists them.")
@@ -129,10 +129,10 @@ def show(config_path: Path, id_: str, only_value: bool) -> None:
 
 
 @dlq.command()
-@config_option
+@one_relay
 @filters
 @click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
-def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
+def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
     """Publish dead letters, and those that are blocked behind them.
 
     Publishes open dead letters unless --status is given.
@@ -146,7 +146,7 @@ def replay(config_path: Path, dry_run: bool, **given: Any) -> None:
       walrelay dlq replay --topic outbox.event.order --dry-run
       walrelay dlq replay --error not_authorized
     """
-    settings = load(config_path)
+    settings = relay.settings()
     logs.configure(settings.log.format, settings.log.level)
     with _table(settings) as (wiring, table):
         ids, statuses = table.find_to_replay(selected(**given))
@@ -178,12 +178,12 @@ def _short(stored: StoredDeadLetter) -> str:
 
 
 @dlq.command()
-@config_option
+@one_relay
 @filters
 @click.option("--reason", required=True, help="The reason; it is stored with the dead letters, your name and the time.")
 @click.option("--dry-run", is_flag=True, help="Say how many there are, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
+def discard(relay: Chosen, reason: str, dry_run: bool, yes: bool, **given: Any) -> None:
     """Give up open dead letters. They stay in the table as discarded, with who, when and why.
 
     \b
@@ -191,7 +191,7 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
       walrelay dlq discard --id 17 --reason 'test data'
       walrelay dlq discard --topic 'outbox.event.audit*' --until 2026-11-01 --reason 'retention is over' --yes
     """
-    with _table(load(config_path)) as (_, table):
+    with _table(relay.settings()) as (_, table):
         ids = table.find_to_discard(selected(**given))
         if not ids and given["id_"] is not None:
             raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` lists them.")
@@ -206,10 +206,10 @@ def discard(config_path: Path, reason: str, dry_run: bool, yes: bool, **given: A
 
 
 @dlq.command()
-@config_option
+@one_relay
 @filters
 @click.option("-o", "--output", type=click.File("w", atomic=True), default="-", help="A file instead of stdout.")
-def export(config_path: Path, output: Any, **given: Any) -> None:
+def export(relay: Chosen, output: Any, **given: Any) -> None:
     """Write complete dead letters as JSON lines, and change nothing.
 
     Content that is not UTF-8 is written as {"base64": ...}. `message` has the format of the stdout sink.
@@ -218,7 +218,7 @@ def export(config_path: Path, output: Any, **given: Any) -> None:
     Example:
       walrelay dlq export --status waiting > waiting.jsonl
     """
-    with _table(load(config_path)) as (_, table):
+    with _table(relay.settings()) as (_, table):
         ids = table.find(selected(**given))
         for stored in progress(table.letters(ids), len(ids), "exporting"):
             output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")

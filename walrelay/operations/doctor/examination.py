@@ -6,7 +6,6 @@ relay checks again and again that the outbox is published, see walrelay.source.s
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from shlex import quote
 from typing import Literal, TypeAlias
 
 from walrelay.errors import Fatal, NotConnected, Retryable
@@ -167,26 +166,26 @@ def _of(questions: Collection[Question], catalog: Catalog, expected: Expected) -
                 break  # the next questions presuppose it
 
 
-def examine(wiring: Wiring, config: str = "") -> Iterator[Finding]:
+def examine(wiring: Wiring, arguments: str = "") -> Iterator[Finding]:
     """Every finding about database and broker, in the order of the questions. Does not raise for what it finds.
-    `config`: the settings file to name in commands, empty for the default one.
+    `arguments`: what names settings file and relay in commands, as in ` -c other.yaml --relay orders`.
     """
-    yield from examine_database(expected(wiring, config))
+    yield from examine_database(expected(wiring, arguments))
     try:
         for finding in wiring.sink.examine(wiring.rules.topics):
-            yield _of_this_file(finding, config)
+            yield _of_this_relay(finding, arguments)
         if wiring.position.place == "topic":
             yield from wiring.sink.examine_positions()
     except Fatal as error:
         yield Finding("sink", "problem", str(error), error.hint)
 
 
-def _of_this_file(finding: Finding, config: str) -> Finding:
-    """Adds the settings file to a command of walrelay in the fix: a sink does not know it."""
+def _of_this_relay(finding: Finding, arguments: str) -> Finding:
+    """Adds settings file and relay to a command of walrelay in the fix: a sink does not know it."""
     command, newline, rest = finding.fix.partition("\n")
-    if not config or not command.startswith("walrelay "):
+    if not command.startswith("walrelay "):
         return finding
-    return finding._replace(fix=f"{command} -c {quote(config)}{newline}{rest}")
+    return finding._replace(fix=f"{command}{arguments}{newline}{rest}")
 
 
 def examine_database(expected: Expected) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """What the doctor expects of the database, and findings as values."""
 
 from collections.abc import Mapping
-from shlex import quote
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,8 +17,8 @@ class Expected(NamedTuple):
     """What the settings expect of the database, as plain values.
 
     `columns` maps the needed roles, and what rules name as `column.NAME`, to columns of the outbox. `binary_types`: the
-    type OIDs that are read in binary, None without binary mode. `config`: the settings file to name in commands, empty
-    for the default one.
+    type OIDs that are read in binary, None without binary mode. `arguments`: what names settings file and relay in
+    commands, as in ` -c other.yaml`.
     """
 
     dsn: str
@@ -36,7 +35,7 @@ class Expected(NamedTuple):
     position_in_table: bool = False  # the relay's own
     sets_aside: bool = False  # some refusals are dead letters in the table
     retention: bool = False  # the relay cleans up
-    config: str = ""
+    arguments: str = ""
     functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
 
     @property
@@ -50,11 +49,11 @@ class Expected(NamedTuple):
         return f"{self.schema}.{self.table}"
 
     def walrelay(self, command: str) -> str:
-        """A walrelay command for this settings file, to paste."""
-        return f"walrelay {command} -c {quote(self.config)}" if self.config else f"walrelay {command}"
+        """A walrelay command for this relay, to paste."""
+        return f"walrelay {command}{self.arguments}"
 
 
-def expected(wiring: Wiring, config: str = "") -> Expected:
+def expected(wiring: Wiring, arguments: str = "") -> Expected:
     """What a relay with this wiring expects."""
     outbox = wiring.needed
     return Expected(
@@ -73,7 +72,7 @@ def expected(wiring: Wiring, config: str = "") -> Expected:
         position_in_table=wiring.position.place == "table",
         sets_aside=not wiring.policy.only_stops,
         retention=wiring.retention is not None,
-        config=config,
+        arguments=arguments,
         functions=function_scripts(wiring),
     )
 
