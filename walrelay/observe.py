@@ -135,12 +135,10 @@ class Stopped(NamedTuple):
 
 
 class EndedFatally(NamedTuple):
-    """The relay ended because of `error`, and with it the process; or it begins again after `again` seconds, because the
-    process has other relays.
-    """
+    """The relay ended because of `error`; if no others run in the process, that ends as well."""
 
     error: Fatal
-    again: float | None = None
+    others_running: int = 0
 
 
 Happening = (

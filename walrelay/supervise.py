@@ -1,5 +1,5 @@
-"""Runs a relay again after what can be retried, with back-off and jitter, and several relays side by side. The one place
-where Retryable is caught.
+"""Runs a relay again after what can be retried, with back-off and jitter; and several relays side by side. Retryable is
+caught here and nowhere else.
 """
 
 import os
@@ -14,7 +14,6 @@ from walrelay.observe import Noticed, Observer, Retrying
 
 _QUIET = 30.0  # seconds between two lines about the same cause
 _LASTING = 3  # failures in a row after which somebody should look
-_AGAIN = 60.0  # seconds after which a relay that ended in an error begins again, while others run
 _BY_CHOICE = Waiting, StartAnew, NoRoom
 _ASK = "`walrelay doctor` says what is missing"
 
@@ -92,26 +91,25 @@ def supervise(
 class SideBySide:
     """Several relays of one process, each in a thread of its own: what happens to one is nothing to the others.
 
-    A relay that ends in an error begins again after a while, as its process would if it had one: an operator who mended
-    the cause need not stop the others. The process ends when none of its relays runs; then something outside sees it.
+    A relay that ends in an error stays ended, as one that has a process to itself, and the others go on. While they do,
+    nobody sees an exit code, so the error is told again and again. The process ends when none of its relays runs.
     """
 
     def __init__(
         self,
         relays: Mapping[str, Callable[[], None]],
         stop: Stop,
-        ended: Callable[[str, Exception, float | None], None],
-        again: float = _AGAIN,
+        ended: Callable[[str, Exception, int], None],
+        again: float = _QUIET,
     ) -> None:
         """A relay returns once `stop` is set. `ended` is called with the name of a relay, the error in which it ended,
-        and the seconds after which it begins again; None: not at all, because no other runs.
+        and how many others run; while some do, every `again` seconds.
         """
         self._relays, self._stop, self._ended, self._again = relays, stop, ended, again
-        self._running, self._lock = len(relays), Lock()
-        self._failed = set[str]()
+        self._running, self._lock, self._failed = len(relays), Lock(), False
 
     def run(self) -> bool:
-        """Returns when all have ended; whether none of them was in an error at its end. The only one needs no thread."""
+        """Returns when all have ended: whether each did so in good order. A single relay needs no thread."""
         if len(self._relays) == 1:
             self._keep(*next(iter(self._relays.items())))
             return not self._failed
@@ -123,24 +121,20 @@ class SideBySide:
         return not self._failed
 
     def _keep(self, name: str, relay: Callable[[], None]) -> None:
-        while True:
-            try:
-                relay()
-                return self._over()
-            except Exception as error:
-                self._failed.add(name)
-                others = self._over()
-                self._ended(name, error, self._again if others else None)
-            if self._stop.wait(self._again):
-                return None
-            self._failed.discard(name)
-            with self._lock:
-                self._running += 1
+        try:
+            relay()
+        except Exception as error:
+            self._failed = True
+            self._leave()
+            self._ended(name, error, self._running)
+            while not self._stop.wait(self._again):
+                self._ended(name, error, self._running)
+        else:
+            self._leave()
 
-    def _over(self) -> bool:
-        """Whether others run; if not, nothing is left to wait for."""
+    def _leave(self) -> None:
+        """The last one leaves nothing to wait for."""
         with self._lock:
             self._running -= 1
             if not self._running:
                 self._stop.set()
-            return self._running > 0

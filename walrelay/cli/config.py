@@ -26,14 +26,14 @@ def config() -> None:
 @config.command()
 @config_option
 @several_option
-def check(config_path: Path, names: tuple[str, ...]) -> None:
+def check(config_path: Path, relay_names: tuple[str, ...]) -> None:
     """Report every problem in the settings file, with its line. Connects to nothing.
 
     \b
     Example:
       DATABASE_URL=postgresql://walrelay@localhost/shop walrelay config check -c walrelay.yaml
     """
-    relays = ", ".join(load_relays(config_path, names))
+    relays = ", ".join(load_relays(config_path, relay_names))
     click.echo(f"{config_path}: no problems" + (f" in {relays}" if relays else ""))
 
 

@@ -46,19 +46,19 @@ class Chosen(NamedTuple):
         return config + (f" --relay {self.name}" if self.name else "")
 
 
-_one = click.option("--relay", "name", metavar="NAME", default="", help="The relay, if the file has several.")
+_one = click.option("--relay", "relay_name", metavar="NAME", default="", help="The relay, if the file has several.")
 several_option = click.option(
-    "--relay", "names", metavar="NAME", multiple=True, help="Only this relay of the file; may be repeated."
+    "--relay", "relay_names", metavar="NAME", multiple=True, help="Only this relay of the file; may be repeated."
 )
-"""The command gets it as `names: tuple[str, ...]`, empty for all relays."""
+"""The command gets it as `relay_names: tuple[str, ...]`, empty for all relays."""
 
 
 def one_relay(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options --config and --relay of a command that works on one relay; it gets them as `relay: Chosen`."""
 
     @wraps(function)
-    def command(*args: Any, config_path: Path, name: str, **options: Any) -> Any:
-        return function(*args, relay=Chosen(config_path, name), **options)
+    def command(*args: Any, config_path: Path, relay_name: str, **options: Any) -> Any:
+        return function(*args, relay=Chosen(config_path, relay_name), **options)
 
     return config_option(_one(command))
 
@@ -69,8 +69,8 @@ def each_relay(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def command(*args: Any, config_path: Path, names: tuple[str, ...], **options: Any) -> None:
-        relays = load_relays(config_path, names)
+    def command(*args: Any, config_path: Path, relay_names: tuple[str, ...], **options: Any) -> None:
+        relays = load_relays(config_path, relay_names)
         chosen = [Chosen(config_path, *each, len(relays) > 1) for each in relays.items()]
         if len(relays) == 1:
             function(*args, relay=chosen[0], **options)

@@ -23,7 +23,7 @@ from walrelay.wiring import Wiring
 @several_option
 @click.option("--from-slot", is_flag=True, help="Begin at the slot's position, and ignore walrelay's own.")
 @click.pass_context
-def run(ctx: click.Context, config_path: Path, names: tuple[str, ...], from_slot: bool) -> None:
+def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C, and then stop cleanly.
 
     The relay first waits for the receipts of messages in flight and confirms them.
@@ -38,7 +38,7 @@ def run(ctx: click.Context, config_path: Path, names: tuple[str, ...], from_slot
       walrelay run -c walrelay.yaml
       walrelay run --relay orders --relay invoices
     """
-    relays = load_relays(config_path, names)
+    relays = load_relays(config_path, relay_names)
     if from_slot and len(relays) > 1:
         raise click.UsageError(f"Which relay? Name one with --relay for --from-slot: {', '.join(relays)}.")
     shared = next(iter(relays.values())).log
@@ -50,10 +50,10 @@ def run(ctx: click.Context, config_path: Path, names: tuple[str, ...], from_slot
         for observer in observers.values():
             observer.saw(LeftAtOnce())
 
-    def ended(name: str, error: Exception, again: float | None) -> None:
+    def ended(name: str, error: Exception, others: int) -> None:
         ending.show_traceback(error)
         known = ending.explained(error)
-        observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), again))
+        observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
 
     stop = signalled(leaving)
     runs = {name: partial(_relay, name, wirings[name], observers[name], stop, from_slot) for name in wirings}

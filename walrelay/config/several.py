@@ -25,10 +25,10 @@ class Part(NamedTuple):
 
     def in_file(self, problem: Problem) -> Problem:
         """The problem by its path in the file: what is wrong in the defaults is the same for every relay."""
-        path, rest = problem.path, ()
-        while path not in self.origins:
-            path, rest = path[:-1], (path[-1], *rest)
-        return problem._replace(path=(*self.origins[path], *rest))
+        known = problem.path
+        while known not in self.origins:
+            known = known[:-1]
+        return problem._replace(path=self.origins[known] + problem.path[len(known) :])
 
 
 def has_several(written: Document) -> bool:

@@ -161,8 +161,8 @@ class LogObserver:
                 for rule in self._drops:
                     self._tell_drops(rule)
                 log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
-            case EndedFatally(error, again):
-                self._ended(error, {} if again is None else {"again_in_seconds": again})
+            case EndedFatally(error, others):
+                self._ended(error, {"others_running": others} if others else {})
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:
@@ -210,7 +210,7 @@ class LogObserver:
             self._notices[text] = monotonic()
             self._log.warning("noticed", text=text)
 
-    def _ended(self, error: Fatal, fields: dict[str, float]) -> None:
+    def _ended(self, error: Fatal, fields: dict[str, int]) -> None:
         """A person gets lines of their own, with a command that can be pasted."""
         if not _for_people():
             self._log.error("fatal", error=str(error), hint=error.hint, **fields)
