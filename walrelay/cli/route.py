@@ -3,13 +3,11 @@
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from walrelay import compose
-from walrelay.cli.options import config_option
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.dead_letter import message_json, shown
 from walrelay.model import AnyRecord, Message
 from walrelay.operations.route_trial import Routed, in_slot, in_table, record_of_json, routed
@@ -30,12 +28,12 @@ def route() -> None:
 
 
 @route.command("test")
-@config_option
+@one_relay
 @click.option("--rows", type=click.IntRange(1, 10_000), help="Try the last so many rows of the outbox table.")
 @click.option("--slot", type=click.IntRange(1, 10_000), help="Try the first so many records that wait in the slot.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each record.")
 @click.pass_context
-def trial(ctx: click.Context, config_path: Path, rows: int | None, slot: int | None, as_json: bool) -> None:
+def trial(ctx: click.Context, relay: Chosen, rows: int | None, slot: int | None, as_json: bool) -> None:
     """Show which rule routes a record, why others do not, and what of.
 
     Without --rows and --slot it reads records from stdin, one JSON object a line, in the form that `walrelay tail`
@@ -50,7 +48,7 @@ def trial(ctx: click.Context, config_path: Path, rows: int | None, slot: int | N
     """
     if rows and slot:
         raise click.UsageError("--rows and --slot exclude each other.")
-    wiring = compose.wiring(load(config_path))
+    wiring = compose.wiring(relay.settings())
     refused = False
     for router, record in _records(wiring, rows, slot):
         found = routed(wiring, router, record)
