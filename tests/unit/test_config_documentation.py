@@ -1,5 +1,6 @@
 """What is told about the settings is true: the example works, the reference is current, editors are not misled."""
 
+import json
 import re
 from pathlib import Path
 
@@ -65,7 +66,18 @@ def test_the_schema_knows_no_other_keys() -> None:
     schema = json_schema()
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["SourceSettings"]["additionalProperties"] is False
-    assert schema["required"] == ["source", "sink"]
+    assert schema["anyOf"] == [{"required": ["source", "sink"]}, {"required": ["relays"]}]
+
+
+def test_the_schema_lets_a_relay_leave_to_the_defaults_what_is_required() -> None:
+    schema = json_schema()
+    definitions = schema["$defs"]
+    assert schema["properties"]["relays"]["additionalProperties"] == {"$ref": "#/$defs/RelayPart"}
+    assert definitions["RelayPart"]["properties"]["source"]["$ref"] == "#/$defs/SourceSettingsPart"
+    assert "required" not in definitions["SourceSettingsPart"]
+    assert definitions["SourceSettings"]["required"] == ["dsn"]
+    for name in re.findall(r"#/\$defs/(\w+)", json.dumps(schema)):
+        assert name in definitions
 
 
 def test_the_schema_accepts_references_where_numbers_and_choices_stand() -> None:

@@ -25,7 +25,40 @@ def json_schema() -> Schema:
     offers, and an editor does not know the environment.
     """
     schema = _with_references(described())
-    return {"$schema": _DIALECT, **schema, "title": "walrelay.yaml"}
+    definitions, properties, required = schema["$defs"], schema["properties"], schema.pop("required")
+    relay = {"type": "object", "properties": _part(properties), "additionalProperties": False}
+    several: Schema = {
+        "defaults": {"$ref": "#/$defs/RelayPart", "description": "What every relay has."},
+        "relays": {
+            "type": "object",
+            "additionalProperties": {"$ref": "#/$defs/RelayPart"},
+            "description": "Several relays by name: each has what is the whole file otherwise.",
+        },
+    }
+    return {
+        "$schema": _DIALECT,
+        **schema,
+        "title": "walrelay.yaml",
+        "properties": {**properties, **several},
+        "anyOf": [{"required": required}, {"required": ["relays"]}],
+        "$defs": {
+            **definitions,
+            **{f"{name}Part": _part(each) for name, each in definitions.items()},
+            "RelayPart": relay,
+        },
+    }
+
+
+def _part(schema: Any) -> Any:
+    """The schema of what may have its other keys elsewhere: nothing is required."""
+    match schema:
+        case dict():
+            kept = {key: value for key, value in schema.items() if key != "required" or isinstance(value, dict)}
+            return {key: f"{value}Part" if key == "$ref" else _part(value) for key, value in kept.items()}
+        case list():
+            return [_part(each) for each in schema]
+        case _:
+            return schema
 
 
 def described() -> Schema:
@@ -86,6 +119,8 @@ prints a JSON Schema with which an editor completes it.
   that is unset or empty; `$${` is a literal `${`.
 - A secret written as `file:/run/secrets/name` is read from that file. Secrets are never shown in errors and logs.
 - Unknown and repeated keys are errors, and so are YAML aliases.
+- A file can have several relays: `relays` has by name what is the whole file otherwise, and `defaults`
+  what is merged under each of them (`walrelay docs several-relays`).
 
 This page is generated from the models in `walrelay/config`; a test compares it with them.
 """
