@@ -3,16 +3,15 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from walrelay import compose
 from walrelay.cli.ending import signalled
-from walrelay.cli.options import Moment, MomentType, config_option, waiting
+from walrelay.cli.options import Moment, MomentType, waiting
 from walrelay.cli.progress import count
-from walrelay.config import load
+from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations.compare import CompareReport, CompareRequest, Deviation, Field, comparing
 from walrelay.publish import TopicMessage
 
@@ -31,7 +30,7 @@ _FIELD = _FieldType()
 
 
 @click.command()
-@config_option
+@one_relay
 @click.option("--old", "old", multiple=True, required=True, metavar="TOPIC", help="A topic of the other publisher.")
 @click.option(
     "--new", "new", multiple=True, required=True, metavar="TOPIC", help="The relay's topic for the same events."
@@ -65,7 +64,7 @@ _FIELD = _FieldType()
 @click.pass_context
 def compare(
     ctx: click.Context,
-    config_path: Path,
+    relay: Chosen,
     old: tuple[str, ...],
     new: tuple[str, ...],
     id_: Field,
@@ -109,7 +108,7 @@ def compare(
         window=window,
         listed=listed,
     )
-    wiring, stop = compose.wiring(load(config_path)), signalled()
+    wiring, stop = compose.wiring(relay.settings()), signalled()
     with comparing(wiring, request, stop.is_set) as (deviations, report):
         for each in deviations:
             click.echo(json.dumps(each.as_json()) if as_json else "\n".join(_told(each)))
