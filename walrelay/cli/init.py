@@ -65,7 +65,9 @@ def _only_with(other: str) -> Callable[[click.Context, click.Parameter, Any], An
     callback=_only_with("topics"),
     help="Replicas of new topics.  [default: the broker's]",
 )
-@click.option("--adopt", metavar="TABLE", is_eager=True, help="Print settings for a table that is there, and change nothing.")
+@click.option(
+    "--adopt", metavar="TABLE", is_eager=True, help="Print settings for a table that is there, and change nothing."
+)
 @click.pass_context
 def init(
     ctx: click.Context,

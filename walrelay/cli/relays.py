@@ -65,11 +65,15 @@ def one_relay(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def each_relay(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options --config and --relay of a command that is called for each relay in turn, as `relay: Chosen`. Its
-    option `as_json` leaves out the headings; `adopt` needs no relay yet. What ends it for one relay does not keep it from the next.
+    option `as_json` leaves out the headings; with `adopt` there may be no relay yet. What ends it for one relay does
+    not keep it from the next.
     """
 
     @wraps(function)
     def command(*args: Any, config_path: Path, relay_names: tuple[str, ...], **options: Any) -> None:
+        if options.get("adopt") is not None:
+            function(*args, relay=Chosen(config_path, "".join(relay_names[:1])), **options)
+            return
         relays = load_relays(config_path, relay_names)
         chosen = [Chosen(config_path, *each, len(relays) > 1) for each in relays.items()]
         if len(relays) == 1:

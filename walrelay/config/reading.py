@@ -83,12 +83,10 @@ def _several(
         if not found:
             raise SettingsError(f"{name}: {error}") from None
         names = []
-    relays = {}
-    for each in names:
-        settings, faults = _validated(_resolved(parts[each].document, env))
+    read = {each: _validated(_resolved(parts[each].document, env)) for each in names}
+    for each, (_, faults) in read.items():
         found += map(parts[each].in_file, faults)
-        if settings is not None:
-            relays[each] = settings
+    relays = {each: settings for each, (settings, _) in read.items() if settings is not None}
     return relays, [*found, *several.shared(relays, parts)]
 
 
