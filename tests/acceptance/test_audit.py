@@ -267,3 +267,27 @@ def test_a_sink_that_cannot_read_says_so(published: Deployment) -> None:
     done = subprocess.run([WALRELAY, "audit", "--config", published.config], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "a sink of kind 'stdout' cannot read them" in done.stderr
+
+
+def test_rows_that_rules_make_several_messages_of_are_counted_in_each_topic(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    routes = [
+        {"name": "copy", "when": {"payload": "2"}, "topic": f"{topic}.copy", "continue": True},
+        {"name": "noise", "when": {"payload": "3"}, "drop": True},
+        {"name": "others", "topic": topic},
+    ]
+    kafka.create_topic(f"{topic}.copy")
+    deployment = deploy(database, kafka, topic, routes=routes)
+    deployment.start()
+    deployment.write("1", "2", "3")
+    deployment.catch_up()
+    code, found = audited(deployment)
+    assert (code, found["rows"], found["messages"], found["unknown"]) == (0, 3, 3, 0)
+    lost, _ = pass_over(deployment, "2", "3")
+    code, found = audited(deployment)
+    assert (code, found["rows"], found["missing"], found["removed"]) == (1, 5, 2, 0)
+    assert {(each["id"], each["topic"]) for each in found["missing_listed"]} == {(lost, topic), (lost, f"{topic}.copy")}
+    deployment.command("replay", "--id", lost)
+    assert audited(deployment)[0] == 0
+    kafka.delete_topics(f"{topic}.copy")

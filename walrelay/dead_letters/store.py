@@ -250,8 +250,8 @@ class DeadLetterOfRecord(NamedTuple):
     topic: str | None
 
 
-def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, DeadLetterOfRecord]:
-    """By record id; records without a dead letter are left out."""
+def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, list[DeadLetterOfRecord]]:
+    """By record id, each in their order; records without a dead letter are left out."""
     if not record_ids or not present(catalog):
         return {}
     rows = catalog.rows(
@@ -260,4 +260,7 @@ def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> d
         slot,
         list(record_ids),
     )
-    return {row[0]: DeadLetterOfRecord(*row) for row in rows}
+    found: dict[str, list[DeadLetterOfRecord]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(DeadLetterOfRecord(*row))
+    return found

@@ -47,6 +47,24 @@ def test_messages_of_the_stream_are_counted_for_each_event() -> None:
     assert account.misplaced == 0, "a repetition is no first delivery"
 
 
+def test_a_row_can_be_due_to_several_topics_and_more_than_once_to_one() -> None:
+    account = AuditTally(SINCE, UNTIL, 10, by_topic=True)
+    account.expect("a", ["t", "t", "u"])
+    assert (account.rows, account.missing) == (2, 2)
+    account.found(message("a", "0/8:0"))
+    assert account.is_missing("a", "t")
+    account.found(message("a", "0/8:0", offset=1))
+    assert not account.is_missing("a", "t")
+    assert account.is_missing("a", "u")
+    assert (account.missing, account.times(), account.misplaced) == (1, {}, 0)
+    account.found(message("a", "0/8:0", offset=2))
+    assert account.times() == {2: 1}
+    account.found(message("a", "0/8:0", letter=True)._replace(topic="letters"))
+    assert (account.is_letter("a"), account.missing, account.strangers) == (True, 1, 0)
+    account.found(message("a", "0/0:1", replayed=True)._replace(topic="u"))
+    assert (account.missing, account.again) == (0, 1)
+
+
 def test_first_deliveries_are_judged_within_their_partition() -> None:
     account = tally("a", "b", "c", "d")
     account.found(message("a", "0/20:0"))

@@ -2,8 +2,10 @@
 Pure.
 
 An event is identified by 60 bits of its id's hash, so that it takes some 80 bytes: among a million, two are mistaken
-for one another once in two million audits. The state of an event is one small number: two flags, and the count of its
-messages.
+for one another once in two million audits. The state of an event is one small number: a flag, and the count of its
+messages, less those that are due besides the first.
+
+Where rules make several messages of a record, what is due to each topic is an event of its own.
 
 The positions of first deliveries must grow within a partition. Messages of a replay or a backfill are not checked:
 their position is not that of a commit. A row of the period is compared with all messages before it, also those of other
@@ -12,7 +14,7 @@ times.
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ from walrelay.lsn import LSN
 from walrelay.model import RecordPosition
 from walrelay.publish import Found, Span
 
-_AGAIN, _LETTER, _ONE = 1, 2, 4  # published from the table; a dead letter in a topic; a message of the stream
+_AGAIN, _ONE = 1, 2  # published from the table; a message of the stream
 _REMEMBERED = 10_000  # messages that are out of order
 
 _Place = tuple[LSN, int]
@@ -55,21 +57,24 @@ class SetAside(NamedTuple):
 class AuditTally:
     """Collects the events of a period (in milliseconds since 1970): first the rows, then the messages."""
 
-    def __init__(self, since_ms: int, until_ms: int, listed: int) -> None:
-        """`listed`: how many of each kind are listed."""
-        self._since, self._until, self._listed = since_ms, until_ms, listed
+    def __init__(self, since_ms: int, until_ms: int, listed: int, *, by_topic: bool = False) -> None:
+        """`listed`: how many of each kind are listed. `by_topic`: a row may be due to several topics."""
+        self._since, self._until, self._listed, self._by_topic = since_ms, until_ms, listed, by_topic
         self._rows: dict[int, int] = {}
         self._strangers: dict[int, int] = {}
         self._beside: set[int] = set()
+        self._letters: set[int] = set()  # ids in the topic for dead letters
         self._last: dict[tuple[str, int], tuple[_Place, str]] = {}
         self.read = self.again = self.misplaced = 0
         self.out_of_order: list[Misplaced] = []
         self.repetitions: list[Found] = []
         self.unknown: list[Found] = []
 
-    def expect(self, id_: str) -> None:
-        """A row of the period that the relay has confirmed."""
-        self._rows[_hash(id_)] = 0
+    def expect(self, id_: str, topics: Sequence[str] = ("",)) -> None:
+        """A row of the period that the relay has confirmed; with `by_topic` the topics of its messages."""
+        for topic in topics:
+            event = self._event(id_, topic)
+            self._rows[event] = self._rows[event] - _ONE if self._by_topic and event in self._rows else 0
 
     def beside(self, id_: str) -> None:
         """A row of the table that is not checked."""
@@ -78,7 +83,11 @@ class AuditTally:
     def found(self, each: Found) -> None:
         """A message, in the order of its partition."""
         self.read += 1
-        hash_, place = _hash(each.id), RecordPosition.of_header(each.position)
+        if each.letter:
+            self._letters.add(_hash(each.id))
+            if self._by_topic:
+                return  # it says nothing of the topic that it was meant for
+        hash_, place = self._event(each.id, each.topic), RecordPosition.of_header(each.position)
         from_table = each.replayed or (place is not None and is_from_table(place[0]))
         events = self._events(hash_, each)
         if events is not None:
@@ -92,7 +101,7 @@ class AuditTally:
         """The event's slot in the counts; None: it is not of the period."""
         if hash_ in self._rows:
             return self._rows
-        if hash_ in self._beside or not self._since <= each.timestamp_ms < self._until:
+        if (self._beside and _hash(each.id) in self._beside) or not self._since <= each.timestamp_ms < self._until:
             return None
         if hash_ not in self._strangers:
             self._strangers[hash_] = 0
@@ -102,8 +111,8 @@ class AuditTally:
     def _count(self, events: dict[int, int], hash_: int, each: Found, from_table: bool, place: _Place | None) -> None:
         code = events[hash_]
         if each.letter:
-            events[hash_] = code | _LETTER
-        elif from_table:
+            return
+        if from_table:
             self.again += 1
             events[hash_] = code | _AGAIN
         else:
@@ -115,7 +124,7 @@ class AuditTally:
 
     def _judge(self, each: Found, place: _Place) -> None:
         before = self._last.get((each.topic, each.partition))
-        if before is not None and place <= before[0]:
+        if before is not None and (place < before[0] or (place == before[0] and not self._by_topic)):
             self.misplaced += 1
             if len(self.out_of_order) < _REMEMBERED:
                 self.out_of_order.append(Misplaced(each, before[1]))
@@ -124,13 +133,16 @@ class AuditTally:
         if len(kind) < self._listed:
             kind.append(each)
 
-    def is_missing(self, id_: str) -> bool:
-        """Whether it is a row without a message."""
-        return not self._rows.get(_hash(id_), _ONE) & ~_LETTER
+    def is_missing(self, id_: str, topic: str = "") -> bool:
+        """Whether it is a row without a message; with `by_topic` without one that is due to that topic."""
+        return _is_missing(self._rows.get(self._event(id_, topic), _ONE))
 
     def is_letter(self, id_: str) -> bool:
         """Whether it was found in a topic for dead letters."""
-        return bool(self._rows.get(_hash(id_), 0) & _LETTER)
+        return _hash(id_) in self._letters
+
+    def _event(self, id_: str, topic: str) -> int:
+        return _hash(f"{id_}\0{topic}" if self._by_topic else id_)
 
     @property
     def rows(self) -> int:
@@ -138,7 +150,7 @@ class AuditTally:
 
     @property
     def missing(self) -> int:
-        return sum(not code & ~_LETTER for code in self._rows.values())
+        return sum(map(_is_missing, self._rows.values()))
 
     @property
     def strangers(self) -> int:
@@ -220,6 +232,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: _plain(member) for name, member in value._asdict().items()}
     return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _is_missing(code: int) -> bool:
+    return code < _ONE and not code & _AGAIN
 
 
 def _hash(id_: str) -> int:

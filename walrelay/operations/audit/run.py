@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from walrelay.dead_letters.store import dead_letters_of
-from walrelay.errors import Fatal
+from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of
 from walrelay.operations.audit.reconciliation import AuditReport, AuditTally, Missing, SetAside, within_keys
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
@@ -41,13 +40,6 @@ class Period(NamedTuple):
 def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> AuditReport:
     """Reads the table once, the topics once, and again the rows that were not found. Changes nothing."""
     read_back = wiring.sink.reader("`walrelay audit`")
-    several = next((rule.name for rule in wiring.rules.routes if rule.goes_on), None)
-    if several is not None:
-        raise Fatal(
-            f"an audit cannot count the messages of records that become several: rule {several!r} has `continue: true`",
-            hint="It expects one message for each row. `walrelay replay --all --dry-run` lists how many rows go to"
-            " which topic.",
-        )
     with Catalog(wiring.dsn) as catalog:
         catalog.refuse_standby()
         audit = _Audit(wiring, catalog, period)
@@ -68,20 +60,31 @@ class _Audit:
         self._spans: list[Span] = []
         self._unconfirmed, self._why = 0, ""
         self._dropped = 0  # rows that a rule drops
+        self._several = any(rule.goes_on for rule in wiring.rules.routes)  # messages of a row
+        self._topic_of = TopicOf(wiring, self._table, roles=("id",))
 
     def read_rows(self, view: View, known: ConfirmedRows) -> None:
         now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
         self._since, self._until = self._period.since or now - _HOUR, self._period.until
         settled = min(self._until or now, now - _SETTLED)
-        self._tally = AuditTally(_ms(self._since), _ms(settled), self._period.listed)
+        self._tally = AuditTally(_ms(self._since), _ms(settled), self._period.listed, by_topic=self._several)
         self._known, self._why = known, known.why
         names = self._wiring.rules.whole_topics | {*self._period.topics}
         self._names = sorted(names | set(row_topics(self._wiring, view, self._table, self._selection())))
         within = OutboxRows(view, self._table, self._selection(_MARGIN))
         confirmed = self._confirmed(view)
-        for (id_,), _, judged in within.unordered([self._table.id], f"{self._in_period} AND {confirmed}"):
-            if id_ is not None:
-                (self._tally.expect if judged else self._tally.beside)(_text(id_))
+        columns = self._topic_of.columns if self._several else [self._table.id]
+        at = columns.index(self._table.id)
+        for values, _, judged in within.unordered(columns, f"{self._in_period} AND {confirmed}"):
+            id_ = values[at]
+            if id_ is None:
+                continue
+            if not judged:
+                self._tally.beside(_text(id_))
+            elif self._several:
+                self._tally.expect(_text(id_), self._topic_of.all(self._topic_of.record(values)))
+            else:
+                self._tally.expect(_text(id_))
         ((self._unconfirmed,),) = within.ask(f"count(*) FILTER (WHERE {self._in_period} AND NOT {confirmed})")
 
     def read_topics(self, read_back: ReadBack) -> None:
@@ -125,13 +128,18 @@ class _Audit:
         while some := list(islice(found, _AT_ONCE)):
             letters = dead_letters_of(self._catalog, self._wiring.slot, [row.id for row, _ in some])
             for row, is_before in some:
-                if (letter := letters.get(row.id)) is not None:
+                if (letter := self._letter(letters.get(row.id, ()), row.topic)) is not None:
                     absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))
                 elif self._tally.is_letter(row.id):
                     absent.letter(SetAside(row.id, "", "in a topic", ""))
                 else:
                     absent.row(row, is_before)
         return absent
+
+    def _letter(self, letters: Sequence[DeadLetterOfRecord], topic: str) -> DeadLetterOfRecord | None:
+        """The last one that explains why a message is not in the topic."""
+        explain = (each for each in reversed(letters) if not self._several or each.topic in (None, topic))
+        return next(explain, None)
 
     def _messages(self, read_back: ReadBack) -> Iterator[Found | Span]:
         letters = self._wiring.policy.topic
@@ -140,18 +148,21 @@ class _Audit:
 
     def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
         """The rows without a message that still exist, and whether each is older than the slot."""
-        topic_of = TopicOf(self._wiring, self._table, roles=("id",))
+        topic_of, tally = self._topic_of, self._tally
         slot, system = self._wiring.slot, self._catalog.system()
         before = f"{xid8(view.xmax)} < {first_xmin(self._catalog, slot, system.identifier)}"
         for values, at, is_before in OutboxRows(view, self._table, self._selection()).unordered(
             topic_of.columns, before
         ):
-            record = topic_of.record(values)
-            if record.id is not None and self._tally.is_missing(record.id):
-                if topics := topic_of.all(record):
-                    yield Missing(record.id, topics[0], None if at is None else at // 1000), is_before
-                else:
-                    self._dropped += 1
+            record, time = topic_of.record(values), None if at is None else at // 1000
+            if record.id is None or not (self._several or tally.is_missing(record.id)):
+                continue
+            topics = topic_of.all(record)
+            if not topics:
+                self._dropped += tally.is_missing(record.id)
+            for topic in dict.fromkeys(topics):
+                if tally.is_missing(record.id, topic):
+                    yield Missing(record.id, topic, time), is_before
 
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin

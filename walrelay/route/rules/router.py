@@ -18,17 +18,12 @@ from walrelay.route.rules.rule import Rule, Wrap
 from walrelay.route.rules.templates import Missing, Render, renderer
 from walrelay.route.template import TopicTemplate, reserved_topic
 
+_MEMORY = 10_000  # headers of types kept
+
 Explain = Callable[[str, Value, Condition], str]
+Decision = tuple[tuple[Message, ...], str | None]  # and the rule that drops the record, if it becomes no message
 
 
-class Decision(NamedTuple):
-    """What the rules say of a record. `dropped`: the rule that drops it, if it becomes no message."""
-
-    messages: tuple[Message, ...]
-    dropped: str | None = None
-
-
-_decision: Callable[[tuple[Any, ...]], Decision] = partial(tuple.__new__, Decision)
 _message: Callable[[tuple[Any, ...]], Message] = partial(tuple.__new__, Message)
 
 
@@ -70,7 +65,9 @@ class RuleRouter:
         self._fields = Fields(roles)
         self._own_headers = self._fields.own_headers()
         self._commit_lsn, self._commit_text = ZERO, str(ZERO).encode()
+        self._types: dict[str, tuple[str, bytes]] = {}
         self._rules = [self._compiled(rule) for rule in rules]
+        self._nothing_known = self._fields.known()
 
     @property
     def drops(self) -> bool:
@@ -79,7 +76,7 @@ class RuleRouter:
 
     def route(self, record: AnyRecord) -> tuple[Message, ...]:
         """See `Routing`."""
-        return self.decide(record).messages
+        return self.decide(record)[0]
 
     def decide(self, record: AnyRecord) -> Decision:
         """The messages for `record`, in the order of the rules; Unroutable where no rule matches, or one that does
@@ -88,20 +85,20 @@ class RuleRouter:
         if isinstance(record, Undecoded):
             raise Undecodable(record.reason, hint=record.hint)
         messages: tuple[Message, ...] = ()
-        known = self._fields.known()
+        known = self._nothing_known.copy()
         for each in self._rules:
-            for read, matches in each.tests:
+            for read, matches in each[1]:
                 if not matches(read(record, known)):
                     break
             else:
                 if each.drops:
-                    return Decision(messages, None if messages else each.rule.name)
+                    return messages, None if messages else each.rule.name
                 messages += (self._message(each, record, known),)
                 if each.ends:
                     break
         if not messages:
             raise self._unroutable(record)
-        return _decision((messages, None))
+        return messages, None
 
     def topics(self, record: OutboxRecord) -> list[str]:
         """The topics of its messages, without making those; empty for one that is dropped. Unroutable as above."""
@@ -174,18 +171,17 @@ class RuleRouter:
         return topic
 
     def _headers(self, each: _Compiled, record: OutboxRecord, known: Known) -> Headers:
-        headers = self._own_headers(record, known)
+        commit_lsn, ordinal, _, id_, _, _, type_, _, own, _, _, _, _ = record
+        found = [] if own is None or own == b"{}" else [*self._own_headers(record, known)]
         if each.removed or each.renamed:
             renamed = each.renamed
-            headers = [(renamed.get(name, name), value) for name, value in headers if name not in each.removed]
+            found = [(renamed.get(name, name), value) for name, value in found if name not in each.removed]
         if each.rule.envelope is not None:
             reserves = each.rule.envelope.reserves
-            headers = [header for header in headers if not reserves(header[0])]
-        commit_lsn, ordinal, _, id_, _, _, type_, *_ = record
+            found = [header for header in found if not reserves(header[0])]
         if commit_lsn != self._commit_lsn:  # the text is the same for all records of a transaction
             self._commit_lsn = commit_lsn
             self._commit_text = str(commit_lsn).encode()
-        found = [*headers]
         for name, render in each.headers:
             try:
                 text = render(record, known)
@@ -194,9 +190,15 @@ class RuleRouter:
             found.append((name, self._bytes(each, f"header {name!r}", text, record)))
         found.append(("id", id_.encode("utf-8", "surrogateescape")))
         if type_ is not None:
-            found.append(("type", type_.encode("utf-8", "surrogateescape")))
+            found.append(self._types.get(type_) or self._type(type_))
         found.append(("position", b"%b:%d" % (self._commit_text, ordinal)))
         return found
+
+    def _type(self, name: str) -> tuple[str, bytes]:
+        if len(self._types) >= _MEMORY:
+            self._types.clear()
+        header = self._types[name] = ("type", name.encode("utf-8", "surrogateescape"))
+        return header
 
     def _value(self, rule: Rule, record: OutboxRecord) -> bytes | None:
         if record.payload is None:

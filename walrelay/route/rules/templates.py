@@ -77,13 +77,19 @@ def fields(template: str) -> list[Field]:
 
 def renderer(template: str, fields: Fields) -> Render:
     """Renders the template for a record; Missing where a field has no text."""
+    match [*parse(template)]:
+        case [str() as text]:
+            return lambda record, known: text
+        case [Hole() as hole]:
+            return _part(hole, fields)
+        case [str() as before, Hole() as hole]:
+            return _part(hole, fields, before)
     parts = [_part(part, fields) for part in parse(template)]
-    if len(parts) == 1:
-        return parts[0]
     return lambda record, known: "".join([part(record, known) for part in parts])
 
 
-def _part(part: str | Hole, fields: Fields) -> Render:
+def _part(part: str | Hole, fields: Fields, before: str = "") -> Render:
+    """`before`: the text before a hole; what most templates are is then one function."""
     if isinstance(part, str):
         return lambda record, known: part
     read = fields.reader(part.field)
@@ -99,6 +105,7 @@ def _part(part: str | Hole, fields: Fields) -> Render:
                 found = each(found)
             if found is None:
                 raise Missing(_why(part, value))
+            found = before + found
             if len(remembered) >= _MEMORY:
                 remembered.clear()
             if type(value) is str and len(value) <= _LONG:
@@ -108,7 +115,7 @@ def _part(part: str | Hole, fields: Fields) -> Render:
     def text(record: OutboxRecord, known: Known) -> str:
         value = read(record, known)
         if type(value) is str:
-            return value
+            return before + value
         raise Missing(_why(part, value))
 
     return filtered if filters else text
