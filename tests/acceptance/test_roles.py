@@ -168,6 +168,7 @@ def test_each_role_does_its_whole_work_and_is_refused_its_neighbours(deployed: D
         assert status["dead_letters"] == 1
         deployed.command("oncall", "audit")
         assert "published 3 rows again" in deployed.command("oncall", "replay", "--aggregate", "order")
+        deployed.command("oncall", "route", "test", "--rows", "5")
         deployed.command("oncall", "dlq", "list")
         deployed.command("oncall", "dlq", "discard", "--yes", "--reason", "a test")
         deployed.command("cleaner", "cleanup", "--older-than", "1s")
@@ -175,6 +176,7 @@ def test_each_role_does_its_whole_work_and_is_refused_its_neighbours(deployed: D
     finally:
         relay.stop()
     deployed.command("oncall", "tail")
+    deployed.command("oncall", "route", "test", "--slot", "5")
     deployed.command("outbox_owner", "recover", "--replace", "--yes")
     assert [(role, sql) for role in FORBIDDEN for sql in FORBIDDEN[role] if not is_refused(deployed, role, sql)] == []
     deployed.command("outbox_owner", "drop", "--yes")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Timer
 from typing import NamedTuple
@@ -43,6 +44,8 @@ COMMANDS = (
     ("replay", "--all"),
     ("replay", "--list"),
     ("audit",),
+    ("route", "test", "--rows", "5"),
+    ("route", "test", "--slot", "5"),
     ("recover", "--dry-run"),
     ("recover", "--yes", "--replace", "--all"),
     ("dlq", "list"),
@@ -137,7 +140,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
             monkeypatch.setattr(module, "signalled", soon if name.endswith((".run", ".tail")) else late)
     for name in ("replay.plan", "audit.run"):
-        monkeypatch.setattr(sys.modules[f"walrelay.operations.{name}"], "_PATIENCE", 0.1)
+        monkeypatch.setattr(import_module(f"walrelay.operations.{name}"), "_PATIENCE", 0.1)
     yield
     for timer in timers:
         timer.cancel()
