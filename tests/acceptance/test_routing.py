@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Deploy
-from tests.acceptance.deployment import Deployment, header
+from tests.acceptance.deployment import Deployment, event_id, header
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 
@@ -53,3 +53,40 @@ def test_route_test_shows_what_becomes_of_rows_and_of_what_waits(routed: Deploym
         assert dropped["rules"][1] == {"rule": "noise", "matches": True}
         assert "no rule matches record" in refused["refused"]
     assert routed.slot.confirmed == before
+
+
+@pytest.mark.parametrize("policy", ["stop", "dead_letter", "skip"])
+def test_the_policy_says_what_becomes_of_a_record_that_no_rule_matches(routed: Deployment, policy: str) -> None:
+    routed.write_settings(refusals={"policy": policy})
+    relay = routed.launch()
+    ids = [routed.write(payload)[0] for payload in ('{"n": 1}', '{"secret": "x"}', '{"n": 2}')]
+    if policy == "stop":
+        assert relay.wait() == 1
+        (end,) = relay.events("fatal")
+        assert f"no rule matches record {ids[1]} at " in end["error"]
+        assert "others: payload.n is missing" in end["error"]
+        assert routed.delivered_ids() == ids[:1]
+        return
+    routed.catch_up()
+    assert routed.delivered_ids() == [ids[0], ids[2]]
+    (letter,) = map(json.loads, routed.command("dlq", "list", "--all", "--json").splitlines())
+    status = "waiting" if policy == "dead_letter" else "skipped"
+    assert (letter["id"], letter["status"], letter["error"]) == (ids[1], status, "unroutable")
+
+
+def test_a_dead_letter_is_replayed_as_all_that_the_rules_make_of_it_now(routed: Deployment) -> None:
+    routed.write_settings(refusals={"policy": "dead_letter"})
+    routed.start()
+    kept, unwanted = (routed.write(payload)[0] for payload in ("{}", '{"unwanted": 1}'))
+    routed.catch_up()
+    copies = routed.kafka.create_topic(f"{routed.topic}.copies")
+    routes = [
+        {"name": "unwanted", "when": {"payload.unwanted": {"exists": True}}, "drop": True},
+        {"name": "copies", "topic": copies, "continue": True},
+        {"name": "all"},
+    ]
+    routed.write_settings(routes=routes)
+    routed.command("dlq", "replay", "--id", kept)
+    assert [event_id(message) for message in routed.kafka.read_all(copies)] == routed.delivered_ids() == [kept]
+    assert "1 refused again" in routed.command("dlq", "replay", "--id", unwanted, exit_code=1)
+    assert "today's rules give no message for it" in routed.command("dlq", "list")
