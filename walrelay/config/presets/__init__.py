@@ -11,7 +11,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-PresetName = Literal["walrelay", "ef-core", "event-log", "multi-tenant", "spring-cloud-stream", "event-store"]
+PresetName = Literal[
+    "walrelay", "ef-core", "event-log", "multi-tenant", "spring-cloud-stream", "event-store", "debezium"
+]
 
 NAMES: tuple[PresetName, ...] = get_args(PresetName)
 
