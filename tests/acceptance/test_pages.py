@@ -50,6 +50,7 @@ def test_no_block_falls_out_unseen() -> None:
     assert Counter(block.kind for block in blocks if block.reason) == {
         "sh": 10,
         "sql": 7,
+        "yaml": 1,
     }
 
 
