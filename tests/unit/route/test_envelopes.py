@@ -274,3 +274,12 @@ def test_the_columns_that_an_envelope_names_are_read() -> None:
     roles, columns = Rules("event", envelope=envelope.envelope).needed
     assert {"tenant_id", "created_at"} <= roles
     assert columns == ["metadata"]
+
+
+def test_each_transaction_has_its_own_time() -> None:
+    settings = RuleSettings.model_validate({"name": "all", "envelope": SOURCE})
+    assert settings.envelope is not None
+    router = RuleRouter([settings.enveloped(settings.envelope)], "events")
+    records = [RECORD._replace(committed_at=seconds * 1_000_000) for seconds in (0, 0, 5, 5, 0)]
+    times = [dict(made.headers)["ce_time"] for record in records for made in router.route(record)]
+    assert times == [b"1970-01-01T00:00:0%d.000000Z" % seconds for seconds in (0, 0, 5, 5, 0)]
