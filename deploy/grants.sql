@@ -8,6 +8,7 @@ GRANT SELECT ON walrelay.dead_letters TO relay;
 GRANT INSERT, UPDATE ON walrelay.dead_letters TO relay; -- for refusals that are not `stop`
 GRANT SELECT, INSERT, UPDATE ON walrelay.positions TO relay; -- for position.keep: table
 -- GRANT SELECT, DELETE ON public.outbox TO relay; -- for retention, where no other role cleans up
+-- GRANT SELECT, UPDATE ON public.outbox TO relay; -- for outbox.mark_published
 -- GRANT UPDATE (published_from) ON walrelay.slots TO relay; -- for run --from-slot; to be revoked when it runs
 
 -- Writers: a row, by walrelay.emit or by INSERT.

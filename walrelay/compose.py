@@ -1,7 +1,7 @@
 """Makes a relay from settings: its wiring, and what its runs open. The only module that names concrete classes."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import randbits
 from time import time_ns
@@ -15,7 +15,7 @@ from walrelay.errors import NotConnected
 from walrelay.model import RelayPosition, System
 from walrelay.observe import Noticed, Observer, StandingBy, notices
 from walrelay.operations import doctor
-from walrelay.operations.cleanup import Retention
+from walrelay.operations.cleanup import Marking, Retention
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
 from walrelay.relay import run
@@ -28,12 +28,13 @@ from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
-from walrelay.wiring import Limits, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
+from walrelay.wiring import Limits, Marks, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
 
 
 def wiring(settings: Settings) -> Wiring:
     """To be made once in a process: its sinks remember what they learned."""
     layout, debezium = settings.layout, settings.debezium
+    marks = settings.outbox.mark_published
     source, refusals, exactly_once = settings.source, settings.refusals, settings.delivery == "exactly_once"
     return Wiring(
         dsn=source.dsn.get_secret_value(),
@@ -72,6 +73,7 @@ def wiring(settings: Settings) -> Wiring:
         backoff=Backoff(settings.retry.min_pause, settings.retry.max_pause),
         retention=settings.retention,
         run_id=None if debezium is None else _run_id(),
+        marks=None if marks is None else Marks(marks.where, marks.set),
     )
 
 
@@ -104,7 +106,7 @@ class LiveFactories:
 
     def __init__(self, wiring: Wiring, observer: Observer, wakes: int | None = None) -> None:
         self._wiring, self._observer, self._wakes = wiring, observer, wakes
-        self._retention = Retention(wiring, observer)
+        self._retention, self._marking = Retention(wiring, observer), Marking(wiring, observer)
         self._router: Routing
 
     def stream(self) -> Stream:
@@ -162,5 +164,7 @@ class LiveFactories:
     def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter:
         return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.kind)
 
-    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
-        return self._retention.while_leading(catalog)
+    @contextmanager
+    def while_leading(self, catalog: Catalog) -> Iterator[None]:
+        with self._retention.while_leading(catalog), self._marking.while_leading():
+            yield

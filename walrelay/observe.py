@@ -114,6 +114,14 @@ class NotCleanedUp(NamedTuple):
     why: str
 
 
+class NotMarked(NamedTuple):
+    """Published rows could not be marked; it is tried again, and not told again while the reason is the same. It
+    happens in another thread as well.
+    """
+
+    why: str
+
+
 class Stopping(NamedTuple):
     """A stop was asked for; `unsettled` messages are still to be settled, which may take `seconds`."""
 
@@ -157,6 +165,7 @@ Happening = (
     | Backfilled
     | CleanedUp
     | NotCleanedUp
+    | NotMarked
     | Stopping
     | LeftAtOnce
     | Stopped

@@ -56,6 +56,13 @@ class PositionPlace(NamedTuple):
     path: Path = Path("walrelay.position")
 
 
+class Marks(NamedTuple):
+    """SQL: of which rows of the outbox the mark is missing, and the columns that are set once a row is published."""
+
+    where: str
+    set: str
+
+
 Choice = Literal["stop", "dead_letter", "skip"]
 
 
@@ -112,6 +119,7 @@ class Wiring(NamedTuple):
     backoff: Backoff = Backoff()
     retention: float | None = None
     run_id: str | None = None
+    marks: Marks | None = None
 
     @property
     def table(self) -> str:

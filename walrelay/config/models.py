@@ -133,6 +133,17 @@ class MessagesSettings(Section):
     rolled back."""
 
 
+class MarkSettings(Section):
+    """Columns of the outbox that are to say that a row is published, for dashboards and jobs that read them. walrelay
+    does not. The leading relay sets them behind the confirmation, in batches; `walrelay docs cleanup` explains it."""
+
+    where: Annotated[str, Field(min_length=1)]
+    """An SQL condition: which rows have no mark, as in `published = false`. Let an index have it as its condition."""
+
+    set: Annotated[str, Field(min_length=1)]
+    """What UPDATE sets, as in `published = true, processed_at = now()`."""
+
+
 class OutboxSettings(Section):
     """Which committed rows are outbox records."""
 
@@ -146,6 +157,9 @@ class OutboxSettings(Section):
 
     columns: ColumnsSettings = ColumnsSettings()
     messages: MessagesSettings = MessagesSettings()
+
+    mark_published: MarkSettings | None = None
+    """null: published rows are not marked."""
 
     max_message_bytes: Annotated[int, Field(ge=1024, json_schema_extra={"unit": "bytes"})] = 1_000_000
     """The largest event, with its headers, that walrelay.emit accepts. Set it to what the broker takes; `init` writes

@@ -19,6 +19,7 @@ OUTBOX = "outbox"  # the table of the settings; all others are in the schema wal
 REFUSALS = "refusals that are not `stop`"
 POSITION = "position.keep: table"
 RETENTION = "retention, where no other role cleans up"
+MARKS = "outbox.mark_published"
 FROM_SLOT = "run --from-slot; to be revoked when it runs"
 NO_ROW_STAYS = 'walrelay.emit_and_delete and Outbox(storage="deleted_row")'
 
@@ -60,6 +61,7 @@ NEEDS = (
     Need("relay", ("INSERT", "UPDATE"), "dead_letters", when=REFUSALS),
     Need("relay", ("SELECT", "INSERT", "UPDATE"), "positions", when=POSITION),
     Need("relay", ("SELECT", "DELETE"), OUTBOX, when=RETENTION, vital=False, usual=False),
+    Need("relay", ("SELECT", "UPDATE"), OUTBOX, when=MARKS, vital=False, usual=False),
     Need("relay", ("UPDATE",), "slots", "published_from", when=FROM_SLOT, vital=False, usual=False),
     Need("shop", ("INSERT",), OUTBOX),
     Need("shop", ("SELECT", "DELETE"), OUTBOX, when=NO_ROW_STAYS, usual=False),

@@ -23,6 +23,7 @@ from walrelay.observe import (
     LeftAtOnce,
     NotCleanedUp,
     Noticed,
+    NotMarked,
     Relayed,
     Resumed,
     Retrying,
@@ -153,6 +154,8 @@ class LogObserver:
                 log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
             case NotCleanedUp(why):
                 log.warning("not cleaned up", why=why)
+            case NotMarked(why):
+                log.warning("not marked", why=why)
             case Stopping(unsettled, seconds):
                 log.info("stopping", unsettled=unsettled, within_seconds=round(seconds, 1))
             case LeftAtOnce():

@@ -35,6 +35,7 @@ class Expected(NamedTuple):
     position_in_table: bool = False  # the relay's own
     sets_aside: bool = False  # some refusals are dead letters in the table
     retention: bool = False  # the relay cleans up
+    marks: bool = False  # the relay marks published rows
     arguments: str = ""
     functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
 
@@ -72,6 +73,7 @@ def expected(wiring: Wiring, arguments: str = "") -> Expected:
         position_in_table=wiring.position.place == "table",
         sets_aside=not wiring.policy.only_stops,
         retention=wiring.retention is not None,
+        marks=wiring.marks is not None,
         arguments=arguments,
         functions=function_scripts(wiring),
     )

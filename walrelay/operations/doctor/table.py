@@ -11,6 +11,7 @@ from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import KINDS, READABLE, Catalog
 from walrelay.postgres.parts import incompletely_published, managed_by_partman
 from walrelay.postgres.rights import (
+    MARKS,
     POSITION,
     REFUSALS,
     RETENTION,
@@ -85,8 +86,8 @@ def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem("privileges", f"{role} lacks rights that the relay needs", grant_statements([*missing, *lesser]))
     elif lesser:
         why = (
-            "cannot see what `walrelay skip` named, or clean up"
-            if expected.retention
+            "cannot see what `walrelay skip` named, or clean up, or mark rows"
+            if expected.retention or expected.marks
             else "cannot see its dead letters"
         )
         yield warning("privileges", f"{role} may relay, but {why}", grant_statements(lesser))
@@ -96,7 +97,12 @@ def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[MissingRight]:
     """The rights that a relay with these settings needs."""
-    asked = {REFUSALS: expected.sets_aside, POSITION: expected.position_in_table, RETENTION: expected.retention}
+    asked = {
+        REFUSALS: expected.sets_aside,
+        POSITION: expected.position_in_table,
+        RETENTION: expected.retention,
+        MARKS: expected.marks,
+    }
     when = {each for each, is_so in asked.items() if is_so}
     needed = role_rights("relay", (expected.schema, expected.table), when, vital=vital)
     return missing_rights(catalog.connection, needed)

@@ -1,0 +1,81 @@
+"""`outbox.mark_published`: the leading relay marks what it has published, and nothing about it harms the relay."""
+
+import pytest
+
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.writing import Writers
+from tests.servers.database import Database
+from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
+
+MARKS = {"where": "published_at IS NULL", "set": "published_at = now()"}
+
+
+@pytest.fixture
+def marking(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
+    deployment = deploy(
+        database,
+        kafka,
+        topic,
+        outbox={"mark_published": MARKS},
+        refusals={"policy": "dead_letter"},
+        sink={"options": {"message.max.bytes": 100_000}},
+    )
+    database.execute("ALTER TABLE outbox ADD published_at timestamptz")
+    return deployment
+
+
+def unmarked(deployment: Deployment) -> set[str]:
+    return {str(row) for (row,) in deployment.database.execute("SELECT id FROM outbox WHERE published_at IS NULL")}
+
+
+def test_rows_are_marked_once_they_are_published_while_writers_write(marking: Deployment) -> None:
+    relay = marking.start()
+    with Writers(marking.database, seed=41) as writers:
+        writers.wait_for_more(500)
+        wait_until(lambda: len(unmarked(marking)) < len(writers.acknowledged), 30, "the first marks")
+    wait_until(lambda: not unmarked(marking), 30, "all rows to be marked")
+    delivered = marking.delivered_ids()
+    assert writers.acknowledged <= set(delivered)
+    assert len(delivered) == len(set(delivered)), "a mark is no event"
+    assert relay.events("not marked") == []
+
+
+def test_what_is_not_published_is_not_marked(marking: Deployment) -> None:
+    """A row before the slot, one that became a dead letter, and one that no relay has read."""
+    marking.command("drop", "--yes")
+    (before,) = marking.write("0")
+    marking.command("init")
+    relay = marking.start()
+    (refused,) = marking.write(f'"{"x" * 200_000}"')
+    (published,) = marking.write("1")
+    wait_until(lambda: published not in unmarked(marking), 30, "the mark")
+    assert unmarked(marking) == {before, refused}
+    relay.stop()
+    (later,) = marking.write("2")
+    assert unmarked(marking) == {before, refused, later}
+
+
+def test_a_locked_row_is_marked_later_and_keeps_nothing_waiting(marking: Deployment) -> None:
+    relay = marking.start()
+    with marking.database.connect(autocommit=False) as session:
+        (locked,) = marking.write("1")
+        session.execute("SELECT FROM outbox WHERE id = %s FOR UPDATE", [locked])
+        (free,) = marking.write("2")
+        marking.catch_up()
+        wait_until(lambda: unmarked(marking) == {locked}, 30, f"the mark of {free}")
+    wait_until(lambda: not unmarked(marking), 30, "the mark of the row that was locked")
+    assert relay.events("not marked") == []
+
+
+def test_marks_that_cannot_be_set_are_told_once_and_the_relay_goes_on(marking: Deployment) -> None:
+    marking.database.execute("ALTER TABLE outbox DROP published_at")
+    relay = marking.start()
+    marking.write("1")
+    told = relay.wait_for("not marked")
+    assert 'column "published_at" does not exist' in told["why"]
+    marking.write("2")
+    marking.catch_up()
+    assert len(marking.delivered()) == 2
+    assert relay.running
