@@ -58,14 +58,16 @@ def test_what_is_not_published_is_not_marked(marking: Deployment) -> None:
 
 
 def test_a_locked_row_is_marked_later_and_keeps_nothing_waiting(marking: Deployment) -> None:
-    relay = marking.start()
+    (locked,), (free,) = marking.write("1"), marking.write("2")
     with marking.database.connect(autocommit=False) as session:
-        (locked,) = marking.write("1")
         session.execute("SELECT FROM outbox WHERE id = %s FOR UPDATE", [locked])
-        (free,) = marking.write("2")
+        relay = marking.start()
         marking.catch_up()
         wait_until(lambda: unmarked(marking) == {locked}, 30, f"the mark of {free}")
-    wait_until(lambda: not unmarked(marking), 30, "the mark of the row that was locked")
+        (later,) = marking.write("3")
+        marking.catch_up()
+        assert unmarked(marking) == {locked, later}, "an open transaction that wrote holds back the marks of later rows"
+    wait_until(lambda: not unmarked(marking), 30, "the other marks")
     assert relay.events("not marked") == []
 
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from walrelay.errors import Fatal, NotConnected, Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor import publication, replication, server, slot, table, writers
+from walrelay.operations.doctor import marks, publication, replication, server, slot, table, writers
 from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
@@ -35,6 +35,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("table", (table.schema, table.rights)),
     ("table", (table.exists, table.kind, table.persistence, table.partitions, table.updates)),
     ("table", (table.columns, table.generated, table.headers, table.binary)),
+    ("marks", (marks.marks,)),
     (
         "publication",
         (

@@ -8,7 +8,7 @@ from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.table.functions import function_scripts
-from walrelay.wiring import Wiring
+from walrelay.wiring import Marks, Wiring
 
 BY_RULE = "column."
 
@@ -35,7 +35,7 @@ class Expected(NamedTuple):
     position_in_table: bool = False  # the relay's own
     sets_aside: bool = False  # some refusals are dead letters in the table
     retention: bool = False  # the relay cleans up
-    marks: bool = False  # the relay marks published rows
+    marks: Marks | None = None  # the relay marks published rows
     arguments: str = ""
     functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
 
@@ -73,7 +73,7 @@ def expected(wiring: Wiring, arguments: str = "") -> Expected:
         position_in_table=wiring.position.place == "table",
         sets_aside=not wiring.policy.only_stops,
         retention=wiring.retention is not None,
-        marks=wiring.marks is not None,
+        marks=wiring.marks,
         arguments=arguments,
         functions=function_scripts(wiring),
     )

@@ -101,7 +101,7 @@ def _lacking(catalog: Catalog, expected: Expected, *, vital: bool) -> list[Missi
         REFUSALS: expected.sets_aside,
         POSITION: expected.position_in_table,
         RETENTION: expected.retention,
-        MARKS: expected.marks,
+        MARKS: expected.marks is not None,
     }
     when = {each for each, is_so in asked.items() if is_so}
     needed = role_rights("relay", (expected.schema, expected.table), when, vital=vital)
