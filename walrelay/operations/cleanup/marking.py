@@ -91,9 +91,9 @@ def mark(session: Session, wiring: Wiring, marks: Marks, wait: Wait) -> int:
     """One pass: marks every row that was published and confirmed when it began, in batches; returns how many. A row
     that is locked is left to a later pass, and so is the rest where `wait` says that it is time to stop.
     """
-    unmarked = f"({verbatim(marks.where)})"
-    if not session.value(f"SELECT EXISTS (SELECT FROM {verbatim(wiring.table)} AS o WHERE {unmarked})"):
+    if not session.value(f"SELECT EXISTS (SELECT FROM {wiring.table} AS o WHERE ({marks.where}))"):
         return 0
+    unmarked = f"({verbatim(marks.where)})"
     table = describe_table(session, wiring)
     written = written_time(table, wiring.outbox.columns.created_at)
     edge = cleanup_horizon(session, wiring.slot, wiring.table, wiring.publication)

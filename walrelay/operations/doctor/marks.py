@@ -9,7 +9,6 @@ from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.operations.doctor.table import look
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied
-from walrelay.table.selection import verbatim
 
 
 def marks(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
@@ -18,9 +17,9 @@ def marks(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """
     if expected.marks is None or look(catalog, expected) is None:
         return
-    table, condition = verbatim(expected.outbox), verbatim(expected.marks.where)
+    table, condition = expected.outbox, expected.marks.where
     try:
-        catalog.rows(f"EXPLAIN UPDATE {table} AS o SET {verbatim(expected.marks.set)} WHERE ({condition})")
+        catalog.rows(f"EXPLAIN UPDATE {table} AS o SET {expected.marks.set} WHERE ({condition})")
         catalog.run("SET enable_seqscan = off")
         plan = catalog.rows(f"EXPLAIN SELECT FROM {table} AS o WHERE ({condition})")
         catalog.run("RESET enable_seqscan")
