@@ -264,6 +264,10 @@ def test_a_topic_or_key_with_a_field_that_is_missing_is_refused() -> None:
     assert "payload.order is an object" in refused({"topic": "{payload.order}"})
     assert "its key '{topic}' cannot be made, topic is missing" in refused({"key": "{topic}"})
     assert "type is 'placed', of which regex leaves nothing" in refused({"topic": "{type|regex:^x}"})
+    secret = RECORD._replace(payload=b'{"mail": "alice@example.org"}')
+    said = refused({"key": "{payload.mail|regex:^x}"}, secret)
+    assert "payload.mail has a value, of which regex leaves nothing" in said
+    assert "alice" not in said
     assert "would be empty" in refused({"topic": "{type}"}, RECORD._replace(type=""))
     assert "where relays keep their positions" in _reserved()
 

@@ -122,8 +122,12 @@ def _part(part: str | Hole, fields: Fields, before: str = "") -> Render:
 
 
 def _why(hole: Hole, value: Value) -> str:
-    last = hole.filters[-1][0] if hole.filters and isinstance(value, str) else ""
-    return f"{hole.written} is {shown(value)}" + (f", of which {last} leaves nothing" if last else "")
+    """For logs and dead letters: no value of a payload, a header or a column without a role."""
+    if not isinstance(value, str):
+        return f"{hole.written} is {shown(value)}"
+    content = hole.field.kind != "role" or hole.field.name == "payload"
+    has = "has a value" if content else f"is {shown(value)}"
+    return f"{hole.written} {has}, of which {hole.filters[-1][0]} leaves nothing"
 
 
 def _argument(written: str | None) -> str | None:
