@@ -73,7 +73,7 @@ def test_each_command_that_reads_the_settings_of_a_relay_lets_it_be_named() -> N
     assert {"run", "init", "doctor", "status", "config check", *NEEDED} <= OF_A_RELAY
 
 
-@pytest.mark.parametrize("command", OF_A_RELAY - {"run", "init", "doctor", "status", "config check"})
+@pytest.mark.parametrize("command", sorted(OF_A_RELAY - {"run", "init", "doctor", "status", "config check"}))
 def test_a_command_for_one_relay_asks_which_if_there_are_several(command: str, config: Path) -> None:
     result = run(config, *command.split(), *NEEDED[command])
     assert result.exit_code == 2
