@@ -6,7 +6,6 @@ in order; exactly once where that is promised.
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from tests.integration.cli.signals import replace_signals
 from tests.integration.cli.test_commands_meet_faults import Outcome, invoke
 from tests.servers import choose
 from tests.servers.choose import Machine, Missing, give_up
@@ -243,10 +243,8 @@ def _signals(monkeypatch: pytest.MonkeyPatch, world: World) -> Iterator[None]:
         Thread(target=look, daemon=True).start()
         return stop
 
-    for name, module in [*sys.modules.items()]:
-        if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
-            relays = name.endswith(".run")
-            monkeypatch.setattr(module, "signalled", partial(in_time, done=world.confirmed_all) if relays else in_time)
+    relaying = partial(in_time, done=world.confirmed_all)
+    replace_signals(monkeypatch, lambda module: relaying if module.endswith(".run") else in_time)
     for name in ("replay.plan", "audit.run"):
         monkeypatch.setattr(import_module(f"walrelay.operations.{name}"), "_PATIENCE", 0.1)
     yield

@@ -6,7 +6,6 @@ reset there. The error that nobody foresaw, which the command line would report 
 
 import io
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from psycopg.conninfo import make_conninfo
 
+from tests.integration.cli.signals import replace_signals
 from tests.servers.database import Database, Postgres
 from tests.servers.faults import Fault, FaultyPostgres
 from tests.servers.ports import LOOPBACK
@@ -136,9 +136,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     late = partial(soon, seconds=5)  # for what would try for ever while a fault lasts
 
-    for name, module in [*sys.modules.items()]:
-        if name.startswith("walrelay.cli.") and hasattr(module, "signalled"):
-            monkeypatch.setattr(module, "signalled", soon if name.endswith((".run", ".tail")) else late)
+    replace_signals(monkeypatch, lambda module: soon if module.endswith((".run", ".tail")) else late)
     for name in ("replay.plan", "audit.run"):
         monkeypatch.setattr(import_module(f"walrelay.operations.{name}"), "_PATIENCE", 0.1)
     yield
