@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes ar
 SHORT = ("--only", "walrelay,polling-100ms", "--rounds", "1", "--seconds", "3", "--idle", "3")
 LONG = ("--only", "walrelay,polling-100ms", "--rounds", "100", "--seconds", "2")
 PATIENCE = 180
-_REHEARSED = 1600  # more messages than the rehearsal makes, which is not counted
+_REHEARSED = 4100  # more messages than the rehearsal makes, which is not counted
 
 
 class Bench(DemoProcess):

@@ -39,7 +39,7 @@ def ids(deployment: Deployment, *topics: str) -> Counter[str]:
 def test_a_crash_loop_publishes_and_confirms_what_is_before_the_culprit_and_repeats_nothing(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str, delivery: str, limit: str
 ) -> None:
-    sink: dict[str, Any] = {}
+    sink: dict[str, Any] = {"kind": "kafka"}
     if limit == "the topic's":
         configure(kafka, topic, {"max.message.bytes": "20000"})
     else:

@@ -285,7 +285,7 @@ class _Factories(LiveFactories):
         return cast(Catalog, made)
 
     def examine(self, catalog: Catalog) -> None:
-        pass
+        self._router = self._wiring.router(catalog)
 
     def sink(self) -> FakeSink:
         sink = self._cluster.broker.connect(Fuse(), self._cluster.clock)
