@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from typing import Any
 
@@ -9,7 +10,13 @@ _INTERRUPTED = 130  # as a shell reports SIGINT
 
 
 def main() -> None:
-    """The command line. Ctrl-C during the imports, which take a moment, is one line like any other Ctrl-C."""
+    """The command line. Ctrl-C during the imports, which take a moment, is one line like any other Ctrl-C.
+
+    A relay that is asked to stop before it began has nothing open. As a container's first process it would not even
+    hear a SIGTERM that it has no handler for.
+    """
+    if sys.argv[1:2] == ["run"]:
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))  # until `run` has a handler of its own
     _open_standard_streams()
     gc.disable()  # while modules are imported, whose objects stay: `walrelay.cli` turns it on again
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic looks for them in every installed package

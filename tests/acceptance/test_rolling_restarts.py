@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -19,6 +20,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.proxy import Proxy
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
 
 WITH_FAILOVER_SLOTS = 18
 INSTANCES = 3
@@ -89,6 +91,7 @@ def test_rolling_restarts_while_postgres_fails_over_stop_no_instance_and_lose_no
     for relay in deployment.relays:
         assert relay.events("fatal") == []
     for relay in instances:
+        wait_until(partial(bool, relay.log), 30, "the instance to be past its start")
         relay.stop()
     measured(f"after {rounds} rounds of restarts and failovers", assert_delivered(deployment))
 

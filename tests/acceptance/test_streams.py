@@ -99,19 +99,30 @@ def test_a_terminal_of_any_encoding_gets_what_it_can_show(encoding: str, databas
         assert b"Traceback" not in ended.stderr
 
 
-def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "number", "ends"),
+    [
+        ("status", signal.SIGINT, (130, "", "interrupted\n")),
+        ("run", signal.SIGINT, (130, "", "interrupted\n")),
+        ("run", signal.SIGTERM, (0, "", "")),
+    ],
+)
+def test_a_signal_while_modules_are_imported_ends_the_command_without_a_traceback(
+    tmp_path: Path, command: str, number: signal.Signals, ends: tuple[int, str, str]
+) -> None:
     """psycopg is imported late, by walrelay: here its import waits for the signal."""
     fake = tmp_path / "psycopg"
     fake.mkdir()
     started = tmp_path / "started"
     (fake / "__init__.py").write_text(f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(60)\n")
-    command = [sys.executable, "-m", "walrelay", "status"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "walrelay", command], stdout=PIPE, stderr=PIPE, text=True, env=environment
+    ) as process:
         try:
             wait_until(started.exists, 30, "the imports to begin")
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             output, errors = process.communicate(timeout=30)
         finally:
             process.kill()
-    assert (process.returncode, output, errors) == (130, "", "interrupted\n")
+    assert (process.returncode, output, errors) == ends
