@@ -16,8 +16,6 @@ from tests.acceptance.relay_process import WALRELAY
 from tests.servers.topics import QUIET, Received
 from tests.servers.waiting import wait_until
 
-KNOWN = ("--ignore-header", "position")  # which only the relay gives
-
 
 @pytest.fixture
 def old(deployment: Deployment) -> Iterator[str]:
@@ -66,13 +64,11 @@ def differing(deviations: list[dict[str, Any]]) -> list[list[str]]:
 
 def test_the_same_events_from_another_publisher_do_not_differ(published: Deployment, old: str) -> None:
     copy(published, old, *events(published))
-    report = published.command("compare", "--old", old, "--new", published.topic, *KNOWN)
+    report = published.command("compare", "--old", old, "--new", published.topic)
     assert "6, 6 of them identical" in report
     assert "OLD: half within 70 ms" in report
     assert report.endswith("nothing differs\n")
-    deviations, summary = compared(published, old)
-    assert differing(deviations) == [["header position"]] * 6
-    assert summary["differing"] == {"header position": 6}
+    assert "header position (6 pairs)" in report
 
 
 def test_each_way_to_differ_is_told_of_its_message(published: Deployment, old: str) -> None:
@@ -81,7 +77,7 @@ def test_each_way_to_differ_is_told_of_its_message(published: Deployment, old: s
     foreign = first._replace(headers=[("id", b"foreign")])
     changed = key._replace(key=b"c"), value._replace(value=b"{}"), header._replace(headers=headers)
     copy(published, old, first, *changed, foreign, last)
-    deviations, summary = compared(published, old, *KNOWN, "--from", "1h")
+    deviations, summary = compared(published, old, "--from", "1h")
     assert sorted(each["verdict"] for each in deviations) == ["differs"] * 3 + ["only in NEW", "only in OLD"]
     assert {each["id"]: [it["what"] for it in each["differences"]] for each in deviations} == {
         event_id(key): ["key"],
@@ -96,7 +92,7 @@ def test_each_way_to_differ_is_told_of_its_message(published: Deployment, old: s
 def test_events_of_a_key_in_another_order_are_told(published: Deployment, old: str) -> None:
     a1, b1, a2, b2, a3, b3 = events(published)
     copy(published, old, a1, b1, a3, a2, b2, b3)
-    deviations, _ = compared(published, old, *KNOWN)
+    deviations, _ = compared(published, old)
     assert differing(deviations) == [["order"]]
     assert deviations[0]["id"] in (event_id(a2), event_id(a3))
 
@@ -105,7 +101,7 @@ def test_a_publisher_without_headers_is_compared_by_an_id_in_the_payload_or_by_k
     published: Deployment, old: str
 ) -> None:
     copy(published, old, *(each._replace(headers=[]) for each in events(published)))
-    only_relay = ("--ignore-header", "id", "--ignore-header", "type", *KNOWN)
+    only_relay = ("--ignore-header", "id", "--ignore-header", "type")
     for options in (("--id", "payload.number"), ()):
         deviations, summary = compared(published, old, *only_relay, *options)
         assert deviations == []
@@ -115,7 +111,7 @@ def test_a_publisher_without_headers_is_compared_by_an_id_in_the_payload_or_by_k
 def test_history_that_only_the_other_publisher_has_is_not_judged(published: Deployment, old: str) -> None:
     before = events(published)[0]._replace(headers=[("id", b"before")])
     copy(published, old, before._replace(timestamp_ms=before.timestamp_ms - 86_400_000), before, *events(published))
-    deviations, summary = compared(published, old, *KNOWN)
+    deviations, summary = compared(published, old)
     assert deviations == []
     assert summary["beside"] == {"old": 1, "new": 0}, "the one of yesterday is not even read"
 
@@ -130,7 +126,7 @@ def test_a_topic_without_the_events_is_a_fault(published: Deployment, old: str) 
 @contextmanager
 def following(deployment: Deployment, old: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
     """A comparison that goes on, and the lines that it printed."""
-    words = ("compare", "--old", old, "--new", deployment.topic, "--follow", "--wait", "1", "--json", *KNOWN)
+    words = ("compare", "--old", old, "--new", deployment.topic, "--follow", "--wait", "1", "--json")
     child = subprocess.Popen(
         [WALRELAY, *words, "--config", deployment.config], stdout=subprocess.PIPE, text=True, start_new_session=True
     )

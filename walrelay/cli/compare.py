@@ -89,7 +89,7 @@ def compare(
 
     \b
     Example:
-      walrelay compare --old orders --new shadow.orders --ignore-header position
+      walrelay compare --old orders --new shadow.orders
       walrelay compare --old orders --new shadow.orders --old-id payload.event_id --follow
     """
     if len(old) != len(new):
@@ -132,6 +132,8 @@ def lines(report: CompareReport) -> Iterator[str]:
     yield _line("pairs", f"{report.pairs}, {report.identical} of them identical")
     for what, pairs in report.differing.most_common():
         yield _line("", f"{pairs} with another {what}")
+    if ignored := ", ".join(f"{what} ({count(pairs, 'pair')})" for what, pairs in report.ignored.most_common()):
+        yield _line("ignored", f"{ignored}, by --ignore-header or because only the relay gives it")
     yield from _sides("alone", report.alone, "without a counterpart")
     if report.given_up_early:
         yield _line("", f"{report.given_up_early} of them given up because too many waited: try a larger --window")

@@ -72,10 +72,19 @@ def test_a_message_in_a_topic_that_does_not_correspond_differs_in_topic() -> Non
     assert [each.what for each in found.differences] == ["topic"]
 
 
-def test_headers_can_be_ignored_by_pattern() -> None:
+def test_headers_can_be_ignored_by_pattern_and_the_relay_s_own_is_always() -> None:
     new = message(headers=[("position", b"0/8:0"), ("x-1", b"")])
-    assert beside(message(), new, ignored=["position"]) == ["header x-1"]
-    assert beside(message(), new, ignored=["position", "x-*"]) == []
+    assert beside(message(), new) == ["header x-1"]
+    assert beside(message(), new, ignored=["x-*"]) == []
+    pairing, _ = compared((OLD, message()), (NEW, new._replace(topic="new")), ignored=["x-*"])
+    assert pairing.report.ignored == {"header position": 1, "header x-1": 1}
+
+
+def test_a_header_of_the_other_publisher_that_the_relay_would_replace_differs() -> None:
+    assert beside(message(headers=[("position", b"7")]), message(headers=[("position", b"0/8:0")])) == [
+        "header position"
+    ]
+    assert beside(message(headers=[("position", b"7")]), message()) == ["header position"]
 
 
 def test_a_value_that_differs_is_shown_around_its_first_byte_and_equal_json_is_told() -> None:

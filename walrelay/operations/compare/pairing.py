@@ -16,12 +16,13 @@ from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from walrelay.operations.compare.fields import Field, milliseconds
-from walrelay.operations.compare.report import CompareReport, Deviation, Difference, differences
+from walrelay.operations.compare.report import NO_HEADER, CompareReport, Deviation, Difference, differences
 from walrelay.publish import TopicMessage
 
 Side = Literal[0, 1]
 OLD: Side = 0
 NEW: Side = 1
+OWN_HEADER = "position"  # which no other publisher can give
 _MOST_BYTES = 2**28  # of messages that wait on one side
 
 _Where = tuple[str, int]
@@ -38,7 +39,7 @@ class Judging(NamedTuple):
 
 class Comparing(NamedTuple):
     """How messages are compared. `topics`: pairs of an old and a new one. `ids`: where the id is, on each side.
-    `ignored`: patterns of headers. `window`: how many messages wait on a side. `listed`: deviations of each kind.
+    `ignored`: patterns of headers, besides OWN_HEADER where OLD has none. `window`: how many messages wait on a side. `listed`: deviations of each kind.
     """
 
     topics: Sequence[tuple[str, str]]
@@ -207,10 +208,18 @@ class Pairing:
     def _differences(self, old: TopicMessage, new: TopicMessage) -> Iterator[Difference]:
         if (old.topic, new.topic) not in self._rules.topics:
             yield Difference("topic", old.topic, new.topic)
-        yield from differences(old, new, self._is_ignored)
+        for each in differences(old, new):
+            if self._is_ignored(each):
+                self.report.ignored[each.what] += 1
+            else:
+                yield each
 
-    def _is_ignored(self, header: str) -> bool:
-        return any(fnmatchcase(header, pattern) for pattern in self._rules.ignored)
+    def _is_ignored(self, difference: Difference) -> bool:
+        kind, _, name = difference.what.partition(" ")
+        if kind != "header":
+            return False
+        own = name == OWN_HEADER and difference.old == NO_HEADER
+        return own or any(fnmatchcase(name, pattern) for pattern in self._rules.ignored)
 
     def _without(self, side: Side, waiting: _Waiting, *, full: bool = False) -> Iterator[Deviation]:
         if not self._judged(side, waiting):

@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from walrelay.publish import TopicMessage
 
+NO_HEADER = "none"
 _EXCERPT, _BEFORE = 60, 20  # bytes of a value around the first that differs
 
 
@@ -73,6 +74,8 @@ class CompareReport:
     identical: int = 0
     differing: Counter[str] = field(default_factory=Counter)
     """Pairs by what differs; one pair may differ in several ways."""
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Pairs by what differs and was not to be compared."""
     alone: list[int] = field(default_factory=lambda: [0, 0])
     """Messages without a counterpart."""
     given_up_early: int = 0
@@ -102,6 +105,7 @@ class CompareReport:
             "pairs": self.pairs,
             "identical": self.identical,
             "differing": dict(self.differing),
+            "ignored": dict(self.ignored),
             "alone": _sides(self.alone),
             "given_up_early": self.given_up_early,
             "beside": _sides(self.beside),
@@ -111,7 +115,7 @@ class CompareReport:
         }
 
 
-def differences(old: TopicMessage, new: TopicMessage, is_ignored: Callable[[str], bool]) -> Iterator[Difference]:
+def differences(old: TopicMessage, new: TopicMessage) -> Iterator[Difference]:
     """In key, value and headers; the values of a header that is there more than once count in their order."""
     if old.key != new.key:
         yield Difference("key", *_excerpts(old.key, new.key))
@@ -121,7 +125,7 @@ def differences(old: TopicMessage, new: TopicMessage, is_ignored: Callable[[str]
         return
     before, after = _by_name(old), _by_name(new)
     for name in dict.fromkeys([*before, *after]):
-        if before.get(name) != after.get(name) and not is_ignored(name):
+        if before.get(name) != after.get(name):
             yield Difference(f"header {name}", _header(before.get(name)), _header(after.get(name)))
 
 
@@ -134,7 +138,7 @@ def _by_name(message: TopicMessage) -> dict[str, list[bytes | None]]:
 
 def _header(values: list[bytes | None] | None) -> str:
     if values is None:
-        return "none"
+        return NO_HEADER
     return ", ".join(map(_begun, values))
 
 
