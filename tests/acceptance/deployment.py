@@ -65,7 +65,7 @@ class Deployment:
         """As `command`, byte for byte."""
         return self._done(arguments, 0).stdout
 
-    def said(self, *arguments: str, exit_code: int = 0) -> str:
+    def said(self, *arguments: str, exit_code: int | None = 0) -> str:
         """As `command`, what it said on stderr."""
         return self._done(arguments, exit_code).stderr.decode()
 

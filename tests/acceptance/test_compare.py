@@ -123,6 +123,66 @@ def test_a_topic_without_the_events_is_a_fault(published: Deployment, old: str) 
     assert "there is no topic 'no-such-topic'" in said
 
 
+MARKED = ("--marked", "published_at IS NOT NULL", "--marked-at", "published_at")
+
+
+def test_rows_that_the_old_worker_marked_are_compared_with_what_the_relay_published(published: Deployment) -> None:
+    database = published.database
+    database.execute("ALTER TABLE outbox ADD published_at timestamptz")
+    first, *others, unmarked = map(event_id, events(published))
+    mark = "UPDATE outbox SET published_at = created_at + interval '70 ms' WHERE id::text = ANY (%s)"
+    database.execute(mark, [[first, *others]])
+    published.relays[-1].stop()
+    (lost,) = published.write("0")
+    database.execute(mark, [[lost]])
+    report = published.command("compare", *MARKED, "--wait", "0.1", exit_code=1)
+    assert 'rows of "public"."outbox" where published_at IS NOT NULL' in report
+    assert "6 messages of OLD, 6 of NEW" in report
+    assert "5, 5 of them identical" in report
+    assert "OLD: half within 70 ms" in report
+    assert f'only in OLD   {lost}  row of "public"."outbox" (' in report
+    assert f") for {published.topic}\n" in report
+    assert f"only in NEW   {unmarked}  {published.topic} [" in report
+    assert report.endswith("1 only in OLD, 1 only in NEW\n")
+
+
+def test_marked_rows_are_what_today_s_rules_make_of_them(published: Deployment) -> None:
+    published.database.execute("ALTER TABLE outbox ADD published_at timestamptz DEFAULT now()")
+    zero, one, two, *rest = map(event_id, events(published))
+    words = ("compare", *MARKED, "--from", "1h", "--wait", "0.1")
+    assert published.command(*words).endswith("nothing differs\n")
+    published.write_settings(
+        routes=[
+            {"name": "changed", "when": {"payload.number": 0}, "headers": {"set": {"by": "a rule"}}},
+            {"name": "dropped", "when": {"payload.number": 1}, "drop": True},
+            {"name": "others", "when": {"payload.number": [3, 4, 5]}},
+        ]
+    )
+    lines = [json.loads(line) for line in published.command(*words, "--json", exit_code=1).splitlines()]
+    assert {(each["verdict"], each["id"]): differing([each])[0] for each in lines[:-1]} == {
+        ("differs", zero): ["header by"],
+        ("only in NEW", one): [],
+        ("differs", two): ["topic"],
+    }
+    (refused,) = [each["differences"][0]["old"] for each in lines if each.get("id") == two]
+    assert refused.startswith("none: no rule matches")
+    assert lines[-1]["identical"] == len(rest)
+
+
+def test_marks_that_cannot_be_read_are_refused(deployment: Deployment) -> None:
+    for *options, said in (
+        ("--marked", "publishd", "--marked 'publishd' cannot be used"),
+        ("--marked", "true", "--marked-at", "type", "--marked-at 'type' cannot be used"),
+        ("--marked", "true", "--follow", "--follow has no effect with --marked"),
+        ("--marked-at", "created_at", "--marked-at has no effect without --marked"),
+        ("Name topics with --old and --new, or rows with --marked.",),
+    ):
+        assert said in deployment.said("compare", *options, exit_code=None)
+    deployment.write_settings(outbox={"columns": {"created_at": None}})
+    untimed = deployment.said("compare", "--marked", "true", exit_code=1)
+    assert '--marked needs the time of each row, and "public"."outbox" has no column for it' in untimed
+
+
 @contextmanager
 def following(deployment: Deployment, old: str) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
     """A comparison that goes on, and the lines that it printed."""

@@ -12,7 +12,8 @@ from walrelay.cli.ending import signalled
 from walrelay.cli.options import Moment, MomentType, waiting
 from walrelay.cli.progress import count
 from walrelay.cli.relays import Chosen, one_relay
-from walrelay.operations.compare import CompareReport, CompareRequest, Deviation, Field, comparing
+from walrelay.operations.compare import CompareReport, CompareRequest, Deviation, Field, Marked, comparing
+from walrelay.operations.compare.report import ROW
 from walrelay.publish import TopicMessage
 
 
@@ -31,10 +32,10 @@ _FIELD = _FieldType()
 
 @click.command()
 @one_relay
-@click.option("--old", "old", multiple=True, required=True, metavar="TOPIC", help="A topic of the other publisher.")
-@click.option(
-    "--new", "new", multiple=True, required=True, metavar="TOPIC", help="The relay's topic for the same events."
-)
+@click.option("--old", "old", multiple=True, metavar="TOPIC", help="A topic of the other publisher.")
+@click.option("--new", "new", multiple=True, metavar="TOPIC", help="The relay's topic for the same events.")
+@click.option("--marked", metavar="SQL", help="Instead of topics: rows of which this holds are those of OLD.")
+@click.option("--marked-at", metavar="COLUMN", help="When a row was marked, for the latency of OLD.")
 @click.option("--id", "id_", type=_FIELD, default="header.id", show_default=True, help="Where the event's id is.")
 @click.option("--old-id", type=_FIELD, help="Where it is in OLD, if that differs.")
 @click.option("--ignore-header", "ignored", multiple=True, metavar="NAME", help="Not to be compared; * is allowed.")
@@ -67,6 +68,8 @@ def compare(
     relay: Chosen,
     old: tuple[str, ...],
     new: tuple[str, ...],
+    marked: str | None,
+    marked_at: str | None,
     id_: Field,
     old_id: Field | None,
     ignored: tuple[str, ...],
@@ -85,15 +88,18 @@ def compare(
     says what differs in topic, key, value, headers and the order within a key. --old and --new may be repeated: the
     first --old corresponds to the first --new.
 
+    With --marked it compares the rows that the other publisher marked, as today's rules publish them, with the topics
+    of the rules: rows that are not there, messages of rows without a mark, and what differs.
+
     It reads the topics as a consumer would, and changes nothing. The exit code is 1 if anything differs.
 
     \b
     Example:
       walrelay compare --old orders --new shadow.orders
       walrelay compare --old orders --new shadow.orders --old-id payload.event_id --follow
+      walrelay compare --marked 'published_at IS NOT NULL' --marked-at published_at
     """
-    if len(old) != len(new):
-        raise click.UsageError(f"Each --old needs its --new: there are {len(old)} and {len(new)}.")
+    _refuse(ctx, len(old), len(new), marked, marked_at)
     if follow and until:
         raise click.UsageError("--follow and --to exclude each other.")
     request = CompareRequest(
@@ -107,11 +113,14 @@ def compare(
         created=created,
         window=window,
         listed=listed,
+        marked=None if marked is None else Marked(marked, marked_at or ""),
     )
     wiring, stop = compose.wiring(relay.settings()), signalled()
     with comparing(wiring, request, stop.is_set) as (deviations, report):
         for each in deviations:
-            click.echo(json.dumps(each.as_json()) if as_json else "\n".join(_told(each)))
+            click.echo(json.dumps(each.as_json()) if as_json else "\n".join(_told(each, wiring.table)))
+    if marked and not as_json:
+        click.echo(_line("OLD", f"rows of {wiring.table} where {marked}"))
     click.echo(json.dumps(report.as_json()) if as_json else "\n".join(lines(report)))
     if stop.is_set() and not follow:
         click.echo("stopped before the end", err=True)
@@ -119,8 +128,22 @@ def compare(
     ctx.exit(1 if report.faults else 0)
 
 
-def _told(deviation: Deviation) -> Iterator[str]:
-    places = " and ".join(_place(each) for each in (deviation.old, deviation.new) if each is not None)
+def _refuse(ctx: click.Context, old: int, new: int, marked: str | None, marked_at: str | None) -> None:
+    """Options that do not go together."""
+    if marked is None and marked_at is not None:
+        raise click.UsageError("--marked-at has no effect without --marked.")
+    if marked is None and not old and not new:
+        raise click.UsageError("Name topics with --old and --new, or rows with --marked.")
+    if marked is not None:
+        for name in ("old", "new", "old_id", "created", "follow"):
+            if ctx.params[name]:
+                raise click.UsageError(f"--{name.replace('_', '-')} has no effect with --marked.")
+    if old != new:
+        raise click.UsageError(f"Each --old needs its --new: there are {old} and {new}.")
+
+
+def _told(deviation: Deviation, table: str) -> Iterator[str]:
+    places = " and ".join(_place(each, table) for each in (deviation.old, deviation.new) if each is not None)
     yield f"{deviation.verdict:14}{deviation.id or 'no id'}  {places}"
     for each in deviation.differences:
         yield f"{'':14}{each.what}: {each.old} / {each.new}" if each.old else f"{'':14}{each.what}: {each.new}"
@@ -153,9 +176,11 @@ def _sides(name: str, counts: list[int], what: str) -> Iterator[str]:
         yield _line(name, f"{counts[0]} of OLD, {counts[1]} of NEW {what}")
 
 
-def _place(message: TopicMessage) -> str:
-    at = datetime.fromtimestamp(max(0, message.timestamp_ms) / 1000, UTC)
-    return f"{message.topic} [{message.partition}] at offset {message.offset} ({at:%Y-%m-%d %H:%M:%S})"
+def _place(message: TopicMessage, table: str) -> str:
+    at = f"{datetime.fromtimestamp(max(0, message.timestamp_ms) / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    if message.partition == ROW:
+        return f"row of {table} ({at}) for {message.topic or 'no topic'}"
+    return f"{message.topic} [{message.partition}] at offset {message.offset} ({at})"
 
 
 def _line(name: str, value: str) -> str:

@@ -14,9 +14,10 @@ from walrelay.cli.progress import BarObserver, count
 from walrelay.cli.relays import Chosen, each_relay
 from walrelay.errors import Retryable
 from walrelay.operations import doctor, setup
-from walrelay.operations.backfill import backfill_until, refuse_condition
+from walrelay.operations.backfill import backfill_until
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
+from walrelay.table.rows import refuse_sql
 from walrelay.wiring import Wiring, begin_at
 
 
@@ -118,7 +119,9 @@ def init(
     with Catalog(wiring.dsn) as catalog:
         doctor.refuse(catalog, wiring, "init", but=doctor.BY_ANOTHER_ROLE if dry_run else ())
         if where:
-            refuse_condition(catalog, wiring, where)
+            refuse_sql(
+                catalog, wiring, f"--where {where!r}", where, "an SQL condition over the columns", "published = false"
+            )
         steps = (setup.plan_backfill if backfill else setup.plan)(catalog, wiring, partitioned=partitioned)
         if dry_run:
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)

@@ -7,7 +7,6 @@ from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Retryable
 from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import Denied
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
@@ -35,20 +34,6 @@ def backfill_until(
     """
     attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set)
     return until_finished(attempts, stop, wiring.backoff, observer)
-
-
-def refuse_condition(catalog: Catalog, wiring: Wiring, where: str) -> None:
-    """Fatal if it is no SQL condition over the rows of the table."""
-    try:
-        with View(wiring.dsn, catalog) as view:
-            OutboxRows(view, describe_table(catalog, wiring), Selection(also=_rows_where(where))).ask("1", "LIMIT 0")
-    except Denied:
-        raise
-    except Fatal as error:
-        raise Fatal(
-            f"--where {where!r} cannot be used: {error}",
-            hint=f"Write an SQL condition over the columns of {wiring.table}, as in: published = false",
-        ) from error
 
 
 def _rows_where(where: str) -> Condition:

@@ -91,7 +91,7 @@ def _is_at(slot: Slot, end: LSN) -> bool:
 
 
 _ROUND = 2**32
-_TIMES = {1114, 1184}  # timestamp, timestamptz
+TIMES = {1114, 1184}  # timestamp, timestamptz
 
 _COMMIT_TIME = "pg_xact_commit_timestamp(o.xmin)"
 
@@ -274,7 +274,7 @@ class CleanupParts:
 
 def written_time(table: TableDescription, created_at: str | None) -> str:
     """The expression for a row's age: the column for it, or the commit's time if the server keeps that."""
-    if created_at is not None and table.types.get(created_at) in _TIMES:
+    if created_at is not None and table.types.get(created_at) in TIMES:
         return f"o.{identifier(created_at)}::timestamptz".replace("%", "%%")
     if table.commits:
         return _COMMIT_TIME

@@ -13,11 +13,24 @@ from typing import Any, NamedTuple, Protocol
 from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Sink, refused
 from walrelay.route import Routing
 from walrelay.supervise import Backoff, supervise
-from walrelay.table.selection import COMMIT, Selection, TableDescription, after_reached, quoted, selection_condition
+from walrelay.table.selection import (
+    COMMIT,
+    Condition,
+    Selection,
+    TableDescription,
+    after_reached,
+    describe_table,
+    quoted,
+    selection_condition,
+    verbatim,
+)
+from walrelay.wiring import Wiring
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 * 2**20
@@ -42,6 +55,22 @@ class UnorderedRow(NamedTuple):
     values: tuple[bytes | None, ...]
     committed_at: int | None
     flag: bool
+
+
+def refuse_sql(catalog: Catalog, wiring: Wiring, what: str, condition: str, kind: str, example: str) -> None:
+    """Fatal if the condition of an operator is no SQL over the rows of the table. `what` it is, the option as typed;
+    `kind` and `example`: of what is to be written instead.
+    """
+    try:
+        with View(wiring.dsn, catalog) as view:
+            selection = Selection(also=Condition(verbatim(condition)))
+            OutboxRows(view, describe_table(catalog, wiring), selection).ask("1", "LIMIT 0")
+    except Denied:
+        raise
+    except Fatal as error:
+        raise Fatal(
+            f"{what} cannot be used: {error}", hint=f"Write {kind} of {wiring.table}, as in: {example}"
+        ) from error
 
 
 def in_commit_order(view: View, table: TableDescription, selection: Selection) -> TableDescription:

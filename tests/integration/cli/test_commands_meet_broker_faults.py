@@ -82,12 +82,15 @@ COMMANDS = (
     Command("init", EXACTLY_ONCE, BrokerFault(3, GARBLED), slot=False, again="run"),
     Command("init --backfill", AT_LEAST_ONCE, BrokerFault(5, LOST), slot=False),
     Command("init --backfill", EXACTLY_ONCE, slot=False),
+    Command("init --backfill --where true", slot=False),
     Command("doctor", AT_LEAST_ONCE, BrokerFault(4, -1), again="run"),
     Command("doctor", EXACTLY_ONCE, again="run"),
     Command("replay --all", AT_LEAST_ONCE, BrokerFault(4, LOST), relayed=True),
     Command("replay --all", EXACTLY_ONCE, relayed=True),
     Command("audit", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
     Command("audit", EXACTLY_ONCE, relayed=True),
+    Command("compare --old {topic} --new {topic} --wait 0.1", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
+    Command("compare --marked true --wait 0.1", relayed=True),
     Command("recover --dry-run --replace", again="run"),
     Command("recover --yes --replace", AT_LEAST_ONCE, BrokerFault(7, 6)),
     Command("recover --yes --replace --all", EXACTLY_ONCE),
@@ -139,7 +142,7 @@ class World:
 
     def run(self, command: Command, fault: BrokerFault) -> Outcome:
         self.faulty.arm(fault)
-        done = invoke(*command.words.split(), config=self._through)
+        done = invoke(*command.words.format(topic=self.topic).split(), config=self._through)
         self.met = self.faulty.calls
         self.faulty.heal()
         return done
@@ -151,7 +154,9 @@ class World:
     def again(self, command: Command, done: Outcome) -> None:
         """The operator, with the broker well. The server may write between the confirmation and the look at it."""
         from_slot = " --from-slot" if "start it with --from-slot" in done.err else ""
-        words = f"{command.again or command.words}{from_slot if command.again == 'run' else ''}"
+        words = (
+            f"{command.again or command.words.format(topic=self.topic)}{from_slot if command.again == 'run' else ''}"
+        )
 
         def succeeds() -> bool:
             self.confirm()

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from walrelay.operations.compare.fields import Field, milliseconds
-from walrelay.operations.compare.report import NO_HEADER, CompareReport, Deviation, Difference, differences
+from walrelay.operations.compare.report import NO_HEADER, NO_TOPIC, CompareReport, Deviation, Difference, differences
 from walrelay.publish import TopicMessage
 
 Side = Literal[0, 1]
@@ -39,13 +39,15 @@ class Judging(NamedTuple):
 
 class Comparing(NamedTuple):
     """How messages are compared. `topics`: pairs of an old and a new one. `ids`: where the id is, on each side.
-    `ignored`: patterns of headers, besides OWN_HEADER where OLD has none. `window`: how many messages wait on a side. `listed`: deviations of each kind.
+    `ignored`: patterns of headers, besides OWN_HEADER where OLD has none. `marks`: OLD is rows, in no order; the
+    timestamp is when they were written. `window`: how many messages wait on a side. `listed`: deviations of each kind.
     """
 
     topics: Sequence[tuple[str, str]]
     ids: tuple[Field, Field] = (Field("header", ("id",)), Field("header", ("id",)))
     ignored: Sequence[str] = ()
     created: Field | None = None
+    marks: bool = False
     window: int = 100_000
     listed: int = 10
 
@@ -197,7 +199,8 @@ class Pairing:
         report.pairs += 1
         self._measure(old.message, new.message)
         found = [*self._differences(old.message, new.message)]
-        if (behind := self._order.behind(old.message, new.message, name)) is not None:
+        behind = None if self._rules.marks else self._order.behind(old.message, new.message, name)
+        if behind is not None:
             found.append(Difference("order", f"beside {behind}" if behind else "", "the other way round"))
         if not found:
             report.identical += 1
@@ -206,6 +209,9 @@ class Pairing:
         yield from self._told(Deviation("differs", name, old.message, new.message, tuple(found)))
 
     def _differences(self, old: TopicMessage, new: TopicMessage) -> Iterator[Difference]:
+        if old.topic == NO_TOPIC:
+            yield Difference("topic", f"none: {(old.value or b'').decode('utf-8', 'backslashreplace')}", new.topic)
+            return
         if (old.topic, new.topic) not in self._rules.topics:
             yield Difference("topic", old.topic, new.topic)
         for each in differences(old, new):
@@ -241,6 +247,10 @@ class Pairing:
 
     def _measure(self, old: TopicMessage, new: TopicMessage) -> None:
         """The relay gives its messages the time of the commit, unless the topic takes the broker's."""
+        if self._rules.marks:
+            if new.appended:
+                self.report.latency[NEW].add(new.timestamp_ms - old.timestamp_ms)
+            return
         field = self._rules.created
         created = None if field is None else milliseconds(field.of(old) or field.of(new))
         if created is None and field is None and not new.appended:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from walrelay.publish import TopicMessage
 
 NO_HEADER = "none"
+ROW, NO_TOPIC = -1, ""  # the partition of a message that is a row of the table; the topic of one that is refused
 _EXCERPT, _BEFORE = 60, 20  # bytes of a value around the first that differs
 
 
@@ -170,6 +171,8 @@ def _shown(value: bytes) -> str:
 
 
 def _place(message: TopicMessage) -> dict[str, Any]:
+    if message.partition == ROW:
+        return {"topic": message.topic or None, "timestamp_ms": message.timestamp_ms}
     return {
         "topic": message.topic,
         "partition": message.partition,

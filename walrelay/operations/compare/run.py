@@ -1,4 +1,5 @@
-"""A comparison: reads the topics of both publishers beside each other, and pairs what they have.
+"""A comparison: reads the topics of both publishers, or the marked rows and the relay's topics, beside each other, and
+pairs what they have.
 
 The next message is always read from the side with fewer messages that wait for their counterpart. So neither side runs
 ahead, whatever the timestamps say, and few messages are in memory.
@@ -11,19 +12,25 @@ from time import monotonic, time
 from typing import NamedTuple
 
 from walrelay.operations.compare.fields import Field
+from walrelay.operations.compare.marks import Marked, MarkedRows, RowStream
 from walrelay.operations.compare.pairing import NEW, OLD, Comparing, Judging, Pairing, Side
 from walrelay.operations.compare.report import CompareReport, Deviation
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.snapshot import View
 from walrelay.publish import OpenStream, TopicMessage, TopicStream
 from walrelay.wiring import Wiring
 
 _MARGIN_MS = 600_000  # between the timestamps of a message and of its counterpart
+_HOUR_MS = 3_600_000
 _LOOK = 0.1  # seconds for a message of a side that has none yet
 _SIDES: tuple[Side, Side] = (OLD, NEW)
 
 
 class CompareRequest(NamedTuple):
-    """What to compare: pairs of topics (old, new); messages since (None: from where both sides begin) and before a time
-    (None: now). `follow`: whatever comes, until it is stopped. `patience`: seconds to wait for a counterpart.
+    """What to compare: pairs of topics (old, new), or the topics of the rules with the rows that are `marked`; messages
+    since (None: from where both sides begin; with `marked` at most an hour) and before a time (None: now; with `marked`
+    less the patience). `follow`: whatever comes, until it is stopped; not with `marked`. `patience`: seconds to wait
+    for a counterpart.
     """
 
     topics: Sequence[tuple[str, str]]
@@ -36,6 +43,11 @@ class CompareRequest(NamedTuple):
     created: Field | None = None
     window: int = 100_000
     listed: int = 10
+    marked: Marked | None = None
+
+    def rules(self, topics: Sequence[tuple[str, str]]) -> Comparing:
+        marks = self.marked is not None
+        return Comparing(topics, self.ids, self.ignored, self.created, marks, self.window, self.listed)
 
 
 @contextmanager
@@ -45,14 +57,44 @@ def comparing(
     """The deviations, to be iterated over for as long as it may go on, and the report so far. Changes nothing."""
     open_stream = wiring.sink.topic_streams("`walrelay compare`")
     since_ms = None if request.since is None else _ms(request.since)
+    with ExitStack() as stack:
+        if request.marked is None:
+            pairing, streams = _of_topics(request, open_stream, since_ms, stack)
+        else:
+            pairing, streams = _of_marks(wiring, request, request.marked, open_stream, since_ms, stack)
+        yield _Comparison(streams, pairing, request, stop).deviations(), pairing.report
+
+
+_Begun = tuple[Pairing, Sequence[TopicStream]]
+
+
+def _of_topics(request: CompareRequest, open_stream: OpenStream, since_ms: int | None, stack: ExitStack) -> _Begun:
     until_ms = None if request.follow else _ms(request.until) if request.until else int(time() * 1000)
-    rules = Comparing(request.topics, request.ids, request.ignored, request.created, request.window, request.listed)
-    pairing = Pairing(rules, Judging(since_ms, until_ms))
     topics = [*dict.fromkeys(old for old, _ in request.topics)], [*dict.fromkeys(new for _, new in request.topics)]
     begin_ms = _beginning(open_stream, topics) if since_ms is None else since_ms
-    with ExitStack() as stack:
-        streams = [stack.enter_context(open_stream(names, max(0, begin_ms - _MARGIN_MS))) for names in topics]
-        yield _Comparison(streams, pairing, request, stop).deviations(), pairing.report
+    streams = [stack.enter_context(open_stream(names, max(0, begin_ms - _MARGIN_MS))) for names in topics]
+    return Pairing(request.rules(request.topics), Judging(since_ms, until_ms)), streams
+
+
+def _of_marks(
+    wiring: Wiring,
+    request: CompareRequest,
+    marked: Marked,
+    open_stream: OpenStream,
+    since_ms: int | None,
+    stack: ExitStack,
+) -> _Begun:
+    """The first message of NEW is of the first transaction in the slot. What was written later is in the slot too."""
+    now_ms = int(time() * 1000)
+    until_ms = _ms(request.until) if request.until else now_ms - int(request.patience * 1000)
+    catalog = stack.enter_context(Catalog(wiring.dsn))
+    rows = MarkedRows(wiring, catalog, marked)
+    topics = rows.topics(now_ms - _HOUR_MS if since_ms is None else since_ms)
+    begin_ms = max(now_ms - _HOUR_MS, _beginning(open_stream, [topics])) if since_ms is None else since_ms
+    pairing = Pairing(request.rules([(each, each) for each in topics]), Judging(begin_ms, until_ms))
+    view = stack.enter_context(View(wiring.dsn, catalog))
+    old = RowStream(rows.messages(view, begin_ms - _MARGIN_MS, pairing.report.latency[OLD]))
+    return pairing, [old, stack.enter_context(open_stream(topics, max(0, begin_ms - _MARGIN_MS)))]
 
 
 def _beginning(open_stream: OpenStream, topics: Sequence[Sequence[str]]) -> int:
