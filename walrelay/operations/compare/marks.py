@@ -89,7 +89,7 @@ class MarkedRows:
         return f"floor(extract(epoch FROM ({verbatim(self._marked.at)})) * 1000)::int8"
 
     def _selection(self, since_ms: int) -> Selection:
-        since = Filters(since=datetime.fromtimestamp(since_ms / 1000, UTC).isoformat())
+        since = Filters(since=datetime.fromtimestamp(max(0, since_ms) / 1000, UTC).isoformat())
         where = Condition(verbatim(self._marked.where))
         return Selection(also=all_of(filter_condition(self._table, {}, since), where))
 
