@@ -16,6 +16,20 @@ class StandingBy(NamedTuple):
     slot: str
 
 
+class TakingOver(NamedTuple):
+    """This instance stood by, and begins to run the relay. It happens in another thread than the relay's."""
+
+    slot: str
+    why: str
+
+
+class GivingUp(NamedTuple):
+    """This instance stops in good order, for another one to lead. It happens in another thread as well."""
+
+    slot: str
+    why: str
+
+
 class Streaming(NamedTuple):
     """A run began: the slot streams from `start`."""
 
@@ -151,6 +165,8 @@ class EndedFatally(NamedTuple):
 
 Happening = (
     StandingBy
+    | TakingOver
+    | GivingUp
     | Streaming
     | Relayed
     | Confirmed

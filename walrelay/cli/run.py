@@ -13,6 +13,7 @@ from walrelay.cli.relays import several_option
 from walrelay.config import load_relays
 from walrelay.errors import Fatal
 from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
+from walrelay.relay.spread import Spread
 from walrelay.supervise import SideBySide, Stop
 from walrelay.telemetry import logs
 from walrelay.wiring import Wiring
@@ -31,7 +32,8 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], fro
     An error that can be retried is retried for ever, and logged as a warning, or as an error from the third failure in
     a row. Any other error ends the process with exit code 1 and a hint.
 
-    All relays of the file run in this process, each for itself: `walrelay docs several-relays`.
+    All relays of the file run in this process, each for itself. Several instances of the same file share its relays:
+    `walrelay docs several-relays`.
 
     \b
     Example:
@@ -56,8 +58,14 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], fro
         observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
 
     stop = signalled(leaving)
-    runs = {name: partial(_relay, name, wirings[name], observers[name], stop, from_slot) for name in wirings}
-    if not SideBySide(runs, stop, ended).run():
+    if len(wirings) == 1:
+        runs = {name: partial(_relay, name, wirings[name], observers[name], stop, from_slot) for name in wirings}
+        done = SideBySide(runs, stop, ended).run()
+    else:
+        with Spread(wirings, observers, stop) as spread:
+            runs = {name: partial(_in_turns, name, wirings[name], observers[name], spread) for name in wirings}
+            done = SideBySide(runs, stop, ended).run()
+    if not done:
         ctx.exit(ending.FAILED)
 
 
@@ -69,3 +77,8 @@ def _relay(name: str, wiring: Wiring, observer: Observer, stop: Stop, from_slot:
     if name:
         logs.name_relay(name)
     compose.relay_until(stop, wiring, observer, from_slot=from_slot)
+
+
+def _in_turns(name: str, wiring: Wiring, observer: Observer, spread: Spread) -> None:
+    logs.name_relay(name)
+    spread.run(name, lambda turn: compose.relay_until(turn, wiring, observer))

@@ -19,6 +19,7 @@ from walrelay.observe import (
     DeadLettered,
     Dropped,
     EndedFatally,
+    GivingUp,
     Happening,
     LeftAtOnce,
     NotCleanedUp,
@@ -32,6 +33,7 @@ from walrelay.observe import (
     Stopped,
     Stopping,
     Streaming,
+    TakingOver,
 )
 
 # structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`
@@ -132,6 +134,10 @@ class LogObserver:
                 self._confirmed(happening.lsn, happening.unsettled)
             case StandingBy(slot):
                 log.info("standing by", slot=slot)
+            case TakingOver(slot, why):
+                log.info("taking over", slot=slot, why=why)
+            case GivingUp(slot, why):
+                log.info("giving up", slot=slot, why=why)
             case Streaming(slot, start, plugin):
                 log.info("streaming", slot=slot, start=str(start), plugin=plugin)
             case Stalled(seconds, unsettled, why):

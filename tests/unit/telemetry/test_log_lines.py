@@ -20,6 +20,7 @@ from walrelay.observe import (
     DeadLettered,
     Dropped,
     EndedFatally,
+    GivingUp,
     Happening,
     LeftAtOnce,
     NotCleanedUp,
@@ -33,6 +34,7 @@ from walrelay.observe import (
     Stopped,
     Stopping,
     Streaming,
+    TakingOver,
 )
 from walrelay.telemetry import logs
 
@@ -51,6 +53,8 @@ AWAY, NOTHING = "broker away", "nothing was acknowledged"
 DEAD = {"status": "waiting", "id": "e1", "position": f"{WHERE}:3", "topic": "orders", "error": "too_large"}
 LINES: list[tuple[Happening, str]] = [
     (StandingBy("s"), logged("info", "standing by", slot="s")),
+    (TakingOver("s", "so"), logged("info", "taking over", slot="s", why="so")),
+    (GivingUp("s", "so"), logged("info", "giving up", slot="s", why="so")),
     (Streaming("s", HERE, "pgoutput"), logged("info", "streaming", slot="s", start=WHERE, plugin="pgoutput")),
     (Relayed(3, 4), ""),
     (Confirmed(HERE, 2), logged("debug", "confirmed", lsn=WHERE, unsettled=2)),

@@ -1,0 +1,170 @@
+"""Several instances with one file of several relays: each leads its share, whoever comes or goes."""
+
+import copy
+import signal
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.relay_process import RelayProcess
+from tests.acceptance.writing import Writers
+from tests.servers.database import Database, Postgres
+from tests.servers.topics import Kafka, Received
+from tests.servers.waiting import wait_until
+from walrelay.lsn import LSN
+
+CHANGES = ("streaming", "stopped", "retrying", "fatal")
+
+
+class Fleet:
+    """Instances of one file, with `each` relays of every deployment's outbox: a slot and a topic for every relay."""
+
+    def __init__(self, directory: Path, each: int, *deployments: Deployment) -> None:
+        self.relays: dict[str, Deployment] = {}
+        settings: dict[str, dict[str, Any]] = {}
+        for number, deployment in enumerate(deployments):
+            for n in range(each):
+                name, relay = f"r{number}-{n}", copy.copy(deployment)
+                settings[name] = yaml.safe_load(deployment.config.read_text())
+                settings[name].pop("log")
+                if n:
+                    relay.topic = deployment.kafka.create_topic()
+                    slot = f"{deployment.slot_name}_{n}"
+                    deployment.database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+                    settings[name]["source"]["slot"] = slot
+                    settings[name]["route"]["topic"] = relay.topic
+                self.relays[name] = relay
+        self._config = directory / "relays.yaml"
+        self._config.write_text(yaml.safe_dump({"defaults": {"log": {"format": "json"}}, "relays": settings}))
+        self._first = deployments[0]
+        self.instances: list[RelayProcess] = []
+
+    def join(self) -> RelayProcess:
+        instance = RelayProcess(self._config)
+        self._first.relays.append(instance)  # which ends it with the test
+        self.instances.append(instance)
+        return instance
+
+    def leave(self, instance: RelayProcess, farewell: signal.Signals) -> set[str]:
+        """What it led when it was told to go."""
+        led = self.led(instance)
+        self.instances.remove(instance)
+        instance.send(farewell)
+        assert instance.wait() == (0 if farewell == signal.SIGTERM else -farewell)
+        return led
+
+    def led(self, instance: RelayProcess) -> set[str]:
+        """The relays that it leads, by its log."""
+        last = {entry["relay"]: entry["event"] for entry in list(instance.log) if entry["event"] in CHANGES}
+        return {name for name, event in last.items() if event == "streaming"}
+
+    def shares(self) -> list[int]:
+        return sorted(len(self.led(instance)) for instance in self.instances)
+
+    def wait_for_shares(self, timeout: float = 60) -> float:
+        """Returns when every relay is led, and the shares are within one of even; after how many seconds."""
+        begun = monotonic()
+        least, more = divmod(len(self.relays), len(self.instances))
+        even = [least] * (len(self.instances) - more) + [least + 1] * more
+        wait_until(lambda: self.shares() == even, timeout, f"the shares {even}, which are {self.shares()}")
+        assert sorted(name for instance in self.instances for name in self.led(instance)) == sorted(self.relays)
+        return round(monotonic() - begun, 2)
+
+    def wait_for_leaders(self, names: set[str]) -> list[float]:
+        """Until each of these relays is led; after how many seconds each was."""
+        begun, after = monotonic(), dict[str, float]()
+
+        def all_led() -> bool:
+            for name in {name for instance in self.instances for name in self.led(instance)} & names - after.keys():
+                after[name] = round(monotonic() - begun, 2)
+            return after.keys() == names
+
+        wait_until(all_led, 60, f"leaders for {names}")
+        return sorted(after.values())
+
+    def catch_up(self) -> None:
+        for database in {relay.database.name: relay.database for relay in self.relays.values()}.values():
+            ((end,),) = database.execute("SELECT pg_current_wal_insert_lsn()::text")
+            wait_until(partial(_confirmed, database, end), 60, f"all slots of {database.name} to confirm {end}")
+
+
+def _confirmed(database: Database, end: str) -> bool:
+    slots = "FROM pg_replication_slots WHERE database = current_database()"
+    return not database.execute(f"SELECT {slots} AND confirmed_flush_lsn < %s", [end])
+
+
+def steps_back(messages: list[Received]) -> int:
+    """How often a topic of one partition went back to an earlier position: once for each leader that repeats."""
+    positions = []
+    for message in messages:
+        lsn, _, ordinal = (dict(message.headers)["position"] or b"").decode().partition(":")
+        positions.append((LSN.parse(lsn), int(ordinal)))
+    return sum(after <= before for before, after in pairwise(positions))
+
+
+def under_load(fleet: Fleet, databases: list[Database], measured: Measured) -> None:
+    """Instances come and go while events are written: nothing is lost, the order of a key is kept, only a death
+    repeats, and never do two lead.
+    """
+    first = fleet.join()
+    measured("one instance leads all, seconds", fleet.wait_for_shares())
+    writers = [Writers(database, seed=number, threads=1, pause=0.01) for number, database in enumerate(databases)]
+    for each in writers:
+        each.start()
+    try:
+        fleet.join()
+        third = fleet.join()
+        measured("two instances joined, seconds until the shares are even", fleet.wait_for_shares())
+        _wait_for_more(writers)
+        orphaned = fleet.leave(third, signal.SIGKILL)
+        after = fleet.wait_for_leaders(orphaned)
+        measured(f"kill -9 of a leader of {len(orphaned)}, seconds until each was led again", after)
+        assert after[len(after) // 2] < 1
+        fleet.wait_for_shares()
+        _wait_for_more(writers)
+        fleet.join()
+        measured("an instance joined again", fleet.wait_for_shares())
+        _wait_for_more(writers)
+        handed_over = fleet.leave(first, signal.SIGTERM)
+        measured(f"SIGTERM to a leader of {len(handed_over)}", fleet.wait_for_leaders(handed_over))
+        fleet.wait_for_shares()
+        _wait_for_more(writers)
+    finally:
+        for each in writers:
+            each.stop()
+    fleet.catch_up()
+    by_database = {database.name: each for database, each in zip(databases, writers, strict=True)}
+    for name, relay in fleet.relays.items():
+        delivery = assert_delivered(relay, by_database[relay.database.name])
+        back = steps_back(relay.delivered())
+        assert back <= (name in orphaned), f"{name} repeated {delivery.duplicates} events, {back} times"
+
+
+def _wait_for_more(writers: list[Writers]) -> None:
+    for each in writers:
+        each.wait_for_more(50)
+
+
+@pytest.fixture
+def second(postgres: Postgres) -> Iterator[Database]:
+    """Another database of the same server."""
+    fresh = postgres.create_database()
+    yield fresh
+    fresh.drop()
+
+
+def test_each_instance_leads_its_share_whoever_comes_or_goes(
+    tmp_path: Path, deploy: Deploy, database: Database, second: Database, kafka: Kafka, measured: Measured
+) -> None:
+    databases = [database, second]
+    fleet = Fleet(tmp_path, 4, *(deploy(each, kafka, kafka.create_topic()) for each in databases))
+    under_load(fleet, databases, measured)

@@ -1,0 +1,82 @@
+"""Which instances are there to lead a slot: each holds a shared advisory lock for it, which pg_locks shows to all.
+
+The lock lives and dies with an instance's connection, as the lead does, so nobody has to be told who is gone. The keys
+are two int4: one is made of the slot's name, the other is the instance's number.
+"""
+
+from collections.abc import Collection, Iterable
+from hashlib import sha256
+from typing import NamedTuple, Self
+
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.locks import lock_key
+
+_FROZEN = "20s"  # a connection over which nothing was asked for so long ends, and its instance is no candidate
+_ENDS_IF_FROZEN = (
+    f"SELECT set_config('idle_session_timeout', '{_FROZEN}', false)"
+    " WHERE current_setting('idle_session_timeout', true) IS NOT NULL"  # PostgreSQL 14 and later
+)
+_LOOK = (
+    "SELECT classid::int8, objid::int8, objsubid, granted FROM pg_locks WHERE locktype = 'advisory'"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid::int8 = ANY(%s)"
+)
+
+
+class Look(NamedTuple):
+    """Who was there for a slot at a moment. `led`: something holds the lead; `awaited`: something waits for it."""
+
+    candidates: frozenset[int]
+    led: bool
+    awaited: bool
+
+
+def candidate_key(slot: str) -> int:
+    """The first of the two keys: an int4, the same for every instance."""
+    return int.from_bytes(sha256(f"walrelay candidate {slot}".encode()).digest()[:4], signed=True)
+
+
+class Candidacy:
+    """One instance's locks, and its looks at those of all. `number`: the instance's, in 31 bits.
+
+    Disconnected where the connection is lost; then the instance is a candidate no longer. A connection that was lost
+    and that the server still believes in has the same locks: they are shared.
+    """
+
+    def __init__(self, dsn: str, number: int) -> None:
+        self._catalog, self._number, self._held = Catalog(dsn), number, set[int]()
+        self._catalog.rows(_ENDS_IF_FROZEN)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._catalog.close()
+
+    def look(self, slots: Collection[str], willing: Iterable[str]) -> dict[str, Look]:
+        """Who is there for each of the slots, after this instance is a candidate for the `willing` and no others."""
+        wanted = {candidate_key(slot) for slot in willing}
+        self._ask("pg_try_advisory_lock_shared", wanted - self._held)
+        self._ask("pg_advisory_unlock_shared", self._held - wanted)
+        self._held = wanted
+        keys = {slot: (_halves(lock_key(slot)), candidate_key(slot) % 2**32) for slot in slots}
+        rows = self._catalog.rows(_LOOK, [each for lead, candidate in keys.values() for each in (lead[0], candidate)])
+        found: dict[tuple[int, int], set[tuple[int, bool]]] = {}
+        for high, low, kind, granted in rows:
+            found.setdefault((high, kind), set()).add((low, granted))
+        return {
+            slot: Look(
+                frozenset(number for number, granted in found.get((candidate, 2), ()) if granted),
+                (low, True) in found.get((high, 1), ()),
+                (low, False) in found.get((high, 1), ()),
+            )
+            for slot, ((high, low), candidate) in keys.items()
+        }
+
+    def _ask(self, function: str, keys: set[int]) -> None:
+        if keys:
+            self._catalog.rows(f"SELECT {function}(key, %s::int4) FROM unnest(%s::int4[]) key", self._number, [*keys])
+
+
+def _halves(key: int) -> tuple[int, int]:
+    """As pg_locks shows an int8."""
+    return divmod(key % 2**64, 2**32)
