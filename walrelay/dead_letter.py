@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from typing import Any, NamedTuple
 
 from walrelay.lsn import LSN
-from walrelay.model import Message, OutboxRecord, RecordPosition
+from walrelay.model import ANY_PARTITION, Message, OutboxRecord, RecordPosition
 
 WHOLE_TRANSACTION = -1
 """The ordinal that means all records of a transaction."""
@@ -71,23 +71,26 @@ def record_from(members: dict[str, Any]) -> OutboxRecord:
 
 
 def message_json(message: Message) -> str:
-    """In the form that the stdout sink prints: topic, key, value, headers, timestamp_ms."""
-    topic, key, value, headers, timestamp_ms = message
-    members = {
+    """In the form that the stdout sink prints: topic, key, value, headers, timestamp_ms, and the partition if it has
+    one.
+    """
+    topic, key, value, headers, timestamp_ms, partition = message
+    members: dict[str, Any] = {
         "topic": shown(topic),
         "key": shown(key),
         "value": shown(value),
         "headers": [[name, shown(content)] for name, content in headers],
         "timestamp_ms": timestamp_ms,
     }
-    return json.dumps(members)
+    return json.dumps(members if partition == ANY_PARTITION else members | {"partition": partition})
 
 
 def message_from(members: dict[str, Any]) -> Message:
     """The message of `message_json`, once parsed."""
     headers = [(name, _bytes(content)) for name, content in members["headers"]]
     topic = _text(_bytes(members["topic"])) or ""
-    return Message(topic, _bytes(members["key"]), _bytes(members["value"]), headers, members["timestamp_ms"])
+    key, value, partition = _bytes(members["key"]), _bytes(members["value"]), members.get("partition", ANY_PARTITION)
+    return Message(topic, key, value, headers, members["timestamp_ms"], partition)
 
 
 def shown(value: str | bytes | None) -> str | dict[str, str] | None:

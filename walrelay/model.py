@@ -137,14 +137,21 @@ EVENT_ID = "event_id"
 """The header of a record's id in an envelope whose consumers give `id` another meaning."""
 
 
+ANY_PARTITION = -1
+"""The partition of a message whose sink chooses it."""
+
+
 class Message(NamedTuple):
-    """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds."""
+    """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds. `partition`:
+    ANY_PARTITION, or the one it must go to; only a sink whose plug-in declares `partitions` is offered another.
+    """
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
     timestamp_ms: int
+    partition: int = ANY_PARTITION
 
 
 class Receipt(NamedTuple):

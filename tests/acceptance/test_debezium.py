@@ -1,10 +1,13 @@
 """The rows of tests/golden/debezium through PostgreSQL, the installed relay and Kafka: what Debezium made of them."""
 
+import json
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewPartitions
 
 from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import event_id
 from tests.golden.test_debezium_golden import DIRECTORY, OPTIONS, cases, converted
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
@@ -91,3 +94,57 @@ def test_a_table_that_does_not_suit_is_told_before_the_first_event(
     relay = deployed.launch()
     assert relay.wait() == 1
     assert "column 'at_zone' of public.types has a type that cannot be used there" in str(relay.log[-1])
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_column_places_a_row_in_its_partition_and_one_that_is_not_there_is_refused(
+    deploy: Deploy, database: Database, kafka: Kafka, delivery: str
+) -> None:
+    topic = kafka.create_topic(partitions=3)
+    database.execute("CREATE TABLE outbox (id int, aggregatetype text, aggregateid text, payload text, shard int)")
+    deployed = deploy(
+        database,
+        kafka,
+        topic,
+        outbox={"table": "outbox"},
+        route=None,
+        debezium={"table.fields.additional.placement": "shard:partition", "route.topic.replacement": topic},
+        delivery=delivery,
+        refusals={"policy": "dead_letter"},
+    )
+    relay = deployed.start()
+    chosen = [2, 0, 1, None, 2, 4, 0, -1]
+    for number, shard in enumerate(chosen):
+        database.execute("INSERT INTO outbox VALUES (%s, 'a', 'k', '', %s)", [number, shard])
+    deployed.catch_up()
+    expected = {0: 2, 1: 0, 2: 1, 4: 2, 6: 0}
+    where = {int(event_id(message)): message.partition for message in deployed.delivered()}
+    assert where.pop(3) in (0, 1, 2)
+    assert where == expected
+    refused, negative = (json.loads(line) for line in deployed.command("dlq", "export").splitlines())
+    assert (refused["id"], refused["error"], refused["message"]["partition"]) == ("5", "unknown_partition", 4)
+    assert (negative["id"], negative["error"]) == ("7", "unroutable")
+    assert negative["reason"].endswith("shard is -1, which is no partition")
+    relay.stop()
+    admin = kafka.admin  # must live until the answer is there
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(15)
+    kafka.wait_for_leaders(topic, 5)
+    deployed.command("dlq", "replay", "--id", "5")
+    assert [message.partition for message in deployed.delivered() if event_id(message) == "5"] == [4]
+    kafka.delete_topics(topic)
+
+
+def test_a_relay_that_stops_at_a_partition_that_is_not_there_says_which(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    database.execute("CREATE TABLE outbox (id int, aggregatetype text, aggregateid text, payload text, shard int)")
+    placed = {"table.fields.additional.placement": "shard:partition", "route.topic.replacement": topic}
+    deployed = deploy(database, kafka, topic, outbox={"table": "outbox"}, route=None, debezium=placed)
+    relay = deployed.start()
+    database.execute("INSERT INTO outbox SELECT n, 'a', 'k', '', n / 400 * 7 FROM generate_series(1, 400) n")
+    assert relay.wait() == 1
+    assert "record 400 at " in str(relay.log[-1])
+    assert "The topic has no partition 7, which the row asks for: add partitions with kafka-topics.sh" in str(
+        relay.log[-1]
+    )
+    assert {*map(event_id, deployed.delivered())} == {str(number) for number in range(1, 400)}

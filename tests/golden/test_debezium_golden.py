@@ -15,7 +15,7 @@ from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Unroutable
 from walrelay.lsn import LSN
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import ANY_PARTITION, Message, OutboxRecord
 from walrelay.route.debezium import Column, DebeziumRouter
 
 DIRECTORY = Path(__file__).parent / "debezium"
@@ -26,7 +26,8 @@ CONVERTERS = [
     ("json_with_schemas", "json_with_schemas", "json_with_schemas"),
     ("string", "bytes", "simple"),
 ]
-NOT_HERE = {"types without a form", "missing", "missing refused", "texts partition"}
+NOT_HERE = {"types without a form", "missing", "missing refused"}
+DISORDERED = {"12", "25"}
 OPTIONS: dict[str, dict[str, Any]] = json.loads((DIRECTORY / "options.json").read_text("utf-8"))
 
 
@@ -74,7 +75,7 @@ def as_bytes(form: Any) -> bytes | None:
 
 def converted(theirs: dict[str, Any], key: str, value: str, header: str) -> Message | None:
     """Their message with these converters; None if one of them failed."""
-    if "error" in theirs:
+    if "error" in theirs or (theirs["partition"] or 0) < 0:  # which Kafka's producer refuses
         return None
     forms = [theirs["key"][key], theirs["value"][value], *(form[header] for _, form in theirs["headers"] if form)]
     if any(isinstance(form, dict) and "error" in form for form in forms):
@@ -85,20 +86,32 @@ def converted(theirs: dict[str, Any], key: str, value: str, header: str) -> Mess
         return None  # bytes as StringConverter prints them: what they hold is lost
     moment = COMMITTED_AT // 1000 if theirs["timestamp"] == "processed" else theirs["timestamp"]
     headers = [(name, as_bytes(form[header])) for name, form in theirs["headers"] if form]
-    return Message(theirs["topic"], as_bytes(forms[0]), as_bytes(forms[1]), headers, moment)
+    partition = ANY_PARTITION if theirs["partition"] is None else theirs["partition"]
+    return Message(theirs["topic"], as_bytes(forms[0]), as_bytes(forms[1]), headers, moment, partition)
 
 
 def unsuited(theirs: dict[str, Any], key: str, value: str) -> bool:
     """Whether a converter, or the router, does not take the type of a column; Java prints bytes as their address."""
     forms = [theirs["key"][key], theirs["value"][value]] if "key" in theirs else [theirs]
     said = [form["error"] if isinstance(form, dict) and "error" in form else str(form) for form in forms]
-    return any(re.match(r"java\.nio|.* Invalid schema type|.* is not of type INT64", text) for text in said)
+    return any(re.match(r"java\.nio|.* Invalid schema type|.* is not of type INT(64|32)", text) for text in said)
 
 
 def _with_any_name(message: Message) -> Message:
     """Debezium keeps the schema of an envelope, and its name, for other aggregates with the same type of payload."""
     value = message.value and re.sub(rb'("name":"app\.public\.\w+\.)[^"]*?(\.Value")', rb"\1*\2", message.value)
     return message._replace(value=value)
+
+
+def _in_any_order(part: Any) -> Any:
+    """Fields of differing objects in a list come in another order with each run of Debezium."""
+    if isinstance(part, dict):
+        return {name: _in_any_order(value) for name, value in part.items()}
+    if not isinstance(part, list):
+        return part
+    items = [_in_any_order(each) for each in part]
+    are_fields = items and all(isinstance(each, dict) and "field" in each for each in items)
+    return sorted(items, key=lambda each: each["field"]) if are_fields else items
 
 
 def differences(name: str, *converters: str) -> list[str]:
@@ -119,6 +132,11 @@ def differences(name: str, *converters: str) -> list[str]:
         headers = [header for header in ours.headers if header[0] not in ("position", "__debezium.context.runId")]
         ours = ours._replace(headers=headers)
         ours, theirs = _with_any_name(ours), _with_any_name(theirs)
+        if OPTIONS[name]["table"] == "texts" and "expanded" in name and record.id in DISORDERED:
+            assert ours.value is not None
+            assert theirs.value is not None
+            assert _in_any_order(json.loads(ours.value)) == _in_any_order(json.loads(theirs.value))
+            theirs = theirs._replace(value=ours.value)
         pairs = zip(Message._fields, ours, theirs, strict=True)
         found += [f"{record.id}: {part} is {one!r}, theirs {other!r}" for part, one, other in pairs if one != other]
     return found

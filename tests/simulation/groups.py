@@ -214,6 +214,9 @@ class _Delivered(NamedTuple):
     def value(self) -> bytes | None:
         return self.message.value
 
+    def partition(self) -> int:
+        return self.message.partition
+
 
 def _timed_out() -> KafkaException:
     return KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True, False))

@@ -6,7 +6,7 @@ from walrelay.compose import wiring
 from walrelay.config import Settings, parse
 from walrelay.errors import SettingsError
 
-HEAD = "source: {dsn: postgresql://localhost/shop}\nsink: {kind: stdout}\n"
+HEAD = "source: {dsn: postgresql://localhost/shop}\nsink: {kind: memory}\n"
 
 
 def read(options: str, more: str = "") -> Settings:
@@ -34,12 +34,12 @@ def problem(options: str, more: str = "") -> str:
             "3: debezium.route.topic.replacement: 'a.$': '$' must be followed by {NAME}",
         ),
         (
-            "table.fields.additional.placement: 'n:partition'",
-            "3: debezium.table.fields.additional.placement: 'n:partition': walrelay leaves the partition to the key;",
+            "table.fields.additional.placement: 'n:partition:'",
+            "3: debezium.table.fields.additional.placement: a sink of kind 'memory' has no partitions: leave out",
         ),
         (
             "table.fields.additional.placement: 'n:body, n'",
-            "3: debezium.table.fields.additional.placement: 'n:body' is not column:header, column:envelope, or one",
+            "3: debezium.table.fields.additional.placement: 'n:body' is not column:header, column:envelope, column",
         ),
         (
             "table.expand.json.payload: true",

@@ -48,7 +48,8 @@ class DebeziumSettings(Section):
     """The integer column with the version of the envelope's schema."""
 
     placement: Annotated[Placements, Field(alias="table.fields.additional.placement")] = ()
-    """Further columns, as `column:header`, `column:envelope` or `column:header:alias`, with commas between them."""
+    """Further columns, as `column:header`, `column:envelope`, `column:header:alias` or, for an integer column,
+    `column:partition`, with commas between them."""
 
     expand: Annotated[bool, Field(alias="table.expand.json.payload")] = False
     """true: a payload of JSON is published as JSON, not as text that holds JSON. Needs `value.converter: json`."""

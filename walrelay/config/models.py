@@ -327,6 +327,13 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _can_place(self) -> Self:
+        if self.debezium is not None and self.debezium.options.places and not load(self.sink.kind).partitions:
+            path = ("debezium", "table.fields.additional.placement")
+            raise SectionError(path, f"a sink of kind {self.sink.kind!r} has no partitions: leave out `:partition`")
+        return self
+
+    @model_validator(mode="after")
     def _rules_can_match(self) -> Self:
         absent = frozenset(role for role, column in self.outbox.columns if column is None)
         mine = self.route.rule

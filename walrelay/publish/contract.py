@@ -204,6 +204,10 @@ class SinkPlugin(NamedTuple):
     topic_fault: Callable[[str], str] = lambda name: ""
     """(name): why the broker can have no topic of that name; empty where it may. Asks no broker."""
 
+    partitions: bool = False
+    """Whether it can publish to the partition that a message names, and refuses a message whose partition is not there.
+    Of other sinks, settings that place messages are refused."""
+
     exactly_once: ExactlyOnce | None = None
 
     newest: Callable[[Any, Sequence[str], int], Recalled] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
-from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
+from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.template import TopicTemplate, reserved_topic
 
 Headers = list[tuple[str, bytes | None]]
@@ -51,7 +51,7 @@ class Router:
         if not topic.isascii():
             refuse_bytes(record, topic)
         key = None if aggregate_id is None else aggregate_id.encode("utf-8", "surrogateescape")
-        return (_message((topic, key, payload, headers, committed_at // 1000)),)
+        return (_message((topic, key, payload, headers, committed_at // 1000, ANY_PARTITION)),)
 
     def _type(self, name: str) -> tuple[str, bytes]:
         if len(self._types) >= _MEMORY:

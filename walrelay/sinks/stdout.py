@@ -2,7 +2,8 @@
 
     {"topic": "...", "key": "42", "value": "{...}", "headers": [["id", "..."]], "timestamp_ms": 1789...}
 
-Key, value and header values are text where they are UTF-8, else {"base64": "..."}.
+Key, value and header values are text where they are UTF-8, else {"base64": "..."}. A message that must go to one
+partition has `"partition": 3` besides.
 """
 
 import json
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Receipt
+from walrelay.model import ANY_PARTITION, Message, Receipt
 from walrelay.publish import SinkPlugin
 
 _ROOM = 1 << 20  # bytes that may wait for a slow reader
@@ -92,13 +93,15 @@ class StdoutSink:
 
 def line(message: Message) -> bytes:
     """The JSON line of `message`, with its newline."""
-    members = {
+    members: dict[str, object] = {
         "topic": message.topic,
         "key": _text(message.key),
         "value": _text(message.value),
         "headers": [[name, _text(value)] for name, value in message.headers],
         "timestamp_ms": message.timestamp_ms,
     }
+    if message.partition != ANY_PARTITION:
+        members["partition"] = message.partition
     # What is not UTF-8 in a name is a lone surrogate here, and becomes the JSON escape of one.
     return json.dumps(members, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
@@ -117,4 +120,5 @@ plugin = SinkPlugin(
     open=lambda settings, last_line: StdoutSink(sys.stdout.fileno(), last_line),
     examine=lambda settings, topics: [],
     memory=LastLine,
+    partitions=True,
 )

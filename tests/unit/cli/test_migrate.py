@@ -28,7 +28,7 @@ debezium.source.offset.storage.file.filename=data/offsets.dat
 debezium.transforms=outbox
 debezium.transforms.outbox.type=io.debezium.transforms.outbox.EventRouter
 debezium.transforms.outbox.route.topic.replacement=events.${routedByValue}
-debezium.transforms.outbox.table.fields.additional.placement=type:header:kind, shard:partition
+debezium.transforms.outbox.table.fields.additional.placement=type:header:kind, shard:shelf
 debezium.transforms.outbox.table.expand.json.payload=true
 debezium.transforms.outbox.table.op.invalid.behavior=error
 debezium.format.key=simplestring
@@ -76,7 +76,10 @@ def test_what_has_no_counterpart_is_said_with_its_meaning(tmp_path: Path) -> Non
     comments = [line for line in migrate(tmp_path, PROPERTIES).splitlines() if line.startswith("#")]
     said = "\n".join(comments)
     assert "table.op.invalid.behavior: updates and deletes are not events" in said
-    assert "table.fields.additional.placement: 'shard:partition': walrelay leaves the partition to the key" in said
+    assert (
+        "table.fields.additional.placement: 'shard:shelf' is not column:header, column:envelope, column:partition"
+        in said
+    )
     assert "offset.storage.file.filename: the slot's confirmed position counts" in said
     assert "DATABASE_URL: postgresql://dbz@db.internal:5433/shop, with the password" in said
 

@@ -1,17 +1,20 @@
 """The router's options, by what they are called there."""
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from walrelay.route.debezium.connect import ConverterName
 from walrelay.route.debezium.topics import TopicOfValue, compiled, parts
+
+Place = Literal["header", "envelope", "partition"]
+_PLACES: tuple[Place, ...] = get_args(Place)
 
 
 class Placement(NamedTuple):
     """An entry of `table.fields.additional.placement`."""
 
     column: str
-    place: Literal["header", "envelope"]
+    place: Place
     alias: str
 
     @staticmethod
@@ -20,11 +23,10 @@ class Placement(NamedTuple):
         column, place, alias, *more = [*(part.strip() for part in text.split(":")), "", ""][
             : max(4, text.count(":") + 1)
         ]
-        if place == "partition":
-            raise ValueError(f"{text.strip()!r}: walrelay leaves the partition to the key; make the column the key")
-        if place not in ("header", "envelope") or not column or any(more):
-            raise ValueError(f"{text.strip()!r} is not column:header, column:envelope, or one of them with :alias")
-        return Placement(column, "header" if place == "header" else "envelope", alias or column)
+        known = next((each for each in _PLACES if each == place), None)
+        if known is None or not column or any(more):
+            raise ValueError(f"{text.strip()!r} is not column:header, column:envelope, column:partition or with :alias")
+        return Placement(column, known, alias or column)
 
 
 class DebeziumOptions(NamedTuple):
@@ -64,6 +66,11 @@ class DebeziumOptions(NamedTuple):
         named = [*(each.column for each in self.placements), self.event_timestamp, self.schema_version]
         roles = self.roles.values()
         return tuple(dict.fromkeys(column for column in named if column is not None and column not in roles))
+
+    @property
+    def places(self) -> bool:
+        """Whether a column names the partition."""
+        return any(each.place == "partition" for each in self.placements)
 
     @property
     def wraps(self) -> bool:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Fatal, Undecodable, Unroutable
-from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
+from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.debezium.columns import SUPPORTED, Column, ColumnReader, column_reader, is_bytes, is_text
 from walrelay.route.debezium.connect import ConverterName, Schema, Value, converter
 from walrelay.route.debezium.expansion import NotConverted, NotExpanded, expanded
@@ -82,6 +82,9 @@ class DebeziumRouter:
             for each in options.placements
             if each.place == "envelope"
         ]
+        self._partitions = [self._part(each.column, placed) for each in options.placements if each.place == "partition"]
+        for column, schema, _ in self._partitions:
+            self._refuse(schema.type == "int32", column, "an integer")
         self._version = None
         if options.schema_version is not None and options.wraps:
             self._version = self._part(options.schema_version, "table.field.event.schema.version")
@@ -121,7 +124,20 @@ class DebeziumRouter:
             milliseconds = _towards_zero(timestamp, self._per_millisecond)
         else:
             milliseconds = record.committed_at // 1000
-        return Message(topic, key, self._value(record), headers, milliseconds)
+        if not self._partitions:
+            return Message(topic, key, self._value(record), headers, milliseconds)
+        return Message(topic, key, self._value(record), headers, milliseconds, self._partition(record))
+
+    def _partition(self, record: OutboxRecord) -> int:
+        """The last column that is placed so counts, also if it is NULL: the key decides then."""
+        name, _, read = self._partitions[-1]
+        match read(record):
+            case int(partition) if partition >= 0:
+                return partition
+            case None:
+                return ANY_PARTITION
+            case other:
+                raise _unroutable(record, f"{name} is {other!r}, which is no partition")
 
     def _value(self, record: OutboxRecord) -> bytes | None:
         schema: Schema | None = self._payload.schema

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
-from walrelay.model import AnyRecord, Message, OutboxRecord, Undecoded
+from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.router import Headers, refuse_bytes
 from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
@@ -149,7 +149,8 @@ class RuleRouter:
         key = record.aggregate_id if each.key is None else self._text(each, "key", each.key, record, known)
         value = self._value(each.rule, record) if each.changes else record.payload
         encoded = None if key is None else self._bytes(each, "key", key, record)
-        message = _message((topic, encoded, value, self._headers(each, record, known), record.committed_at // 1000))
+        headers, timestamp_ms = self._headers(each, record, known), record.committed_at // 1000
+        message = _message((topic, encoded, value, headers, timestamp_ms, ANY_PARTITION))
         if each.wrap is None:
             return message
         try:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from walrelay.errors import AS_IT_WAS_WRITTEN
-from walrelay.model import Message, Refusal
+from walrelay.model import ANY_PARTITION, Message, Refusal
 
 AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 NOT_THERE = {
@@ -31,6 +31,8 @@ _HINTS = {
     " kafka-configs.sh --alter --topic {topic} --add-config max.message.bytes=10485760 ...",
     KafkaError.UNKNOWN_TOPIC_OR_PART: _UNKNOWN,
     KafkaError._UNKNOWN_TOPIC: _UNKNOWN,
+    KafkaError._UNKNOWN_PARTITION: "The topic has no partition {partition}, which the row asks for: add partitions"
+    " with kafka-topics.sh --alter --topic {topic} --partitions ...",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Allow walrelay's principal to write the topic: kafka-acls.sh --add"
     " --allow-principal User:... --operation Write --operation Describe --topic {topic}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Allow walrelay's principal IdempotentWrite on the cluster:"
@@ -59,6 +61,7 @@ _KINDS = {
     KafkaError.RECORD_LIST_TOO_LARGE: ("too_large", "message"),
     KafkaError.UNKNOWN_TOPIC_OR_PART: ("unknown_topic", "topic"),
     KafkaError._UNKNOWN_TOPIC: ("unknown_topic", "topic"),
+    KafkaError._UNKNOWN_PARTITION: ("unknown_partition", "message"),
     KafkaError.TOPIC_EXCEPTION: ("invalid_topic", "topic"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: ("not_authorized", "topic"),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: ("not_authorized", "sink"),
@@ -99,7 +102,7 @@ class Failure(NamedTuple):
 
     @property
     def is_refusal(self) -> bool:
-        return is_refusal(self.error)
+        return is_refusal(self.error, self.message)
 
     def as_refusal(self, *, ends: bool) -> Refusal:
         """`ends`: the sink takes no message after it."""
@@ -107,14 +110,25 @@ class Failure(NamedTuple):
         return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
 
 
-def is_refusal(error: KafkaError) -> bool:
-    """Whether the message will be refused again; otherwise a new producer may well succeed."""
-    return error.code() in _HINTS
+def is_refusal(error: KafkaError, message: Message) -> bool:
+    """Whether the message will be refused again; otherwise a new producer may well succeed: it chooses anew among the
+    partitions of a topic that was made again with fewer.
+    """
+    chosen_here = error.code() == KafkaError._UNKNOWN_PARTITION and message.partition == ANY_PARTITION
+    return error.code() in _HINTS and not chosen_here
 
 
 def reported_message(delivered: Delivered) -> Message:
     """A delivery report has no headers."""
-    return Message(delivered.topic() or "", delivered.key(), delivered.value(), [], 0)
+    partition = delivered.partition()
+    return Message(
+        delivered.topic() or "",
+        delivered.key(),
+        delivered.value(),
+        [],
+        0,
+        ANY_PARTITION if partition is None else partition,
+    )
 
 
 def error_of(cause: KafkaException | SystemError) -> KafkaError:
@@ -130,7 +144,9 @@ def text_of(cause: BaseException) -> str:
 
 
 def _hint_for(error: KafkaError, message: Message) -> str:
-    hint = _HINTS[error.code()].format(topic=message.topic, time=_time(message.timestamp_ms))
+    hint = _HINTS[error.code()].format(
+        topic=message.topic, time=_time(message.timestamp_ms), partition=message.partition
+    )
     if error.code() in _OF_THE_MESSAGE:
         return f"{hint} {AS_IT_WAS_WRITTEN}"
     return f"{hint} Then start walrelay again: nothing is lost."

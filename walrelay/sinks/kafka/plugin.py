@@ -116,4 +116,5 @@ plugin = SinkPlugin(
     read_back=_read_back,
     topic_stream=_topic_stream,
     make_topics=_make_topics,
+    partitions=True,
 )

@@ -104,7 +104,7 @@ class PoisonSearch:
             self._producer.poll(_OTHERS)
         while len(self._producer) and self._producer.poll(_OTHERS):
             pass
-        refused = {index: error for index, error in failed.items() if is_refusal(error)}
+        refused = {index: error for index, error in failed.items() if is_refusal(error, batch[index].message)}
         succeeded = not failed and not len(self._producer)
         self._abort(topic)
         if not refused and not succeeded:

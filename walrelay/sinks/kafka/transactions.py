@@ -35,7 +35,6 @@ from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run
 from walrelay.sinks.kafka.poison_search import PoisonSearch
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.settings import KafkaSettings
-from walrelay.sinks.kafka.sink import ANY_PARTITION
 from walrelay.sinks.kafka.transactional_producer import TURNS, Turns, away
 
 _SLICE = 0.05  # seconds to wait for a commit at a time: meanwhile PostgreSQL gets no status update
@@ -105,7 +104,7 @@ class KafkaTransactions:
             return False
         except KafkaException as cause:
             error = error_of(cause)
-            if not is_refusal(error):
+            if not is_refusal(error, message):
                 self._broken = error
                 return False
             self._failed.append(Failure(ticket, message, error, True, sent=False, number=self._group.next_number))
@@ -256,8 +255,8 @@ class KafkaTransactions:
         raise why_the_run_ends([], self._broken, self._group.mark.slot, self._history)
 
     def _produce(self, message: Message, report: Callable[..., None]) -> None:
-        topic, key, value, headers, timestamp_ms = message
-        self._producer.produce(topic, value, key, ANY_PARTITION, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+        topic, key, value, headers, timestamp_ms, partition = message
+        self._producer.produce(topic, value, key, partition, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
 
     def _abort(self) -> None:
         """Best effort: a transaction that stays open is aborted when the next producer of this slot fences this one."""
