@@ -291,3 +291,28 @@ def test_rows_that_rules_make_several_messages_of_are_counted_in_each_topic(
     deployment.command("replay", "--id", lost)
     assert audited(deployment)[0] == 0
     kafka.delete_topics(f"{topic}.copy")
+
+
+def test_rows_that_the_server_withholds_by_the_rules_are_not_missing(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    if database.server.major < 15:
+        pytest.skip("publications have row filters since PostgreSQL 15")
+    noise = {"name": "noise", "when": {"aggregate_id": "noise"}, "drop": True}
+    deployment = deploy(database, kafka, topic, routes=[noise, {"name": "others"}])
+    assert "row filter: noise" in deployment.command("init", "--push-down")
+    relay = deployment.start()
+    deployment.write("1", "2", key="a")
+    deployment.write("3", key="noise")
+    deployment.write("4", key="a")
+    deployment.catch_up()
+    relay.stop()
+    assert relay.events("dropped by a rule") == [], "the row never left the server"
+    code, found = audited(deployment)
+    assert (code, found["messages"], found["missing"]) == (0, 3, 0)
+    deployment.write_settings(routes=[{"name": "others"}])
+    assert "withholds rows that no rule drops" in deployment.said("run", exit_code=1)
+    assert "row filter: none" in deployment.command("init", "--push-down")
+    deployment.start()
+    code, found = audited(deployment)
+    assert (code, found["missing"]) == (1, 1), "the rules of today publish it"

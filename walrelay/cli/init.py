@@ -14,11 +14,14 @@ from walrelay.cli.progress import BarObserver, count
 from walrelay.cli.relays import Chosen, each_relay
 from walrelay.errors import Retryable
 from walrelay.operations import doctor, setup
+from walrelay.operations import push_down as pushing
 from walrelay.operations.backfill import backfill_until
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 from walrelay.table.rows import refuse_sql
 from walrelay.wiring import Wiring, begin_at
+
+_PUBLISHED = ("table", "publication")
 
 
 def _only_with(other: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -66,6 +69,7 @@ def _only_with(other: str) -> Callable[[click.Context, click.Parameter, Any], An
     callback=_only_with("topics"),
     help="Replicas of new topics.  [default: the broker's]",
 )
+@click.option("--push-down", is_flag=True, help="Let PostgreSQL withhold the rows that rules drop (row filter).")
 @click.option(
     "--adopt", metavar="TABLE", is_eager=True, help="Print settings for a table that is there, and change nothing."
 )
@@ -82,6 +86,7 @@ def init(
     exact: bool,
     partitions: int,
     replication_factor: int | None,
+    push_down: bool,
     adopt: str | None,
 ) -> None:
     """Make the outbox table, walrelay.emit, publication and slot.
@@ -93,6 +98,9 @@ def init(
     --topics takes aggregate types (or other values for `route.topic`), or whole names of topics: with the default,
     `order` and `outbox.event.order` are the same.
 
+    --push-down makes a row filter of the rules at the top of `routes` that drop (`walrelay docs routing`). The relay
+    must not run meanwhile.
+
     --adopt looks at the outbox of another worker, in the database of the settings file or else of DATABASE_URL.
 
     \b
@@ -103,6 +111,7 @@ def init(
       walrelay init --backfill
       walrelay init --backfill --where 'published = false'
       walrelay init --partitioned
+      walrelay init --push-down --dry-run
       walrelay init --adopt messaging.outbox_messages > walrelay.yaml
     """
     if adopt is not None:
@@ -127,11 +136,15 @@ def init(
             click.echo("\n".join(f"-- {step.what}\n{step.sql}" for step in steps if not step.present), nl=False)
             for name in names:
                 click.echo(f"-- topic {name}, at the broker")
+            if push_down:
+                show_filter(catalog, wiring, there=all(step.present for step in steps if step.kind in _PUBLISHED))
             return
         made = make(catalog, wiring, steps[:-1] if backfill else steps, timeout)
         if "slot" in made:
             _begin(wiring, catalog)
         doctor.refuse(catalog, wiring, "init")  # the new objects may not suit the settings either
+        if push_down:
+            make_filter(catalog, wiring)
     for name, created in making:
         click.echo(f"{'created' if created else 'present':8}  topic {name}")
     if backfill and not publish(wiring, timeout, Scope(where=where)):
@@ -151,6 +164,27 @@ def make(catalog: Catalog, wiring: Wiring, steps: Sequence[setup.SetupStep], tim
         click.echo(f"{step.what} {outcome}" if outcome.why else f"{outcome.verdict:8}  {step.what}")
         made |= {step.kind} if outcome.verdict == "created" else set()
     return made
+
+
+def show_filter(catalog: Catalog, wiring: Wiring, *, there: bool) -> None:
+    """The SQL of the row filter. `there`: table and publication, without which nothing is known of the columns."""
+    if there:
+        click.echo(f"-- row filter\n{pushing.plan(catalog, wiring).sql}", nl=False)
+    else:
+        click.echo("-- row filter: can be shown once table and publication are there")
+
+
+def make_filter(catalog: Catalog, wiring: Wiring) -> None:
+    """Makes the row filter, and says which rules stay with the relay."""
+    planned = pushing.plan(catalog, wiring)
+    if planned.sql:
+        pushing.apply(catalog, wiring, planned)
+    done = [drop.rule for drop in planned.drops if not drop.why]
+    verdict = "updated" if planned.sql else "present"
+    click.echo(f"{verdict:8}  row filter: {', '.join(done) or 'none, because no rule at the top can be pushed down'}")
+    for drop in planned.drops:
+        if drop.why:
+            click.echo(f"{'left out':8}  rule {drop.rule}: {drop.why}; the relay drops its records itself")
 
 
 def _begin(wiring: Wiring, catalog: Catalog) -> None:

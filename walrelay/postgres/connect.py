@@ -86,7 +86,9 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
                 another.meanwhile = QueuedConnection(connection).look
                 refuse_shared(connection, another, dsn)
         idle = "; SET idle_session_timeout = 0" if connection.info.server_version >= 140000 else ""
-        connection.execute(f"{PINNED}; SET client_encoding = 'UTF8'{idle}".encode())
+        # How strings are printed, in the filter of a publication for example, depends on the session as well.
+        strings = "SET client_encoding = 'UTF8'; SET standard_conforming_strings = on"
+        connection.execute(f"{PINNED}; {strings}{idle}".encode())
         set_statement_timeout(connection, statement_timeout)
     except psycopg.OperationalError as cause:
         connection.close()

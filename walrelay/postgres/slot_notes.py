@@ -33,6 +33,19 @@ def note_publication(
     return note.lost
 
 
+def note_another_filter(
+    catalog: Catalog, slot: str, table: str, before: PublicationState, now: PublicationState
+) -> bool:
+    """Notes that the outbox is published by another entry since a single transaction of ours: what was known to be
+    published still is. False, and nothing is noted, if the outbox was not `before` as it was noted.
+    """
+    record = _of_this_system(catalog, slot, table)
+    if record is None or record.parts is None or record.seen is None or _differs(record, before):
+        return False
+    write_note(catalog, slot, PublicationNote(now, record.parts, []), None)
+    return True
+
+
 def note_before_backfill(
     catalog: Catalog, slot: str, table: str, publication: str | None
 ) -> Callable[[int], PublicationNote]:

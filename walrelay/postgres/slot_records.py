@@ -168,6 +168,16 @@ def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
     return found
 
 
+def publisher_of_entry(catalog: Catalog, entry: int, *, but: str) -> str | None:
+    """Another slot that is there, and whose relay reads the same entry of a publication."""
+    query = (
+        "SELECT min(s.slot_name) FROM walrelay.slots s JOIN pg_replication_slots p USING (slot_name)"
+        f" WHERE s.entry_oid = %s AND s.slot_name <> %s AND s.system_identifier = {_HERE}"
+    )
+    rows = _visible(catalog, query, entry, but)
+    return rows[0][0] if rows else None
+
+
 class PublicationNote(NamedTuple):
     """`lost`: why rows that were known to be published no longer are, for people."""
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import READABLE, Catalog
+from walrelay.table.row_filter import dropped, lost, parsed
 from walrelay.wiring import Wiring
 
 _TIMESTAMP, _TIMESTAMPTZ = 1114, 1184
@@ -72,7 +73,7 @@ def describe_table(catalog: Catalog, wiring: Wiring) -> TableDescription:
         id=id_,
         order=tuple(order),
         time=f"coalesce({', '.join(times)})" if times else "",
-        condition=_row_filter(catalog, wiring.publication, table),
+        condition=_condition(catalog, wiring),
         commits=commits,
     )
 
@@ -92,10 +93,17 @@ def verbatim(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _row_filter(catalog: Catalog, publication: str | None, table: str) -> str:
-    """The publication's row filter (PostgreSQL 15 and later), or an empty text: rows that are not in the stream are not
-    read here either.
+def _condition(catalog: Catalog, wiring: Wiring) -> str:
+    """The publication's row filter: rows that are not in the stream are not read here either. Those that rules drop are
+    as they would be without a filter, read and dropped.
     """
+    found = published_rows(catalog, wiring.publication, wiring.table)
+    withheld = parsed(found) if found else None
+    return "" if withheld is not None and not lost(withheld, dropped(wiring)) else found
+
+
+def published_rows(catalog: Catalog, publication: str | None, table: str) -> str:
+    """The publication's row filter (PostgreSQL 15 and later), or an empty text."""
     if publication is None:
         return ""
     return (

@@ -82,6 +82,7 @@ _PUBLICATION: tuple[Question, ...] = (
     publication.exists,
     publication.covers,
     publication.operations,
+    publication.rows,
     publication.unchanged,
 )
 
@@ -98,7 +99,7 @@ _REFUSED: Mapping[Command, Collection[Question]] = {
         server.slots,
         publication.changes,
     },
-    "run": {*_SERVER, *_TABLE, table.rights, server.standby_names},
+    "run": {*_SERVER, *_TABLE, table.rights, publication.rows, server.standby_names},
     "tail": {*_SERVER, server.primary},
     "follow": {*_SERVER, server.primary, server.senders, server.standby_names},
     "status": {server.version},

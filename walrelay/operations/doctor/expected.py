@@ -8,6 +8,7 @@ from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.table.functions import function_scripts
+from walrelay.table.row_filter import Drop, dropped
 from walrelay.wiring import Marks, Wiring
 
 BY_RULE = "column."
@@ -37,6 +38,7 @@ class Expected(NamedTuple):
     retention: bool = False  # the relay cleans up
     marks: Marks | None = None  # the relay marks published rows
     arguments: str = ""
+    drops: tuple[Drop, ...] = ()  # the rules that the publication's row filter may stand for
     functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
 
     @property
@@ -75,6 +77,7 @@ def expected(wiring: Wiring, arguments: str = "") -> Expected:
         retention=wiring.retention is not None,
         marks=wiring.marks,
         arguments=arguments,
+        drops=dropped(wiring),
         functions=function_scripts(wiring),
     )
 

@@ -11,6 +11,7 @@ from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import READABLE, Catalog
 from walrelay.postgres.failures import NoSuchObject, Notice, PostgresError, about_a_standby
 from walrelay.postgres.slot_records import noted_publication, slot_origin
+from walrelay.table import row_filter
 from walrelay.wire.commands import pgoutput_options
 
 _SUBJECT = "publication"
@@ -116,12 +117,31 @@ def operations(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def rows(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """The row filter. One that was made of rules must withhold nothing that the rules of today publish."""
     table = _replicated(catalog, expected)
     if table is None or expected.publication is None:
         return
-    if condition := _look(catalog, expected, table).filter:
+    condition, name = _look(catalog, expected, table).filter, expected.publication
+    if not condition:
+        return
+    if (withheld := row_filter.parsed(condition)) is None:
         detail = f"only rows with {condition} are published; all other rows never arrive"
-        yield warning(_SUBJECT, detail, _published_whole(expected, expected.publication))
+        yield warning(_SUBJECT, detail, _published_whole(expected, name))
+        return
+    fix = expected.walrelay("init --push-down")
+    if lost := row_filter.lost(withheld, expected.drops):
+        rows = "; or ".join(map(row_filter.words, lost))
+        detail = f"{name} withholds rows that no rule drops, so their events are lost: {rows}"
+        yield problem(_SUBJECT, detail, fix)
+        return
+    columns = row_filter.columns_of(catalog, expected.outbox)
+    drops = row_filter.settled(expected.drops, columns, catalog.server_encoding())
+    if sent := row_filter.sent(withheld, drops):
+        rules = ", ".join(drop.rule for drop in sent)
+        detail = f"{name} could also withhold what the rules drop: {rules}"
+        yield warning(_SUBJECT, detail, fix)
+    else:
+        yield ok(_SUBJECT, f"{name} withholds only rows that rules drop")
 
 
 def columns(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

@@ -291,6 +291,43 @@ def test_a_row_filter(healthy: Patient, database: Database) -> None:
     assert healthy.complaints() == []
 
 
+NOISE = {"name": "noise", "when": {"type": {"prefix": "debug."}}, "drop": True}
+
+
+def test_a_row_filter_made_of_rules_is_compared_with_the_rules_of_today(healthy: Patient, database: Database) -> None:
+    _needs(database, 15)
+    healthy.settings["routes"] = [NOISE, {"name": "rest"}]
+    assert healthy.complaints() == [], "without a filter the relay drops them itself"
+    shown = healthy.run("init", "--push-down", "--dry-run")
+    assert (
+        """ADD TABLE ONLY "public"."outbox" WHERE (((starts_with("type"::text COLLATE "C", 'debug.'""" in shown.output
+    )
+    made = healthy.run("init", "--push-down")
+    assert "updated   row filter: noise" in made.output
+    assert healthy.complaints() == []
+    assert "present   row filter: noise" in healthy.run("init", "--push-down").output
+
+    healthy.settings["routes"] = [NOISE, {"name": "x", "when": {"type": "x"}, "drop": True}, {"name": "rest"}]
+    complaint = healthy.complaint("publication")
+    assert (complaint.verdict, complaint.detail) == ("warning", "walrelay could also withhold what the rules drop: x")
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+    healthy.settings["routes"] = [{"name": "narrower", "when": {"type": "debug.x"}, "drop": True}, {"name": "rest"}]
+    complaint = healthy.complaint("publication")
+    assert complaint.verdict == "problem"
+    assert complaint.detail.endswith("their events are lost: type begins with 'debug.'; or type is 'x'")
+    refused = healthy.run("run")
+    assert (refused.exit_code, complaint.detail in refused.stderr) == (1, True)
+    healthy.paste(complaint.fix)
+    assert healthy.complaints() == []
+
+    healthy.settings["routes"] = []
+    assert healthy.complaint("publication").verdict == "problem"
+    assert "updated   row filter: none" in healthy.run("init", "--push-down").output
+    assert healthy.complaints() == []
+
+
 def test_a_column_list_that_hides_a_needed_column(healthy: Patient, database: Database) -> None:
     _needs(database, 15)
     columns = "id, aggregate_type, aggregate_id, type, headers, topic"
