@@ -11,6 +11,8 @@ from tests.servers.waiting import wait_until
 
 MARKS = {"where": "published_at IS NULL AND 7 % 2 = 1", "set": "published_at = now()"}
 
+_WAITS_FOR_THE_TABLE = "SELECT 1 FROM pg_locks WHERE relation = 'outbox'::regclass AND NOT granted"
+
 
 @pytest.fixture
 def marking(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
@@ -69,6 +71,40 @@ def test_a_locked_row_is_marked_later_and_keeps_nothing_waiting(marking: Deploym
         assert unmarked(marking) == {locked, later}, "an open transaction that wrote holds back the marks of later rows"
     wait_until(lambda: not unmarked(marking), 30, "the other marks")
     assert relay.events("not marked") == []
+
+
+def test_a_locked_table_keeps_only_the_mark_waiting(marking: Deployment) -> None:
+    relay, ids = marking.start(), list[str]()
+    with marking.database.connect(autocommit=False) as session:
+        for _ in range(20):  # a mark may come before the lock
+            ids += marking.write("1")
+            session.execute("LOCK TABLE outbox")
+            if session.execute("SELECT id FROM outbox WHERE published_at IS NULL").fetchall():
+                break
+            session.rollback()
+        wait_until(lambda: marking.database.execute(_WAITS_FOR_THE_TABLE), 30, "a look at the table")
+        wait_until(lambda: not marking.database.execute(_WAITS_FOR_THE_TABLE), 30, "the end of that look")
+        wait_until(lambda: marking.delivered_ids() == ids, 30, "the messages")
+    wait_until(lambda: not unmarked(marking), 30, "the mark")
+    assert relay.events("not marked") == []
+
+
+def test_rows_of_a_partitioned_outbox_are_marked_in_all_partitions(marking: Deployment) -> None:
+    marking.command("drop", "--yes")
+    marking.database.execute("DROP TABLE outbox")
+    marking.command("init", "--partitioned")
+    marking.database.execute("ALTER TABLE outbox ADD published_at timestamptz")
+    marking.start()
+    (today,) = marking.write("1")
+    marking.database.execute(
+        "INSERT INTO outbox (aggregate_type, aggregate_id, type, payload, created_at)"
+        " VALUES ('thing', 'a', 'Happened', '2', now() - interval '400 days')"
+    )
+    assert marking.database.execute("SELECT count(DISTINCT tableoid) FROM outbox") == [(2,)]
+    wait_until(lambda: not unmarked(marking), 30, "the marks")
+    marking.catch_up()
+    assert [each.value for each in marking.delivered()] == [b"1", b"2"]
+    assert marking.delivered_ids()[0] == today
 
 
 def test_marks_that_cannot_be_set_are_told_once_and_the_relay_goes_on(marking: Deployment) -> None:

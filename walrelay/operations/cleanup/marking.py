@@ -6,7 +6,7 @@ later pass. The passes run in a thread of the relay's process, on their own conn
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic
 
@@ -75,10 +75,11 @@ class Marking:
         with Session(self._wiring.dsn) as session:
             session.connection.execute(_INDEXES.encode())
             while True:
-                begun = monotonic()
-                mark(session, self._wiring, marks, wait)
+                work = _Work(wait)
+                with suppress(Busy):
+                    mark(session, self._wiring, marks, work.wait)
                 self._told = ""
-                if wait(max(_PAUSE, _SHARE * (monotonic() - begun))):
+                if wait(max(_PAUSE, _SHARE * work.seconds)):
                     return
 
     def _tell(self, why: str) -> None:
@@ -87,13 +88,32 @@ class Marking:
         self._told = why
 
 
+class _Work:
+    """How long a pass has worked: what it waits for costs the server nothing."""
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait, self._begun = wait, monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        begun = monotonic()
+        over = self._wait(seconds)
+        self._begun += monotonic() - begun
+        return over
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self._begun
+
+
 def mark(session: Session, wiring: Wiring, marks: Marks, wait: Wait) -> int:
     """One pass: marks every row that was published and confirmed when it began, in batches; returns how many. A row
-    that is locked is left to a later pass, and so is the rest where `wait` says that it is time to stop.
+    that is locked is left to a later pass, and so is the rest where `wait` says that it is time to stop. Busy if the
+    table is locked, and cannot even be read.
     """
-    if not session.value(f"SELECT EXISTS (SELECT FROM {wiring.table} AS o WHERE ({marks.where}))"):
-        return 0
     unmarked = f"({verbatim(marks.where)})"
+    (some,) = session.counts(f"SELECT EXISTS (SELECT FROM {verbatim(wiring.table)} AS o WHERE {unmarked})::int")
+    if not some:
+        return 0
     table = describe_table(session, wiring)
     written = written_time(table, wiring.outbox.columns.created_at)
     edge = cleanup_horizon(session, wiring.slot, wiring.table, wiring.publication)
