@@ -1,8 +1,11 @@
 """From a polling worker to walrelay and back, as docs/guides/cut-over.md has it: nothing lost, nothing twice."""
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -12,10 +15,18 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.writing import Writers
 from tests.servers.topics import QUIET
 from tests.servers.waiting import wait_until
-from walrelay.lsn import LSN
 
-UNPUBLISHED = "published = false"
-CUT_OVER = ("init", "--backfill", "--where", UNPUBLISHED)
+_, _, THERE, BACK = (Path(__file__).parents[2] / "docs/guides/cut-over.md").read_text().split("\n## ")
+"""The page's sections; what is to be typed is in backquotes."""
+
+
+def typed(section: str, *begin: str) -> list[str]:
+    """What the section has in backquotes and begins so."""
+    return [text for text in re.findall(r"`([^`]+)`", section) if text.startswith(begin)]
+
+
+CUT_OVER = tuple(shlex.split(typed(THERE, "walrelay init")[0])[1:])
+UNPUBLISHED = CUT_OVER[-1]
 
 _BATCH = """
     SELECT id::text, aggregate_id, payload::text FROM outbox WHERE published = false
@@ -70,14 +81,14 @@ def unmarked(deployment: Deployment) -> int:
 
 def back(deployment: Deployment) -> None:
     """The way back of the page."""
-    with deployment.database.connect(autocommit=False) as session:
-        session.execute("LOCK TABLE outbox IN SHARE MODE")
-        row = session.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        end = LSN.parse(row[0])
-        wait_until(lambda: deployment.slot.confirmed >= end, 30, "everything to be confirmed")
+    lock, position, confirmed, mark = typed(BACK, "BEGIN", "SELECT", "UPDATE")
+    with deployment.database.connect(autocommit=True) as session:
+        session.execute(lock.encode())
+        ((end,),) = session.execute(position.encode()).fetchall()
+        confirmed = confirmed.replace("THAT LSN", end).replace("'walrelay'", f"'{deployment.slot_name}'")
+        wait_until(lambda: session.execute(confirmed.encode()).fetchall() == [(True,)], 30, "all to be confirmed")
         deployment.relays[-1].stop()
-        session.execute("UPDATE outbox SET published = true WHERE NOT published")
+        session.execute(mark.encode())
 
 
 def test_cut_over_and_back_under_load_lose_nothing_and_repeat_nothing(table: Deployment) -> None:
@@ -91,7 +102,8 @@ def test_cut_over_and_back_under_load_lose_nothing_and_repeat_nothing(table: Dep
         by_walrelay = unmarked(table)
         back(table)
         with worker(table):
-            table.command("drop", "--yes")
+            (drop,) = typed(BACK, "walrelay drop")
+            table.command(*drop.split()[1:])
             writers.wait_for_more(100)
             writers.stop()
             wait_until(lambda: not unmarked(table), 30, "the worker to be done")
@@ -109,7 +121,8 @@ def test_an_interrupted_cut_over_goes_on_with_its_condition_and_refuses_another(
     assert "--where 'publishd = false' cannot be used" in refused
     assert "an SQL condition over the columns" in refused
     topic, nowhere = table.topic, "no.such.topic"
-    table.write_settings(route={"topic": nowhere})
+    impatient = {"options": {"topic.metadata.propagation.max.ms": 500}}
+    table.write_settings(route={"topic": nowhere}, sink=impatient)
     assert nowhere in table.said(*CUT_OVER, exit_code=1)
     table.write_settings(route={"topic": topic})
     other = table.said(*CUT_OVER[:-1], "true", exit_code=1)

@@ -1,5 +1,6 @@
 """`outbox.mark_published`: the leading relay marks what it has published, and nothing about it harms the relay."""
 
+import psycopg
 import pytest
 
 from tests.acceptance.conftest import Deploy
@@ -117,3 +118,26 @@ def test_marks_that_cannot_be_set_are_told_once_and_the_relay_goes_on(marking: D
     marking.catch_up()
     assert len(marking.delivered()) == 2
     assert relay.running
+
+
+def test_a_missing_right_is_told_with_the_grant_and_the_relay_goes_on(marking: Deployment) -> None:
+    database, role = marking.database, f"r_{marking.database.name}"
+    database.execute(
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT USAGE ON SCHEMA walrelay TO {role};"
+        f" GRANT SELECT ON walrelay.slots, outbox TO {role};"
+        f" GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO {role}"
+    )
+    try:
+        marking.write_settings(source={"dsn": psycopg.conninfo.make_conninfo(database.dsn, user=role)})
+        relay = marking.start()
+        marking.write("1")
+        grant = relay.wait_for("not marked")["why"].partition("(hint: ")[2].removesuffix(")")
+        assert grant.startswith("GRANT UPDATE ON ")
+        marking.catch_up()
+        relay.stop()
+        database.execute(grant)
+        relay = marking.start()
+        wait_until(lambda: not unmarked(marking), 30, "the mark")
+        relay.stop()
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
