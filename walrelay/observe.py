@@ -163,6 +163,34 @@ class EndedFatally(NamedTuple):
     others_running: int = 0
 
 
+class ProcessStarted(NamedTuple):
+    """One of several processes that share the relays of a file, counted from 1."""
+
+    number: int
+    pid: int
+    relays: Sequence[str]
+
+
+class ProcessDied(NamedTuple):
+    """It ended though nobody had asked; another takes its place in `pause` seconds. `code` is its exit code, or less
+    than 0: a signal.
+    """
+
+    number: int
+    pid: int
+    relays: Sequence[str]
+    code: int
+    pause: float
+
+
+class ProcessLost(NamedTuple):
+    """It has ended because each of its relays had, in an error of its own; happens again while other processes run."""
+
+    number: int
+    relays: Sequence[str]
+    others_running: int
+
+
 Happening = (
     StandingBy
     | TakingOver
@@ -186,6 +214,9 @@ Happening = (
     | LeftAtOnce
     | Stopped
     | EndedFatally
+    | ProcessStarted
+    | ProcessDied
+    | ProcessLost
 )
 """At most a few happen in a turn of the loop and, but for DeadLettered and Dropped, none for each message."""
 

@@ -106,7 +106,7 @@ def _summary(error: Exception) -> str:
 
 
 _ASKING = (signal.SIGTERM, signal.SIGINT)
-_BY_SIGNAL = 128  # a shell's exit status is this plus the signal's number
+BY_SIGNAL = 128  # a shell's exit status is this plus the signal's number
 
 
 def signalled(leaving: Callable[[], None] = lambda: None) -> "Stop":
@@ -128,10 +128,14 @@ def signalled(leaving: Callable[[], None] = lambda: None) -> "Stop":
 
 
 def _listen(reading: int, stop: Event, leaving: Callable[[], None]) -> None:
-    while (number := os.read(reading, 1)[0]) not in _ASKING or not stop.is_set():
+    """Counts the signals: something else may have set `stop` before."""
+    asked = 0
+    while asked < 2:
+        number = os.read(reading, 1)[0]
         if number in _ASKING:
+            asked += 1
             stop.set()
     try:
         leaving()
     finally:
-        os._exit(_BY_SIGNAL + number)
+        os._exit(BY_SIGNAL + number)

@@ -1,12 +1,16 @@
-"""`walrelay run`: the relays of the file, until a signal."""
+"""`walrelay run`: the relays of the file, in this process or in several, until a signal."""
 
+import os
+import signal
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 import click
 
 from walrelay import compose
-from walrelay.cli import ending
+from walrelay.cli import ending, processes
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
 from walrelay.cli.relays import several_option
@@ -14,7 +18,7 @@ from walrelay.config import load_relays
 from walrelay.errors import Fatal
 from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
 from walrelay.relay.spread import Spread
-from walrelay.supervise import SideBySide, Stop
+from walrelay.supervise import Backoff, SideBySide, Stop
 from walrelay.telemetry import logs
 from walrelay.wiring import Wiring
 
@@ -22,9 +26,17 @@ from walrelay.wiring import Wiring
 @click.command()
 @config_option
 @several_option
+@click.option(
+    "--processes",
+    "count",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Share the relays over N processes, which are started again if they die.",
+)
 @click.option("--from-slot", is_flag=True, help="Begin at the slot's position, and ignore walrelay's own.")
 @click.pass_context
-def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], from_slot: bool) -> None:
+def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], count: int, from_slot: bool) -> None:
     """Relay until SIGTERM or Ctrl-C, and then stop cleanly.
 
     The relay first waits for the receipts of messages in flight and confirms them.
@@ -39,34 +51,65 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], fro
     Example:
       walrelay run -c walrelay.yaml
       walrelay run --relay orders --relay invoices
+      walrelay run --processes 2
     """
     relays = load_relays(config_path, relay_names)
     if from_slot and len(relays) > 1:
         raise click.UsageError(f"Which relay? Name one with --relay for --from-slot: {', '.join(relays)}.")
+    shares = processes.shares([*relays], count)
     shared = next(iter(relays.values())).log
-    logs.configure(shared.format, shared.level)
+    logs.configure(shared.format, shared.level, shared=len(shares) > 1)
     wirings = {name: compose.wiring(settings) for name, settings in relays.items()}
-    observers = {name: Observers(_log(name, wiring)) for name, wiring in wirings.items()}
+    works = [_Relays({name: wirings[name] for name in share}, from_slot) for share in shares]
+    if len(works) == 1:
+        ctx.exit(works[0].run())
+    children = [processes.Work([*work.wirings], work.run_under_parent) for work in works]
+    ctx.exit(processes.Processes(children, Observers(logs.LogObserver()), Backoff()).run())
 
-    def leaving() -> None:
-        for observer in observers.values():
-            observer.saw(LeftAtOnce())
 
-    def ended(name: str, error: Exception, others: int) -> None:
-        ending.show_traceback(error)
-        known = ending.explained(error)
-        observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
+class _Relays(NamedTuple):
+    """What one process does."""
 
-    stop = signalled(leaving)
-    if len(wirings) == 1:
-        runs = {name: partial(_relay, name, wirings[name], observers[name], stop, from_slot) for name in wirings}
-        done = SideBySide(runs, stop, ended).run()
-    else:
-        with Spread(wirings, observers, stop) as spread:
-            runs = {name: partial(_in_turns, name, wirings[name], observers[name], spread) for name in wirings}
-            done = SideBySide(runs, stop, ended).run()
-    if not done:
-        ctx.exit(ending.FAILED)
+    wirings: Mapping[str, Wiring]
+    from_slot: bool
+
+    def run_under_parent(self, orders: int) -> int:
+        """In a process that another one has forked; see `processes.obey`."""
+        return ending.exit_code(lambda: self.run(orders))
+
+    def run(self, orders: int | None = None) -> int:
+        """Returns the exit code when all relays have ended."""
+        observers = {name: Observers(_log(name, wiring)) for name, wiring in self.wirings.items()}
+
+        def leaving() -> None:
+            for observer in observers.values():
+                observer.saw(LeftAtOnce())
+
+        def leave() -> NoReturn:
+            try:
+                leaving()
+            finally:
+                os._exit(ending.BY_SIGNAL + signal.SIGTERM)
+
+        def ended(name: str, error: Exception, others: int) -> None:
+            ending.show_traceback(error)
+            known = ending.explained(error)
+            observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
+
+        stop = signalled(leaving)
+        if orders is not None:
+            processes.obey(orders, stop, leave)
+        if len(self.wirings) == 1:
+            ((name, wiring),) = self.wirings.items()
+            alone = {name: partial(_relay, name, wiring, observers[name], stop, self.from_slot)}
+            done = SideBySide(alone, stop, ended).run()
+        else:
+            with Spread(self.wirings, observers, stop) as spread:
+                runs = {
+                    name: partial(_in_turns, name, each, observers[name], spread) for name, each in self.wirings.items()
+                }
+                done = SideBySide(runs, stop, ended).run()
+        return ending.DONE if done else ending.FAILED
 
 
 def _log(name: str, wiring: Wiring) -> logs.LogObserver:

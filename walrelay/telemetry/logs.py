@@ -1,11 +1,14 @@
 """Structured logs on stderr: constant phrases with fields; lines for a terminal, JSON for everything else."""
 
+import fcntl
 import logging
+import os
 import re
 import sys
 from collections import Counter
+from tempfile import mkstemp
 from time import monotonic
-from typing import Any, assert_never
+from typing import Any, TextIO, assert_never, cast
 
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
@@ -25,6 +28,9 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    ProcessDied,
+    ProcessLost,
+    ProcessStarted,
     Relayed,
     Resumed,
     Retrying,
@@ -54,8 +60,31 @@ _ATTEMPT = re.compile(r"Connect to |Connection setup|Disconnected|Failed to reso
 _VARYING = re.compile(r"\d+|\(.*\)$")
 
 
-def configure(form: str, level: str) -> None:
-    """`form`: auto, console or json; `level`: the least important that is logged."""
+class _WholeLines:
+    """stderr of several processes, one line at a time: a pipe keeps no more than 4,096 bytes together."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._line = stream, ""
+        # Each process locks it for itself, and one that dies lets it go. There may be no directory to write in.
+        self._lock = os.memfd_create("log") if hasattr(os, "memfd_create") else mkstemp()[0]
+
+    def write(self, text: str) -> None:
+        self._line += text
+
+    def flush(self) -> None:
+        line, self._line = self._line, ""
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        finally:
+            fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+
+def configure(form: str, level: str, *, shared: bool = False) -> None:
+    """`form`: auto, console or json; `level`: the least important that is logged; `shared`: by processes that this one
+    forks.
+    """
     console = form == "console" or (form == "auto" and sys.stderr.isatty())
     render: Any = structlog.dev.ConsoleRenderer(pad_event_to=0) if console else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -66,7 +95,7 @@ def configure(form: str, level: str) -> None:
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _WholeLines(sys.stderr)) if shared else sys.stderr),
     )
     kafka = logging.getLogger("walrelay.kafka")
     kafka.handlers = [_Librdkafka()]
@@ -172,6 +201,15 @@ class LogObserver:
                 log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
             case EndedFatally(error, others):
                 self._ended(error, {"others_running": others} if others else {})
+            case ProcessStarted(number, pid, relays):
+                log.info("process started", process=number, pid=pid, relays=[*relays])
+            case ProcessDied(number, pid, relays, code, pause):
+                how = {"signal": -code} if code < 0 else {"exit_code": code}
+                log.error("process died", process=number, pid=pid, relays=[*relays], **how, again_in=round(pause, 2))
+            case ProcessLost(number, relays, others):
+                text = f"each relay of process {number} has ended in an error: {', '.join(relays)}"
+                hint = "the log has the error of each as `fatal`; remove the causes and restart"
+                self._ended(Fatal(text, hint=hint), {"process": number, "others_running": others})
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:

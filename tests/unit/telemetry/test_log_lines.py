@@ -26,6 +26,9 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    ProcessDied,
+    ProcessLost,
+    ProcessStarted,
     Relayed,
     Resumed,
     Retrying,
@@ -76,6 +79,26 @@ LINES: list[tuple[Happening, str]] = [
     (LeftAtOnce(), logged("warning", "left at once", consequence="what was not confirmed will be published again")),
     (Stopped(HERE, 3), logged("info", "stopped", confirmed=WHERE, unsettled=3)),
     (EndedFatally(ERROR), logged("error", "fatal", error=str(ERROR), hint=ERROR.hint)),
+    (ProcessStarted(1, 7, "ab"), logged("info", "process started", process=1, pid=7, relays=["a", "b"])),
+    (
+        ProcessDied(1, 7, "a", -9, 0.234),
+        logged("error", "process died", process=1, pid=7, relays=["a"], signal=9, again_in=0.23),
+    ),
+    (
+        ProcessDied(1, 7, "a", 3, 0.234),
+        logged("error", "process died", process=1, pid=7, relays=["a"], exit_code=3, again_in=0.23),
+    ),
+    (
+        ProcessLost(2, "ab", 3),
+        logged(
+            "error",
+            "fatal",
+            error="each relay of process 2 has ended in an error: a, b",
+            hint="the log has the error of each as `fatal`; remove the causes and restart",
+            process=2,
+            others_running=3,
+        ),
+    ),
 ]
 
 
