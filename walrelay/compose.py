@@ -17,7 +17,7 @@ from walrelay.observe import Noticed, Observer, StandingBy, notices
 from walrelay.operations import doctor
 from walrelay.operations.cleanup import Marking, Retention
 from walrelay.postgres.catalog import Catalog
-from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle, load
+from walrelay.publish import AnySinkHandle, ExactlyOnceSink, Sink, SinkHandle, SinkHandles, load
 from walrelay.relay import run
 from walrelay.relay.drops import observed
 from walrelay.route import Routing
@@ -50,7 +50,7 @@ def wiring(settings: Settings) -> Wiring:
             settings.route.envelope.envelope,
             None if debezium is None else debezium.options,
         ),
-        sink=SinkHandle(settings.sink.kind, settings.sink.settings, load(settings.sink.kind)),
+        sink=_sink(settings),
         exactly_once=exactly_once,
         streaming=SlotOptions(
             binary=source.binary,
@@ -75,6 +75,13 @@ def wiring(settings: Settings) -> Wiring:
         run_id=None if debezium is None else _run_id(),
         marks=None if marks is None else Marks(marks.where, marks.set),
     )
+
+
+def _sink(settings: Settings) -> AnySinkHandle:
+    handles = {
+        name: SinkHandle(each.kind, each.settings, load(each.kind)) for name, each in settings.named_sinks.items()
+    }
+    return SinkHandles(handles) if settings.sinks else handles[""]
 
 
 def _run_id() -> str:
@@ -162,7 +169,7 @@ class LiveFactories:
         return DeadLettering(self._wiring.policy, self._dead_letters, self._observer)
 
     def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter:
-        return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.kind)
+        return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.sink_of)
 
     @contextmanager
     def while_leading(self, catalog: Catalog) -> Iterator[None]:

@@ -143,7 +143,8 @@ ANY_PARTITION = -1
 
 class Message(NamedTuple):
     """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds. `partition`:
-    ANY_PARTITION, or the one it must go to; only a sink whose plug-in declares `partitions` is offered another.
+    ANY_PARTITION, or the one it must go to; only a sink whose plug-in declares `partitions` is offered another. `topic`: its address, until one of
+    several sinks takes it.
     """
 
     topic: str
@@ -152,6 +153,17 @@ class Message(NamedTuple):
     headers: list[tuple[str, bytes | None]]
     timestamp_ms: int
     partition: int = ANY_PARTITION
+
+
+def address(sink: str, topic: str) -> str:
+    """Where a message goes: `SINK:TOPIC`, or the topic alone where a relay has one sink, without a name."""
+    return f"{sink}:{topic}" if sink else topic
+
+
+def sink_and_topic(address: str) -> tuple[str, str]:
+    """The parts of an address that names a sink; names of sinks have no colon."""
+    sink, _, topic = address.partition(":")
+    return sink, topic
 
 
 class Receipt(NamedTuple):

@@ -17,7 +17,7 @@ from walrelay.identifiers import identifier
 from walrelay.model import Counting, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
-from walrelay.publish import SinkHandle
+from walrelay.publish import AnySinkHandle
 from walrelay.route import Router
 from walrelay.route.debezium import Column, DebeziumRouter
 from walrelay.route.rules import RuleRouter, Rules
@@ -99,7 +99,7 @@ class Limits(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """A relay: one slot, one outbox, one sink. `dsn` includes the password. `retention` in seconds; None: no
+    """A relay: one slot, one outbox, its sinks. `dsn` includes the password. `retention` in seconds; None: no
     clean-up. `run_id`: of this process, where messages name it.
     """
 
@@ -109,7 +109,7 @@ class Wiring(NamedTuple):
     publication: str | None  # None for wal2json, which uses none
     outbox: OutboxLayout
     rules: Rules
-    sink: SinkHandle
+    sink: AnySinkHandle
     exactly_once: bool = False
     streaming: SlotOptions = SlotOptions()
     writers: Writers = Writers()

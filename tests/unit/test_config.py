@@ -62,8 +62,8 @@ def problems(text: str, **env: str) -> list[str]:
 
 
 def broker(settings: Settings) -> BrokerSettings:
-    assert isinstance(settings.sink.settings, BrokerSettings)
-    return settings.sink.settings
+    assert isinstance(settings.named_sinks[""].settings, BrokerSettings)
+    return settings.named_sinks[""].settings
 
 
 def test_a_dsn_and_a_sink_are_all_that_must_be_said() -> None:
@@ -134,8 +134,8 @@ colour: red
         "walrelay.yaml:15: sink.window: 1.5 is not a whole number of messages",
         "walrelay.yaml:17: retry.min_pause: 50 is above max_pause (30)",
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
-        "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, routes, debezium, sink, refusals,"
-        " delivery, position, retention, retry, shutdown_timeout, log",
+        "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, routes, debezium, sink, sinks,"
+        " refusals, delivery, position, retention, retry, shutdown_timeout, log",
     ]
 
 
@@ -307,8 +307,8 @@ def test_secrets_are_not_shown_by_errors_even_with_their_tracebacks() -> None:
 
 def test_a_sink_is_validated_by_its_plugin_and_keeps_the_plugins_model() -> None:
     settings = read(SOURCE + SINK + "  window: ${WINDOW}\n", WINDOW="3")
-    assert settings.sink.kind == "broker"
-    assert settings.sink.settings == BrokerSettings(address="localhost:1", window=3)
+    assert settings.named_sinks[""].kind == "broker"
+    assert settings.named_sinks[""].settings == BrokerSettings(address="localhost:1", window=3)
 
 
 def test_a_sink_can_be_chosen_by_the_environment() -> None:

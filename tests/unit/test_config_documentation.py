@@ -19,7 +19,7 @@ REGENERATE = (
 def test_the_example_works_once_database_url_is_set() -> None:
     settings = parse(example(), "example", ENV)
     assert settings.source.dsn.get_secret_value() == ENV["DATABASE_URL"]
-    assert settings.sink.kind == "kafka"
+    assert settings.named_sinks[""].kind == "kafka"
 
 
 def test_what_the_example_comments_out_are_settings_with_their_defaults() -> None:
@@ -66,7 +66,8 @@ def test_the_schema_knows_no_other_keys() -> None:
     schema = json_schema()
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["SourceSettings"]["additionalProperties"] is False
-    assert schema["anyOf"] == [{"required": ["source", "sink"]}, {"required": ["relays"]}]
+    assert [each["required"] for each in schema["anyOf"]] == [["source", "sink"], ["source", "sinks"], ["relays"]]
+    assert schema["properties"]["sinks"]["additionalProperties"] == schema["properties"]["sink"]
 
 
 def test_the_schema_lets_a_relay_leave_to_the_defaults_what_is_required() -> None:

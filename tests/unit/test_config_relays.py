@@ -50,8 +50,8 @@ def test_each_relay_has_the_defaults_and_what_it_says_itself() -> None:
     assert {each.source.dsn.get_secret_value() for each in relays.values()} == {"postgresql://localhost/shop"}
     assert [each.source.slot for each in relays.values()] == ["orders", "invoices"]
     assert [each.source.confirm_interval for each in relays.values()] == [0.5, 1]
-    assert orders.sink.settings.model_dump()["options"] == {"linger.ms": 5, "batch.size": 9}
-    assert invoices.sink.settings.model_dump()["options"] == {"linger.ms": 0, "batch.size": 9}
+    assert orders.named_sinks[""].settings.model_dump()["options"] == {"linger.ms": 5, "batch.size": 9}
+    assert invoices.named_sinks[""].settings.model_dump()["options"] == {"linger.ms": 0, "batch.size": 9}
     assert invoices.outbox.messages.writers == ("billing",)
     assert invoices.refusals.topics == {"audit": "skip"}
 
@@ -66,9 +66,9 @@ def test_a_list_and_a_null_replace_what_the_defaults_have() -> None:
 
 
 def test_a_sink_of_another_kind_takes_nothing_from_the_defaults() -> None:
-    assert read(FILE + "  third: {source: {slot: third}, sink: {kind: memory}}\n", DATABASE="x")["third"].sink.kind == (
-        "memory"
-    )
+    assert read(FILE + "  third: {source: {slot: third}, sink: {kind: memory}}\n", DATABASE="x")["third"].named_sinks[
+        ""
+    ].kind == ("memory")
 
 
 def test_the_form_with_one_relay_is_a_relay_without_a_name() -> None:

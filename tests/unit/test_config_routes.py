@@ -50,7 +50,8 @@ def test_without_rules_nothing_changes() -> None:
         ("name: 'a b'", "routes[0].name: 'a b' is no name of a rule: 1 to 63 letters, digits,"),
         ("when: {}", "routes[0]: 'name' is missing: In messages, logs and counts."),
         ("name: a, continue: true", "routes[0].continue: there is no rule after this one to continue with"),
-        ("name: a, sink: x", "routes[0]: unknown key 'sink'; known are name, when, topic, key, headers, payload,"),
+        ("name: a, colour: x", "routes[0]: unknown key 'colour'; known are name, when, topic, key, headers, payload,"),
+        ("name: a, sink: x", "routes[0].sink: names a sink, and the only one has no name: leave this out, or write"),
     ],
 )
 def test_a_rule_that_cannot_be_meant_is_refused_with_its_line(rule: str, problem: str) -> None:

@@ -40,7 +40,11 @@ def json_schema() -> Schema:
         **schema,
         "title": "walrelay.yaml",
         "properties": {**properties, **several},
-        "anyOf": [{"required": required}, {"required": ["relays"]}],
+        "anyOf": [
+            {"required": required},
+            {"required": ["sinks" if each == "sink" else each for each in required]},
+            {"required": ["relays"]},
+        ],
         "$defs": {
             **definitions,
             **{f"{name}Part": _part(each) for name, each in definitions.items()},
@@ -73,7 +77,9 @@ def described() -> Schema:
 
     settings = dict(definition(Settings))
     sinks = [_sink_schema(kind, definition(model), definition(SinkKind)) for kind, model in models.items()]
-    settings["properties"] = {**settings["properties"], "sink": {"oneOf": sinks}}
+    several = {**settings["properties"]["sinks"], "type": "object", "additionalProperties": {"oneOf": sinks}}
+    several.pop("anyOf", None)
+    settings["properties"] = {**settings["properties"], "sink": {"oneOf": sinks}, "sinks": several}
     return {**settings, "$defs": definitions}
 
 

@@ -3,15 +3,17 @@
 All settings stand in one module, which is read from top to bottom as the settings file is.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from walrelay.config import presets
+from walrelay.config import presets, sinks
 from walrelay.config.debezium import DebeziumSettings
 from walrelay.config.presets import PresetName
 from walrelay.config.routes import Routes, RouteSettings
+from walrelay.config.sinks import SinkName, some
 from walrelay.config.values import (
     ConnectionString,
     Duration,
@@ -260,7 +262,7 @@ class LogSettings(Section):
 
 
 class Settings(Section):
-    """A relay: one slot, one outbox, one sink."""
+    """A relay: one slot, one outbox, one sink or several."""
 
     source: SourceSettings
     outbox: OutboxSettings = OutboxSettings()
@@ -273,7 +275,12 @@ class Settings(Section):
     debezium: DebeziumSettings | None = None
     """Messages as Debezium's Outbox Event Router makes them, instead of `route`, `routes` and `outbox.columns`."""
 
-    sink: SinkSettings
+    sink: SinkSettings | None
+
+    sinks: Annotated[dict[SinkName, SinkSettings], AfterValidator(some)] | None = None
+    """Several sinks by name, instead of `sink`: `route.sink` and the rules name them. `walrelay docs several-sinks`
+    says what they share."""
+
     refusals: RefusalSettings = RefusalSettings()
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
@@ -299,7 +306,9 @@ class Settings(Section):
     @model_validator(mode="before")
     @classmethod
     def _over_the_preset(cls, sections: Any) -> Any:
-        return presets.applied(sections)
+        applied = presets.applied(sections)
+        several = isinstance(applied, dict) and applied.get("sinks") is not None
+        return {"sink": None, **applied} if several else applied
 
     @model_validator(mode="after")
     def _can_route(self) -> Self:
@@ -327,10 +336,29 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _sinks_are_named(self) -> Self:
+        """Before what asks the sinks about topics."""
+        if self.sink is None and self.sinks is None:
+            raise SectionError(("sink",), "has no value")
+        if self.sinks is not None:
+            other = "sink" if self.sink is not None else "debezium" if self.debezium is not None else ""
+            if other:
+                raise SectionError(("sinks",), f"has no meaning beside `{other}`: leave one of them out")
+        rules = [(number, each.sink or ()) for number, each in enumerate(self.routes) if not each.drop]
+        _raise(sinks.naming_faults(self.sinks, self.route.sink or (), rules))
+        if self.sinks is not None:
+            letters = None if self.refusals.dead_letters == "table" else self.refusals.dead_letter_topic
+            once = self.delivery == "exactly_once"
+            _raise(sinks.sharing_faults(self.sinks, exactly_once=once, position=self.position.keep, letters=letters))
+        return self
+
+    @model_validator(mode="after")
     def _can_place(self) -> Self:
-        if self.debezium is not None and self.debezium.options.places and not load(self.sink.kind).partitions:
-            path = ("debezium", "table.fields.additional.placement")
-            raise SectionError(path, f"a sink of kind {self.sink.kind!r} has no partitions: leave out `:partition`")
+        if self.debezium is not None and self.sink is not None and self.debezium.options.places:
+            if not load(self.sink.kind).partitions:
+                path = ("debezium", "table.fields.additional.placement")
+                text = f"a sink of kind {self.sink.kind!r} has no partitions: leave out `:partition`"
+                raise SectionError(path, text)
         return self
 
     @model_validator(mode="after")
@@ -341,29 +369,25 @@ class Settings(Section):
             mine = mine._replace(envelope=None)  # each rule has its own, or this one
         else:
             self._refuse_envelope(absent)
-        topic_fault = load(self.sink.kind).topic_fault
+        topic_fault = sinks.topic_fault(self.named_sinks)
         found: list[tuple[tuple[str | int, ...], str]] = [
             (("route", *(step for step in path if step != "set")), text)
             for _, path, text in faults([mine], absent, frozenset(), topic_fault)
         ]
         told = {text for _, text in found}
-        for number, path, text in faults(self.rules if self.routes else (), absent, self.reserved_topics, topic_fault):
+        for number, path, text in faults(self._rules if self.routes else (), absent, self.reserved_topics, topic_fault):
             if text not in told:
                 found.append((("routes", number, *path), text))
-        errors = [
-            InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": ValueError(text)})
-            for path, text in found
-        ]
-        if errors:
-            raise ValidationError.from_exception_data("routes", errors)
+        _raise(found)
         return self
 
     @model_validator(mode="after")
     def _can_deliver(self) -> Self:
-        if self.delivery == "exactly_once" and load(self.sink.kind).exactly_once is None:
-            raise SectionError(("delivery",), f"a sink of kind {self.sink.kind!r} cannot publish exactly once")
-        if self.position.keep == "topic" and load(self.sink.kind).exactly_once is None:
-            raise SectionError(("position", "keep"), f"a sink of kind {self.sink.kind!r} has no topic for a position")
+        kind = "" if self.sink is None else self.sink.kind
+        if self.delivery == "exactly_once" and kind and load(kind).exactly_once is None:
+            raise SectionError(("delivery",), f"a sink of kind {kind!r} cannot publish exactly once")
+        if self.position.keep == "topic" and kind and load(kind).exactly_once is None:
+            raise SectionError(("position", "keep"), f"a sink of kind {kind!r} has no topic for a position")
         for path, topic in (
             (("route", "topic"), self.route.topic),
             (("refusals", "dead_letter_topic"), self.refusals.dead_letter_topic),
@@ -384,10 +408,14 @@ class Settings(Section):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """`route` and `routes` as the router takes them; empty where topic and envelope of `route` say all."""
+        return tuple(rule for written in self._rules for rule in written.by_sink)
+
+    @property
+    def _rules(self) -> tuple[Rule, ...]:
         if self.routes:
             return tuple(self.route.below(each.enveloped(self.route.envelope)) for each in self.routes)
         rule = self.route.rule
-        return (rule,) if rule.key or rule.set_headers else ()
+        return (rule,) if rule.key or rule.set_headers or rule.sinks else ()
 
     @property
     def layout(self) -> contract.OutboxLayout:
@@ -401,6 +429,20 @@ class Settings(Section):
 
     @property
     def reserved_topics(self) -> frozenset[str]:
-        """Topics that no event may go to: the sink's topic for positions, if its kind has one."""
-        topic = getattr(self.sink.settings, "positions_topic", None)
-        return frozenset() if topic is None else frozenset({topic})
+        """Topics that no event may go to, as addresses."""
+        return sinks.reserved_topics(self.named_sinks)
+
+    @property
+    def named_sinks(self) -> dict[str, SinkSettings]:
+        """By name; the only one has the name ""."""
+        return self.sinks or ({} if self.sink is None else {"": self.sink})
+
+
+def _raise(faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    """All of them at once, if there are any."""
+    errors = [
+        InitErrorDetails(type="value_error", loc=path, input=None, ctx={"error": ValueError(text)})
+        for path, text in faults
+    ]
+    if errors:
+        raise ValidationError.from_exception_data("settings", errors)

@@ -129,11 +129,14 @@ def _printable(key: str) -> str:
 
 
 class Places:
-    """The models along the paths of one settings file; which model `sink:` has depends on that file."""
+    """The models along the paths of one settings file; which model a sink has depends on that file."""
 
     def __init__(self, value: Any) -> None:
         sections = value if isinstance(value, Mapping) else {}
-        self._sink = _sink_models(sections.get("sink"))
+        several = sections.get("sinks")
+        self._sinks: dict[KeyPath, list[Any]] = {("sink",): _sink_models(sections.get("sink"))}
+        for name, section in several.items() if isinstance(several, Mapping) else ():
+            self._sinks["sinks", name] = _sink_models(section)
 
     def fields(self, path: KeyPath) -> dict[str, FieldInfo]:
         """The settings that the mapping at `path` may have, by their keys in the file."""
@@ -167,8 +170,8 @@ class Places:
     def _types(self, path: KeyPath) -> list[Any]:
         if not path:
             return [Settings]
-        if path == ("sink",):
-            return self._sink
+        if path in self._sinks:
+            return self._sinks[path]
         field = self._field(path)
         if field:
             return list(_alternatives(field.annotation))

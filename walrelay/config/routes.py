@@ -1,12 +1,12 @@
 """The rules of `routes:` as they are written, and as the router takes them."""
 
-import re
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from walrelay.config.envelopes import EnvelopeSettings
-from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, Template, checked
+from walrelay.config.sinks import SinkNames
+from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, Template, checked, plain_name
 from walrelay.route import rules
 from walrelay.route.rules.conditions import Operator, compiled
 from walrelay.route.rules.fields import parse_path
@@ -22,11 +22,6 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, float):
         raise ValueError(f"{value!r} must be in quotes: numbers are compared as they are written")
     return str(value) if isinstance(value, int) else value
-
-
-def _rule_name(text: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", text):
-        raise ValueError(f"{text!r} is no name of a rule: 1 to 63 letters, digits, '_', '.' and '-'")
 
 
 def _some(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -138,7 +133,7 @@ class PayloadSettings(Section):
 class RuleSettings(Section):
     """A rule: which records it matches, and what becomes of them."""
 
-    name: Annotated[str, AfterValidator(checked(_rule_name))]
+    name: Annotated[str, AfterValidator(checked(plain_name("a rule")))]
     """In messages, logs and counts."""
 
     when: dict[FieldName, Condition] = Field(default_factory=dict)
@@ -157,6 +152,9 @@ class RuleSettings(Section):
     envelope: EnvelopeSettings | None = None
     """As `route.envelope`, which null stands for. It holds what the rule makes of headers and payload."""
 
+    sink: SinkNames | None = None
+    """The name of one of `sinks`, or a list of them: a message to each. null: `route.sink`."""
+
     drop: bool = False
     """true: the record becomes no message. It is counted."""
 
@@ -166,7 +164,7 @@ class RuleSettings(Section):
     @model_validator(mode="after")
     def _drops_or_publishes(self) -> Self:
         if self.drop:
-            for name in ("topic", "key", "headers", "payload", "envelope", "continue_"):
+            for name in ("topic", "key", "headers", "payload", "envelope", "sink", "continue_"):
                 if name in self.model_fields_set:
                     raise SectionError((name.rstrip("_"),), "says how to publish, but the rule drops the record")
         return self
@@ -191,6 +189,7 @@ class RuleSettings(Section):
             select=None if self.payload.select is None else parse_path(self.payload.select),
             drop=self.drop,
             goes_on=self.continue_,
+            sinks=self.sink or (),
         )
 
 
@@ -224,15 +223,23 @@ class RouteSettings(Section):
 
     envelope: EnvelopeSettings = EnvelopeSettings()
 
+    sink: SinkNames | None = None
+    """With `sinks`: the name of the sink, or a list of them, of records whose rule names none. `walrelay docs
+    several-sinks` explains it."""
+
     @property
     def rule(self) -> rules.Rule:
         """A rule for every record."""
         named = tuple((name, text) for name, text in self.headers.items() if text is not None)
-        return rules.Rule("every record", key=self.key, set_headers=named, envelope=self.envelope.envelope)
+        return rules.Rule(
+            "every record", key=self.key, set_headers=named, envelope=self.envelope.envelope, sinks=self.sink or ()
+        )
 
     def below(self, rule: rules.Rule) -> rules.Rule:
-        """`rule` with the key and headers of this section where it says nothing of them."""
+        """`rule` with the key, headers and sinks of this section where it says nothing of them."""
         said = {*rule.remove_headers, *(name for name, _ in rule.set_headers)}
         mine = tuple((name, text) for name, text in self.rule.set_headers if name not in said)
         key = self.key if rule.key is None else rule.key
-        return rule if rule.drop else rule._replace(key=key, set_headers=(*mine, *rule.set_headers))
+        if rule.drop:
+            return rule
+        return rule._replace(key=key, set_headers=(*mine, *rule.set_headers), sinks=rule.sinks or self.rule.sinks)

@@ -1,7 +1,7 @@
 """A settings file with several relays: each relay as a document of its own, with the defaults merged under it.
 
-Mappings are merged key by key; anything else of a relay replaces what the defaults have. A `sink` of another kind than
-the defaults' replaces the whole section, because its keys mean nothing to another kind.
+Mappings are merged key by key; anything else of a relay replaces what the defaults have. A sink of another kind than
+the defaults' replaces the whole section, because its keys mean nothing to another kind; `sinks` replace a `sink`.
 """
 
 import re
@@ -13,6 +13,8 @@ from walrelay.config.models import Settings
 from walrelay.postgres.dsn import server
 
 RELAYS, DEFAULTS = "relays", "defaults"
+
+_SINKS = {"sink", "sinks"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
@@ -84,6 +86,8 @@ def _part(written: Document, name: str, defaults: Mapping[str, Any], relay: Mapp
     def merged(under: Mapping[str, Any], over: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
         value: dict[str, Any] = {}
         for key in {**under, **over}:
+            if not path and key in _SINKS and key not in over and over.keys() & _SINKS:
+                continue  # `sink` and `sinks` replace each other
             here, own = (*path, key), (RELAYS, name, *path, key)
             if key not in over:
                 value[key] = taken(under[key], here, (DEFAULTS, *here))
@@ -104,7 +108,8 @@ def _part(written: Document, name: str, defaults: Mapping[str, Any], relay: Mapp
 def _merge(path: KeyPath, under: Any, over: Any) -> bool:
     if not isinstance(under, dict) or not isinstance(over, dict):
         return False
-    return path != ("sink",) or over.get("kind", under.get("kind")) == under.get("kind")
+    is_sink = path == ("sink",) or (len(path) == 2 and path[0] == "sinks")
+    return not is_sink or over.get("kind", under.get("kind")) == under.get("kind")
 
 
 def shared(relays: Mapping[str, Settings], parts: Mapping[str, Part]) -> Iterator[Problem]:
@@ -123,8 +128,9 @@ def _needed(settings: Settings) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:
     yield ("source", "slot"), (f"the slot {source.slot!r}", server(source.dsn.get_secret_value()))
     if settings.position.keep == "file":
         yield ("position", "path"), (f"the file {settings.position.path!r}",)
-    if settings.sink.kind == "stdout":  # whose lines would be mixed
-        yield ("sink", "kind"), ("standard output",)
+    for name, sink in settings.named_sinks.items():
+        if sink.kind == "stdout":  # whose lines would be mixed
+            yield (("sinks", name, "kind") if name else ("sink", "kind")), ("standard output",)
 
 
 def chosen(names: Collection[str], wanted: Collection[str]) -> list[str]:

@@ -33,6 +33,8 @@ from walrelay.postgres.dsn import conninfo_fault
 from walrelay.route import FIELDS
 from walrelay.route.rules import templates
 
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
 
 class SectionError(ValueError):
     """A fault of several settings together; `path`: which setting to change, from the section that found it."""
@@ -182,6 +184,16 @@ FormatVersion = Annotated[Literal[1, 2], BeforeValidator(_number)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})]
 Duration = Annotated[float, BeforeValidator(_duration), WithJsonSchema({"type": "string"})]
 """Seconds; written as `7d`, `12h`, `90m`."""
+
+
+def plain_name(what: str) -> Callable[[str], None]:
+    """A check that a text can be the name of that; ValueError where it cannot."""
+
+    def check(text: str) -> None:
+        if not _PLAIN_NAME.fullmatch(text):
+            raise ValueError(f"{text!r} is no name of {what}: 1 to 63 letters, digits, '_', '.' and '-'")
+
+    return check
 
 
 def sink_model(kind: str) -> type[BaseModel]:

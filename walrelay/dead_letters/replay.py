@@ -4,7 +4,7 @@ A wave has at most one dead letter of each key, so that one that is refused agai
 one transaction in PostgreSQL: after a crash its messages are published again, with the same ids.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from time import monotonic
 from typing import Literal, NamedTuple
@@ -13,7 +13,7 @@ from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.handling import DeadLetterKey
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable
-from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal
+from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal, sink_and_topic
 from walrelay.publish import Sink
 
 _WAVE = 200  # dead letters
@@ -32,13 +32,21 @@ class ReplayOutcome(NamedTuple):
 
 class DeadLetterReplay:
     """Publishes dead letters of `table`. `open_sink` opens another sink after a refusal that ended one; `by`: who
-    replays; `patience`: seconds without a receipt until the replay fails.
+    replays; `patience`: seconds without a receipt until the replay fails; `sinks`: the names of the relay's sinks, if
+    it has several.
     """
 
     def __init__(
-        self, table: DeadLetterTable, route: Route, open_sink: Callable[[], Sink], by: str, patience: float = 30.0
+        self,
+        table: DeadLetterTable,
+        route: Route,
+        open_sink: Callable[[], Sink],
+        by: str,
+        patience: float = 30.0,
+        sinks: Collection[str] = (),
     ) -> None:
         self._table, self._route, self._open, self._by, self._patience = table, route, open_sink, by, patience
+        self._sinks = sinks
 
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
         """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
@@ -114,13 +122,23 @@ class DeadLetterReplay:
             raise Undecodable(reason)
         if record is not None:
             routed = self._route(record)
-            number = stored.letter.origin.number
-            messages = routed if message is None else routed[number : number + 1]
+            messages = routed if message is None else self._of_its_sink(stored, routed)
         else:
             messages = [] if message is None else [message]
         if not messages:
             raise Unroutable("there is nothing to publish: today's rules give no message for it")
         return [each._replace(headers=[*each.headers, REPLAYED]) for each in messages]
+
+    def _of_its_sink(self, stored: StoredDeadLetter, routed: Sequence[Message]) -> Sequence[Message]:
+        """The message of that number; the only one for the sink that refused it, if the rules have another order now.
+        The other sinks have theirs.
+        """
+        number = stored.letter.origin.number
+        same = routed[number : number + 1]
+        if stored.sink not in self._sinks:
+            return same
+        its = [each for each in routed if sink_and_topic(each.topic)[0] == stored.sink]
+        return same if same and same[0] in its else its if len(its) == 1 else ()
 
 
 def _wave(left: Sequence[DeadLetterKey]) -> tuple[list[DeadLetterKey], list[DeadLetterKey]]:

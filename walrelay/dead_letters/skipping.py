@@ -31,7 +31,7 @@ class Skipping:
     def __init__(
         self, wiring: Wiring, catalog: Catalog, position: RecordPosition, notice: Callable[[str], None]
     ) -> None:
-        self._writer = DeadLetterTableWriter(catalog, wiring.slot, wiring.sink.kind)
+        self._writer = DeadLetterTableWriter(catalog, wiring.slot, wiring.sink.sink_of)
         self.rows = list(_unreadable(wiring, catalog, position, notice))
         if not self.rows:
             raise Fatal(

@@ -2,7 +2,7 @@
 crash.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -101,8 +101,9 @@ _BLOCK = (
 class DeadLetterTableWriter:
     """Implements `DeadLetterWriter` for one slot. Fatal where the table is missing."""
 
-    def __init__(self, catalog: Catalog, slot: str, sink: str) -> None:
-        self._slot, self._sink = slot, sink
+    def __init__(self, catalog: Catalog, slot: str, sink_of: Callable[[str | None], str]) -> None:
+        """`sink_of`: the sink of a topic; see `SinkHandle.sink_of`."""
+        self._slot, self._sink_of = slot, sink_of
         self.reconnect(catalog)
 
     def reconnect(self, catalog: Catalog) -> None:
@@ -178,7 +179,7 @@ class DeadLetterTableWriter:
             "ordinal": origin.ordinal,
             "number": origin.number,
             "record_id": text(origin.record_id),
-            "sink": self._sink,
+            "sink": self._sink_of(topic),
             "topic": None if topic is None else text(topic),
             "key": key,
             "status": status,

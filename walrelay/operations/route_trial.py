@@ -42,7 +42,8 @@ def routed(wiring: Wiring, router: Routing, record: AnyRecord) -> Routed:
     try:
         if wiring.rules.routes and isinstance(router, RuleRouter) and isinstance(record, OutboxRecord):
             for each in router.verdicts(record):
-                verdicts.append(each)
+                if not verdicts or each.rule != verdicts[-1].rule:  # a rule with several sinks says it for each
+                    verdicts.append(each)
         messages = tuple(router.route(record))
     except (Unroutable, Undecodable) as why:
         return Routed(id_, record.position, tuple(verdicts), (), refusal=str(why), hint=why.hint)

@@ -14,8 +14,10 @@ from walrelay.publish.contract import (
 )
 from walrelay.publish.plugins import OpenStream, ReadBack, SinkHandle, installed, load
 from walrelay.publish.push import Push
+from walrelay.publish.several import AnySinkHandle, SeveralSinks, SinkHandles
 
 __all__ = [
+    "AnySinkHandle",
     "ExactlyOnce",
     "ExactlyOnceSink",
     "Found",
@@ -23,8 +25,10 @@ __all__ = [
     "Push",
     "ReadBack",
     "Recalled",
+    "SeveralSinks",
     "Sink",
     "SinkHandle",
+    "SinkHandles",
     "SinkPlugin",
     "Span",
     "TopicMessage",

@@ -61,6 +61,13 @@ class SinkHandle:
         self.kind = kind
         self._settings, self._plugin = settings, plugin
 
+    names: tuple[str, ...] = ()
+    """Of a relay's sinks, where it has several: the only sink has none."""
+
+    def sink_of(self, topic: str | None) -> str:
+        """What dead letters of that topic have as their sink: its name, or the kind of the only one."""
+        return self.kind
+
     def open(self) -> Sink:
         """See `SinkPlugin.open`."""
         return self._plugin.open(self._settings, self._memory)

@@ -73,7 +73,7 @@ def catalog(database: Database) -> Iterator[Catalog]:
 
 @pytest.fixture
 def letters(catalog: Catalog) -> DeadLetterTableWriter:
-    return DeadLetterTableWriter(catalog, SLOT, "kafka")
+    return DeadLetterTableWriter(catalog, SLOT, lambda topic: "kafka")
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_the_relay_does_not_pass_a_key_whose_letters_are_being_replayed(
 
     def relay() -> None:
         with Catalog(database.dsn) as own:
-            if not DeadLetterTableWriter(own, SLOT, "kafka").write_blocked(letter(2, status="blocked")):
+            if not DeadLetterTableWriter(own, SLOT, lambda topic: "kafka").write_blocked(letter(2, status="blocked")):
                 passed.set()
 
     with table.locked(keys, ["waiting"]) as locked:
@@ -315,7 +315,7 @@ def test_a_database_without_the_table_is_told_what_makes_it(database: Database) 
         assert waiting(catalog, SLOT) is None
         assert skips(catalog, SLOT) == frozenset()
         with pytest.raises(Fatal, match=r"no table walrelay\.dead_letters") as caught:
-            DeadLetterTableWriter(catalog, SLOT, "kafka")
+            DeadLetterTableWriter(catalog, SLOT, lambda topic: "kafka")
     assert "walrelay init" in caught.value.hint
 
 
@@ -324,7 +324,7 @@ def test_a_letter_is_durable_also_where_the_database_does_not_ask_for_that(datab
     database.execute(script("dead_letters"))
     database.server.execute(f'ALTER DATABASE "{database.name}" SET synchronous_commit = off')
     with Catalog(database.dsn) as catalog:
-        DeadLetterTableWriter(catalog, SLOT, "kafka")
+        DeadLetterTableWriter(catalog, SLOT, lambda topic: "kafka")
         assert catalog.value("SHOW synchronous_commit") == "on"
 
 

@@ -67,7 +67,7 @@ def test_properties_of_debezium_server_become_settings_that_work(tmp_path: Path)
     assert [each.alias for each in options.placements] == ["kind"]
     assert options.expands
     assert (options.key_converter, options.value_converter, options.header_converter) == ("string", "json", "json")
-    sink = settings.sink.settings.model_dump()
+    sink = settings.named_sinks[""].settings.model_dump()
     assert sink["bootstrap_servers"] == "k1:9092,k2:9092"
     assert {"linger.ms", "sasl.username", "sasl.password"} == {*sink["options"]}
 

@@ -155,7 +155,8 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
                 click.echo(_short(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
-        replaying = DeadLetterReplay(table, wiring.router(table.catalog).route, wiring.sink.open, operator())
+        route = wiring.router(table.catalog).route
+        replaying = DeadLetterReplay(table, route, wiring.sink.open, operator(), sinks=wiring.sink.names)
         outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _report(outcomes)
 

@@ -20,6 +20,7 @@ _ROUTED = {"id", "aggregate_id", "type", "payload", "headers", "topic"}
 class Rules(NamedTuple):
     """Where records go: a template for records without a topic of their own, topics that are reserved, and the rules of
     `routes`, if there are any. `roles`: the role of a column, by column; `envelope`: of all messages without rules.
+    Where the relay has several sinks, each rule names one, and topics are addresses but for the template.
     `debezium`: its router's options, instead of rules; `topic` is then what they make of the topic's column.
     """
 
@@ -83,9 +84,17 @@ class Rules(NamedTuple):
     @property
     def topics(self) -> list[str]:
         """The topics that are known beforehand, with `*` for what a row fills in."""
-        own = [self.topic.format(**dict.fromkeys(FIELDS, "*"))] if self.uses_template else []
-        texts = (rule.topic for rule in self.routes if rule.topic is not None and not rule.drop)
-        return list(dict.fromkeys([*own, *(pattern(text, "*") for text in texts)]))
+        own = self._by_template(self.topic.format(**dict.fromkeys(FIELDS, "*")))
+        named = [rule for rule in self.routes if rule.topic is not None and not rule.drop]
+        others = (topic for rule in named for topic in rule.addresses(pattern(rule.topic or "", "*")))
+        return list(dict.fromkeys([*own, *others]))
+
+    def _by_template(self, topic: str) -> list[str]:
+        """What the template made, at each sink of the rules that use it."""
+        if not self.routes:
+            return [topic]
+        rules = (rule for rule in self.routes if rule.topic is None and not rule.drop)
+        return list(dict.fromkeys(made for rule in rules for made in rule.addresses(topic)))
 
     def named(self, names: Sequence[str], *, exact: bool) -> list[str]:
         """The topics for these names, each once. A name that the template can give is a topic; so is every name with
@@ -93,12 +102,14 @@ class Rules(NamedTuple):
         """
         fields = TopicTemplate(self.topic).fields
         given = re.compile("|".join(".+".join(map(re.escape, each.split("*"))) for each in self.topics))
-        return list(
-            dict.fromkeys(
-                name if exact or len(fields) != 1 or given.fullmatch(name) else self.topic.format(**{fields[0]: name})
-                for name in names
-            )
-        )
+        found: list[str] = []
+        for name in names:
+            if exact or len(fields) != 1 or given.fullmatch(name):
+                found.append(name)
+            else:
+                filled = self.topic.format(**{fields[0]: name})
+                found += self._by_template(filled) or [filled]
+        return list(dict.fromkeys(found))
 
     @property
     def whole_topics(self) -> set[str]:

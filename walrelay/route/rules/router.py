@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
-from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
+from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded, address
 from walrelay.route.router import Headers, refuse_bytes
 from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
@@ -165,6 +165,8 @@ class RuleRouter:
                 raise _refusal(each.rule, record, f"its topic {each.rule.topic!r} would be empty")
         else:
             topic = record.topic or self._template.render(record)
+        if each.rule.sinks:
+            topic = address(each.rule.sinks[0], topic)
         if topic in self._reserved:
             raise reserved_topic(record, topic)
         if not topic.isascii():

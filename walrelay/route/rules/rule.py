@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from walrelay.model import Message, OutboxRecord
+from walrelay.model import Message, OutboxRecord, address
 from walrelay.route.rules import templates
 from walrelay.route.rules.conditions import Condition
 from walrelay.route.rules.fields import Field, Fields, Known, named
@@ -51,6 +51,7 @@ class Rule(NamedTuple):
     """Templates and paths as they are written; None, and empty ones: as without rules.
 
     `topic`, `key` and the values of `set_headers` are templates. `redact` and `select`: paths into the payload.
+    `sinks`: by name, where the relay has several; the router takes rules with one.
     """
 
     name: str
@@ -65,6 +66,19 @@ class Rule(NamedTuple):
     envelope: Envelope | None = None  # None: the payload as it is
     drop: bool = False
     goes_on: bool = False  # later rules may match as well
+    sinks: tuple[str, ...] = ()
+
+    @property
+    def by_sink(self) -> "list[Rule]":
+        """A rule for each sink, which make a message each."""
+        if len(self.sinks) < 2:
+            return [self]
+        *others, last = [self._replace(sinks=(sink,)) for sink in self.sinks]
+        return [*(each._replace(goes_on=True) for each in others), last]
+
+    def addresses(self, topic: str) -> list[str]:
+        """That topic at each of its sinks."""
+        return [address(sink, topic) for sink in self.sinks or ("",)]
 
     @property
     def naming_fields(self) -> list[Field]:
@@ -92,16 +106,17 @@ class Fault(NamedTuple):
 def faults(
     rules: Sequence[Rule], absent: frozenset[str], reserved: frozenset[str], topic_fault: TopicFault
 ) -> Iterator[Fault]:
-    """`absent`: the roles that the table has no column for; `reserved`: topics for no record."""
+    """`absent`: the roles that the table has no column for; `reserved`: topics for no record. Topics are addresses."""
     for number, rule in enumerate(rules):
         earlier = rules[:number]
         if rule.name in {each.name for each in earlier}:
             yield Fault(number, ("name",), f"there is another rule {rule.name!r}: each needs a name of its own")
         for role in sorted(named(rule.fields)[0] & absent):
             yield Fault(number, (), f"names {role}, but outbox.columns.{role} is null")
-        if rule.topic is not None and (why := topic_fault(templates.pattern(rule.topic, "x"))):
+        given = [] if rule.topic is None else rule.addresses(templates.pattern(rule.topic, "x"))
+        if why := next(filter(None, map(topic_fault, given)), ""):
             yield Fault(number, ("topic",), f"{rule.topic!r} gives topics that the broker cannot have: {why}")
-        if rule.topic in reserved:
+        if rule.topic is not None and not reserved.isdisjoint(rule.addresses(rule.topic)):
             yield Fault(
                 number, ("topic",), f"{rule.topic!r} is where relays keep their positions (sink.positions_topic)"
             )
