@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tests.acceptance.deployment import Deployment, event_id, header
 from tests.acceptance.writing import Writers
-from tests.servers.topics import Received
+from tests.servers.topics import Kafka, Received
 from walrelay.lsn import LSN
 
 
@@ -17,16 +17,18 @@ class Delivery(NamedTuple):
     duplicates: int
 
 
-def assert_delivered(deployment: Deployment, writers: Writers | None = None, topics: Sequence[str] = ()) -> Delivery:
+def assert_delivered(
+    deployment: Deployment, writers: Writers | None = None, topics: Sequence[str] = (), at: Kafka | None = None
+) -> Delivery:
     """Every committed event arrived, nothing else did, and first deliveries are in commit order.
 
-    `topics`: where events are beside the deployment's own topic.
+    `topics`: where events are beside the deployment's own topic; `at`: of another broker than the deployment's.
     """
     committed = _committed(deployment)
     if writers is not None:
         assert writers.acknowledged <= committed.keys(), "PostgreSQL lost commits; nothing can be said of the relay"
         assert not writers.undone & committed.keys()
-    messages = deployment.kafka.read_all(deployment.topic, *topics)
+    messages = (at or deployment.kafka).read_all(deployment.topic, *topics)
     first = _first_deliveries(messages)
     missing, strange = committed.keys() - first.keys(), first.keys() - committed.keys()
     assert not missing, f"{len(missing)} of {len(committed)} committed events never arrived, such as {min(missing)}"
