@@ -98,6 +98,7 @@ class Reader:
                 self._exec(block)
             case "yaml":
                 given = yaml.safe_load(block.text)
+                given |= {"sink": None} if "sinks" in given else {}
                 rest = [text for section, text in _REST.items() if section not in given and "relays" not in given]
                 (self._directory / "page.yaml").write_text("\n".join([block.text, *rest]))
                 self._bash(block, "walrelay config check -c page.yaml")

@@ -84,7 +84,10 @@ def test_a_refusal_of_one_sink_is_its_dead_letter_and_is_replayed_to_it_alone(
     (small,) = both.write("1")
     both.catch_up()
     relay.stop()
-    at_us = lambda: sorted(event_id(message) for message in broker.read_all(both.topic))  # noqa: E731
+
+    def at_us() -> list[str]:
+        return sorted(event_id(message) for message in broker.read_all(both.topic))
+
     assert sorted(both.delivered_ids()) == sorted([large, small])
     assert at_us() == [small]
     (letter,) = map(json.loads, both.command("dlq", "list", "--json").splitlines())

@@ -1,13 +1,13 @@
 """Several sinks as one: addresses, windows, refusals, and the end of one of them."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Finding, Message, Offered, Receipt, Refusal
+from walrelay.model import Finding, Message, Offered, OutboxRecord, Receipt, Refusal
 from walrelay.publish import Found, SeveralSinks, SinkHandle, SinkHandles, Span
 from walrelay.sinks import memory
 
@@ -107,14 +107,14 @@ def test_only_sinks_that_owe_receipts_are_flushed_and_have_troubles(both: Severa
 
 def test_a_refusal_has_the_address_and_the_record_of_what_was_offered(both: SeveralSinks, us: Broker) -> None:
     offered = tuple.__new__(Offered, message("us:x"))
-    offered.record, offered.number = "the record", 3  # type: ignore[assignment]
+    offered.record, offered.number = cast(OutboxRecord, "the record"), 3
     both.publish(offered, 7)
     us.heard = [Refusal(7, us.taken[0], "no", "Create it: walrelay init --topics x --exact", ends=False)]
     (refusal,) = both.receipts(0)
     assert isinstance(refusal, Refusal)
     assert refusal.message == offered
     assert isinstance(refusal.message, Offered)
-    assert (refusal.message.record, refusal.message.number) == ("the record", 3)
+    assert (refusal.message.record, refusal.message.number) == (offered.record, 3)
     assert refusal.hint == "Create it: walrelay init --topics us:x --exact"
     assert both.publish(message("eu:x"), 8), "it goes on"
 
