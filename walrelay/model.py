@@ -143,8 +143,8 @@ ANY_PARTITION = -1
 
 class Message(NamedTuple):
     """What a sink publishes. Header values and key are bytes; `timestamp_ms` is Unix time in milliseconds. `partition`:
-    ANY_PARTITION, or the one it must go to; only a sink whose plug-in declares `partitions` is offered another. `topic`: its address, until one of
-    several sinks takes it.
+    ANY_PARTITION, or the one it must go to; only a sink whose plug-in declares `partitions` is offered another.
+    `topic`: its address, until one of several sinks takes it.
     """
 
     topic: str

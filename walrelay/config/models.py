@@ -354,11 +354,10 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _can_place(self) -> Self:
-        if self.debezium is not None and self.sink is not None and self.debezium.options.places:
-            if not load(self.sink.kind).partitions:
-                path = ("debezium", "table.fields.additional.placement")
-                text = f"a sink of kind {self.sink.kind!r} has no partitions: leave out `:partition`"
-                raise SectionError(path, text)
+        places = self.debezium is not None and bool(self.debezium.options.places)
+        if places and self.sink is not None and not load(self.sink.kind).partitions:
+            path = ("debezium", "table.fields.additional.placement")
+            raise SectionError(path, f"a sink of kind {self.sink.kind!r} has no partitions: leave out `:partition`")
         return self
 
     @model_validator(mode="after")
