@@ -100,7 +100,7 @@ def lose_the_slot(deployment: Deployment) -> None:
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s AND NOT active",
             [slot],
         )
-        return not deployment.database.execute("SELECT FROM pg_replication_slots WHERE slot_name = %s", [slot])
+        return not deployment.database.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [slot])
 
     wait_until(dropped, 30, "the slot to be dropped")
 

@@ -37,7 +37,7 @@ class Seat:
 
     def __init__(self, name: str, slot: str, observer: Observer) -> None:
         self.name, self.slot, self.duty, self.observer = name, slot, Duty(), observer
-        self._changed, self._closed, self._stood_by = Condition(), False, False
+        self._changed, self._closed, self._stands_by = Condition(), False, False
         self._turn: Stop | None = None
         self.willing = True  # until the relay ended in an error
 
@@ -61,23 +61,24 @@ class Seat:
             self.willing = False
 
     def begin(self, why: str) -> None:
-        if self._stood_by:
+        if self._stands_by:
             self.observer.saw(TakingOver(self.slot, why))
-            self._stood_by = False
+            self._stands_by = False
         with self._changed:
             self._turn = Stop()
             self._changed.notify_all()
 
     def stand_by(self) -> None:
-        if not self._stood_by:
+        if not self._stands_by:
             self.observer.saw(StandingBy(self.slot))
-            self._stood_by = True
+            self._stands_by = True
 
     def give_up(self, why: str) -> None:
         with self._changed:
             turn = self._turn
         if turn is not None and not turn.is_set():
             self.observer.saw(GivingUp(self.slot, why))
+            self._stands_by = True
             turn.set()
 
     def close(self) -> None:

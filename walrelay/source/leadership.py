@@ -22,6 +22,12 @@ from walrelay.postgres.locks import lock_key, terminate, unexpected_leader, unex
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
 
+# A backend that waits for a lock does not read its socket: whoever was gone would seem to wait for up to a minute.
+_NOTICES_IF_GONE = (  # in milliseconds; PostgreSQL 14 and later, and not on every platform
+    "SELECT set_config('client_connection_check_interval', '{}', false)"
+    " WHERE current_setting('client_connection_check_interval', true) IS NOT NULL"
+)
+
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
@@ -41,11 +47,13 @@ def lead(
         return True
     waiting()
     answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
+    answer(connection, _NOTICES_IF_GONE.format(1000))
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
     _report_other_holder(connection, slot, tell)
     while (granted := answer_or_stop(stop, connection, request, patience)) is not None:
         if granted.status == Status.TUPLES_OK:
             answer(connection, "SET lock_timeout = 0")
+            answer(connection, _NOTICES_IF_GONE.format(0))
             return True
         if sqlstate_of(granted) != _LOCK_NOT_AVAILABLE:
             raise Disconnected(f"the wait for the lead ended: {server_message(granted)}")

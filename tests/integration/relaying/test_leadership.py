@@ -52,6 +52,16 @@ def test_one_leads_and_the_next_follows_as_soon_as_its_connection_is_gone(databa
             assert came == [True]
 
 
+def test_whoever_stops_waiting_does_not_seem_to_wait_any_longer(database: Database) -> None:
+    leader = connect.replication(database.dsn)
+    with closing(leader):
+        assert lead_at_once(leader, SLOT)
+        with waiting(database) as (pid, came):
+            wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
+        assert came == [False]
+        wait_until(lambda: asks(database, pid, "pid") is None, 10, "the server to notice")
+
+
 def test_the_lead_of_one_slot_is_not_that_of_another(database: Database) -> None:
     with closing(connect.replication(database.dsn)) as one, closing(connect.replication(database.dsn)) as other:
         assert lead_at_once(one, "orders")
