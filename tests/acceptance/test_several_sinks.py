@@ -39,7 +39,7 @@ def test_when_the_relay_and_a_broker_are_killed_neither_cluster_loses_or_reorder
 ) -> None:
     rng = random.Random(34)
     with Writers(database, seed=34) as writers:
-        for _ in range(3):
+        for _ in range(2):
             relay = both.start()
             writers.wait_for_more(rng.randint(20, 200))
             relay.kill()
@@ -121,5 +121,9 @@ def test_rules_choose_among_sinks_and_the_commands_know_their_addresses(
     report = json.loads(both.command("audit", "--json"))
     assert (report["missing"], report["messages"]) == (0, 3)
     assert {span["topic"] for span in report["spans"]} >= {f"us:{archive}", f"eu:{both.topic}"}
+    side = broker.create_topic()
+    both.command("replay", "--id", kept, "--topic", f"us:{side}")
+    assert [event_id(message) for message in broker.read_all(side)] == [kept], "once, although two rules match it"
+    assert "names no sink of this relay" in both.said("replay", "--id", kept, "--topic", side, exit_code=1)
     both.command("replay", "--id", kept, "--yes")
     assert [event_id(message) for message in broker.read_all(archive)] == [kept, kept]

@@ -11,12 +11,12 @@ import pytest
 
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
-from walrelay.publish import Sink
+from walrelay.publish import SeveralSinks, Sink
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
 from walrelay.sinks.stdout import LastLine, StdoutSink
-from walrelay.testing import Arrived
+from walrelay.testing import Arrived, Case
 
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 """The one of the cases that needs more than Python."""
@@ -121,6 +121,26 @@ class MockCase(_BrokerCase):
     def __init__(self, mock: MockKafka) -> None:
         super().__init__(mock, "named")
         mock.wait_for_leaders(self.topic, 4)  # which makes it
+
+
+class SeveralCase:
+    """One of several sinks, with another one that gets nothing."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self.topic = f"one:{case.topic}"
+
+    def open(self, *, room: int = 10_000) -> Sink:
+        return SeveralSinks({"one": self._case.open(room=room), "other": MemorySink()})
+
+    def hold(self) -> None:
+        self._case.hold()
+
+    def release(self) -> None:
+        self._case.release()
+
+    def arrived(self) -> list[Arrived]:
+        return self._case.arrived()
 
 
 def _bytes(text: str | None) -> bytes | None:

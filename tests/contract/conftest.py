@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.cases import KafkaCase, MemoryCase, MockCase, StdoutCase
+from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
@@ -28,6 +28,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         case "mock":
             with MockKafka() as mock:
                 yield MockCase(mock)
+        case "several":
+            with MockKafka() as mock:
+                yield SeveralCase(MockCase(mock))
         case _:
             kafka: KafkaCase = request.getfixturevalue("kafka_case")
             yield kafka

@@ -68,6 +68,9 @@ class SinkHandle:
         """What dead letters of that topic have as their sink: its name, or the kind of the only one."""
         return self.kind
 
+    def refuse_unknown(self, topic: str) -> None:
+        """Fatal for a topic of a sink that the relay does not have."""
+
     def open(self) -> Sink:
         """See `SinkPlugin.open`."""
         return self._plugin.open(self._settings, self._memory)

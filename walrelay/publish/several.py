@@ -35,6 +35,7 @@ from walrelay.publish.contract import (
 from walrelay.publish.plugins import OpenStream, ReadBack, SinkHandle
 
 _OTHERS = 1.0  # seconds that the other sinks have to settle what they took, once one has ended
+_new = tuple.__new__
 _MAKING = "walrelay init --topics "  # in hints of a sink, which does not know its name
 
 
@@ -150,6 +151,10 @@ class SinkHandles:
     def names(self) -> tuple[str, ...]:
         """See `SinkHandle.names`."""
         return (*self._handles,)
+
+    def refuse_unknown(self, topic: str) -> None:
+        """See `SinkHandle.refuse_unknown`."""
+        self._by_sink([topic])
 
     def open(self) -> Sink:
         """All of them, or none."""
@@ -273,10 +278,11 @@ def _unknown(address: str, names: Iterable[str]) -> Fatal:
 
 def _readdressed(message: Message, topic: str) -> Message:
     """The message at that topic, for the same record."""
-    replaced = message._replace(topic=topic)
-    if isinstance(replaced, Offered) and isinstance(message, Offered):
-        replaced.record, replaced.number = message.record, message.number
-    return replaced
+    if isinstance(message, Offered):
+        offered = _new(Offered, (topic, *message[1:]))
+        offered.record, offered.number = message.record, message.number
+        return offered
+    return _new(Message, (topic, *message[1:]))
 
 
 def _of_sink(name: str, refusal: Refusal) -> Refusal:

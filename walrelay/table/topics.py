@@ -44,8 +44,8 @@ def topic_groups(
     first, last = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
     for *values, rows, earliest, latest in OutboxRows(view, table, selection).groups(topic_of.columns):
         record = topic_of.record(values)
-        for each in topic_of.all(record):
-            key = (topic or each, record.type or "")
+        for each in dict.fromkeys(topic or each for each in topic_of.all(record)):
+            key = (each, record.type or "")
             counts[key] += int(rows or 0)
             if earliest is not None and latest is not None:
                 first[key] = min(first.get(key, int(earliest)), int(earliest))

@@ -4,6 +4,7 @@ from walrelay.lsn import ZERO
 from walrelay.model import OutboxRecord
 from walrelay.operations.replay.run import Again, Pace
 from walrelay.route import Router
+from walrelay.route.rules import Rule, Rules
 
 RECORD = OutboxRecord(ZERO, 7, 0, "e1", None, "o", "Placed", b"{}", b'{"a": "b"}', None, None, None)
 
@@ -23,6 +24,16 @@ def test_a_message_is_routed_as_ever_and_says_that_it_is_replayed() -> None:
 def test_another_topic_takes_the_place_of_rules_that_cannot_route_the_row_any_more() -> None:
     (message,) = Again(Router("{tenant_id}"), "elsewhere").route(RECORD)
     assert message.topic == "elsewhere"
+
+
+def test_another_topic_takes_the_place_of_those_that_rules_name_and_gets_what_they_make_alike_once() -> None:
+    routes = (
+        Rule("copy", topic="copies", goes_on=True),
+        Rule("keyed", key="{type}", topic="keyed", goes_on=True),
+        Rule("all"),
+    )
+    messages = Again(Rules("{tenant_id}", routes=routes).router(), "elsewhere").route(RECORD)
+    assert [(message.topic, message.key) for message in messages] == [("elsewhere", b"o"), ("elsewhere", b"Placed")]
 
 
 class Clock:

@@ -3,8 +3,11 @@
 import pytest
 
 from walrelay.decode.contract import Columns, OutboxLayout
+from walrelay.errors import Unroutable
+from walrelay.lsn import ZERO
+from walrelay.model import OutboxRecord
 from walrelay.publish import SinkHandle
-from walrelay.route.rules import Rules
+from walrelay.route.rules import Rule, Rules
 from walrelay.sinks import memory
 from walrelay.wiring import SlotOptions, Wiring
 
@@ -56,3 +59,16 @@ def test_a_name_is_a_whole_topic_or_what_fills_the_one_field_of_the_template(
 def test_the_topics_known_beforehand_have_a_star_for_what_only_a_row_can_say() -> None:
     assert (Rules("event.{type}").topics, Rules("event.{type}").whole_topics) == (["event.*"], set())
     assert (Rules("events").topics, Rules("events").whole_topics) == (["events"], {"events"})
+
+
+def test_topics_of_several_sinks_are_addresses() -> None:
+    written = (Rule("a", topic="audit", sinks=("eu", "us")), Rule("b", drop=True), Rule("c", sinks=("us",)))
+    rules = Rules("event.{type}", frozenset({"us:audit"}), tuple(rule for each in written for rule in each.by_sink))
+    assert rules.topics == ["us:event.*", "eu:audit", "us:audit"]
+    assert rules.named(["order", "eu:audit"], exact=False) == ["us:event.order", "eu:audit"]
+    record = OutboxRecord(ZERO, 0, 0, "1", "o", "k", "T", b"{}", None, None, None, None)
+    with pytest.raises(Unroutable, match="'us:audit'"):
+        rules.router().route(record)
+    messages = rules._replace(reserved=frozenset()).router().route(record)
+    assert [message.topic for message in messages] == ["eu:audit", "us:audit"]
+    assert rules._replace(routes=rules.routes[-1:]).topics_of()(record) == ["us:event.T"]

@@ -66,6 +66,8 @@ def plan_replay(
     `since`, `until`: the request's times (ISO 8601). `name`: made from the filters if None. `restart`: does not
     continue an earlier replay.
     """
+    if request.topic is not None:
+        wiring.sink.refuse_unknown(request.topic)
     with Catalog(wiring.dsn) as catalog, View(wiring.dsn, catalog) as view:
         catalog.refuse_standby()
         table = describe_table(catalog, wiring)

@@ -120,15 +120,22 @@ class _Readings:
 
 
 class Again:
-    """Routes as `routing` does, or everything to one topic, and adds the header `replayed`."""
+    """Routes as `routing` does, or everything to one topic, and adds the header `replayed`. What rules make alike for
+    several topics is one message there.
+    """
 
     def __init__(self, routing: Routing, topic: str | None = None) -> None:
         self._route, self._topic = routing.route, topic
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
-        if self._topic is not None and isinstance(record, OutboxRecord):
-            record = record._replace(topic=self._topic)
-        return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
+        if self._topic is None or not isinstance(record, OutboxRecord):
+            return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
+        messages: list[Message] = []
+        for each in self._route(record._replace(topic=self._topic)):  # which may need no topic from the template then
+            message = each._replace(topic=self._topic, headers=[*each.headers, REPLAYED])
+            if message not in messages:
+                messages.append(message)
+        return messages
 
 
 class Pace:
