@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 import subprocess
 import uuid
 from typing import Any
@@ -316,3 +317,22 @@ def test_rows_that_the_server_withholds_by_the_rules_are_not_missing(
     deployment.start()
     code, found = audited(deployment)
     assert (code, found["missing"]) == (1, 1), "the rules of today publish it"
+
+
+def test_a_dead_letter_explains_a_missing_message_only_in_its_topic(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str
+) -> None:
+    refused, others = {"name": "refused", "topic": f"{topic}.refused"}, {"name": "others", "topic": topic}
+    deployment = deploy(database, kafka, topic, routes=[refused], refusals={"policy": "dead_letter"})
+    kafka.create_topic(f"{topic}.refused", config={"max.message.bytes": "200"})
+    relay = deployment.start()
+    (id_,) = deployment.write(json.dumps(secrets.token_hex(1000)))
+    deployment.catch_up()
+    relay.stop()
+    deployment.write_settings(routes=[{**refused, "continue": True}, others])
+    deployment.start()
+    deployment.catch_up()
+    code, found = audited(deployment)
+    assert (code, found["set_aside"], found["missing"]) == (1, {"waiting": 1}, 1)
+    assert [(each["id"], each["topic"]) for each in found["missing_listed"]] == [(id_, topic)]
+    kafka.delete_topics(f"{topic}.refused")

@@ -35,6 +35,7 @@ COMMANDS = (
     ("init",),
     ("init", "--backfill"),
     ("init", "--backfill", "--where", "type = 'Placed'"),
+    ("init", "--push-down"),
     ("init", "--adopt", "outbox"),
     ("run",),
     ("tail",),
@@ -92,6 +93,9 @@ class World:
             refusals = {"policy": "dead_letter"}
             settings = {"source": source, "sink": {"kind": "memory"}, "retry": retry, "refusals": refusals}
             path.write_text(yaml.safe_dump(settings))
+        self._with_rules = directory / "rules.yaml"
+        noise = {"name": "noise", "when": {"type": "Noise"}, "drop": True}
+        self._with_rules.write_text(yaml.safe_dump({**settings, "routes": [noise, {"name": "rest"}]}))
 
     def prepare(self, command: Sequence[str]) -> None:
         """As `walrelay init` leaves it, with a row; a backfill makes the slot itself."""
@@ -104,7 +108,7 @@ class World:
 
     def run(self, command: Sequence[str], fault: Fault) -> Outcome:
         self.faulty.arm(fault)
-        return invoke(*command, config=self._through)
+        return invoke(*command, config=self._with_rules if "--push-down" in command else self._through)
 
 
 def invoke(*command: str, config: Path) -> Outcome:
