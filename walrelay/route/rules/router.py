@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded, address
-from walrelay.route.router import Headers, refuse_bytes
+from walrelay.route.router import Headers, Router, refuse_bytes
 from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
@@ -48,6 +48,7 @@ class _Compiled(NamedTuple):
     wrap: Wrap | None
     drops: bool
     ends: bool
+    plain: bool  # its message is the one without rules
 
 
 class RuleRouter:
@@ -66,6 +67,7 @@ class RuleRouter:
         self._own_headers = self._fields.own_headers()
         self._commit_lsn, self._commit_text = ZERO, str(ZERO).encode()
         self._types: dict[str, tuple[str, bytes]] = {}
+        self._plain = Router(topic, reserved).route  # makes a message in half the time
         self._rules = [self._compiled(rule) for rule in rules]
         self._nothing_known = self._fields.known()
 
@@ -93,7 +95,7 @@ class RuleRouter:
             else:
                 if each.drops:
                     return messages, None if messages else each.rule.name
-                messages += (self._message(each, record, known),)
+                messages += self._plain(record) if each.plain else (self._message(each, record, known),)
                 if each.ends:
                     break
         if not messages:
@@ -142,6 +144,7 @@ class RuleRouter:
             wrap=None if rule.envelope is None else rule.envelope.wrapping(fields),
             drops=rule.drop,
             ends=not rule.goes_on,
+            plain=rule == Rule(rule.name, rule.when, goes_on=rule.goes_on),
         )
 
     def _message(self, each: _Compiled, record: OutboxRecord, known: Known) -> Message:
