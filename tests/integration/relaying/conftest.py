@@ -13,7 +13,7 @@ from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from walrelay import compose
-from walrelay.config import models
+from walrelay.config import models, sinks
 from walrelay.publish import load
 
 
@@ -26,7 +26,7 @@ class OutboxMaker(Protocol):
 @pytest.fixture(autouse=True)
 def _recording_sink(monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the test's broker beside the sinks that are installed."""
-    for module in (compose, models):
+    for module in (compose, models, sinks):
         monkeypatch.setattr(module, "load", lambda kind: broker.plugin if kind == broker.KIND else load(kind))
 
 
