@@ -11,6 +11,7 @@ of a message that was sent has no headers. So after a refused batch the next run
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from math import ceil
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -175,11 +176,12 @@ class KafkaSink:
         return self._refusal() if self._failed or self._fatal else []
 
     def flush(self, timeout: float) -> None:
-        """A fatal error comes out of the client's flush in one of three ways (confluent-kafka 2.16): as it should, as
-        SystemError when a delivery report was served after it, or as a bare KafkaError, which is no exception class.
+        """Rounds up to milliseconds: the client rounds down, and in none nothing is sent. Its flush raises fatal errors
+        in one of three ways (confluent-kafka 2.16): as it should, as SystemError when a delivery report was served
+        after it, or as a bare KafkaError, which is no exception class.
         """
         try:
-            self._producer.flush(timeout)
+            self._producer.flush(ceil(timeout * 1000) / 1000)
         except (KafkaException, SystemError) as cause:
             self._fatal = text_of(cause.__cause__ or cause)
         except BaseException:
