@@ -15,7 +15,7 @@ PUSHES = 20
 @pytest.fixture
 def sink() -> Iterator[KafkaSink]:
     """With a message for a broker that does not answer."""
-    sink = KafkaSink(KafkaSettings(bootstrap_servers="127.0.0.1:9").client_options())
+    sink = KafkaSink(KafkaSettings.model_validate({"bootstrap_servers": "127.0.0.1:9"}).client_options())
     assert sink.publish(Message("events", None, b"{}", [], 0), 0)
     yield sink
     sink.close()
