@@ -131,7 +131,7 @@ def _outbox(
             if partitioned
             else "SELECT pg_table_size('outbox')"
         )
-        _say(f"{rows} rows, {size / rows:.0f} bytes each in the table, written in {monotonic() - begun:.0f} s")
+        say(f"{rows} rows, {size / rows:.0f} bytes each in the table, written in {monotonic() - begun:.0f} s")
         list(setup.apply(catalog, wiring, setup.plan(catalog, wiring, partitioned=partitioned), patience=60))
     database.execute("UPDATE walrelay.slots SET published_from = 0")  # as if the relay had published them
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def _outbox(
         stderr=subprocess.DEVNULL,
     ) as relay:
         try:
-            wait_until(lambda: _streams(database), 30, "the relay to stream")
+            wait_until(lambda: streams(database), 30, "the relay to stream")
             database.execute("CHECKPOINT")
             yield database, settings
         finally:
@@ -149,7 +149,7 @@ def _outbox(
     database.drop()
 
 
-def _streams(database: Database) -> bool:
+def streams(database: Database) -> bool:
     return bool(database.execute("SELECT 1 FROM pg_replication_slots WHERE active AND database = current_database()"))
 
 
@@ -167,7 +167,7 @@ def _by_rows(database: Database, settings: Settings, pace: float, length: float)
     cutoff = _age_of_the_last_day(database)
     with Writer(database) as writer:
         sleep(length)
-        before = _wal(database)
+        before = wal_end(database)
         slices, worked, quiet_wal = Slices([], []), 0.0, 0
         with cleaning(compose.wiring(settings), CleanupRequest(cutoff, pace=pace), sleep) as (steps, tally):
             begun = monotonic()
@@ -175,41 +175,41 @@ def _by_rows(database: Database, settings: Settings, pace: float, length: float)
                 if step.what.startswith("cleaning") and monotonic() - begun > length:
                     worked += (end := monotonic()) - begun
                     slices.cleaning.extend(writer.between(begun, end))
-                    wal = _wal(database)
+                    wal = wal_end(database)
                     sleep(length)
-                    quiet_wal += _wal(database) - wal
+                    quiet_wal += wal_end(database) - wal
                     slices.quiet.extend(writer.between(end, monotonic()))
                     begun = monotonic()
             worked += monotonic() - begun
             slices.cleaning.extend(writer.between(begun, monotonic()))
-        wal = _wal(database) - before - quiet_wal
+        wal = wal_end(database) - before - quiet_wal
     Session.changed = changed  # type: ignore[method-assign]
     times = sorted(took for took, _ in batches)
-    _say(f"pace {pace:g}: {tally.rows} rows deleted in {worked:.0f} s ({tally.rows / worked:.0f}/s)")
-    _say(f"  batches: {len(times)}, median {1000 * statistics.median(times):.0f} ms, longest {1000 * times[-1]:.0f} ms")
-    _say(
+    say(f"pace {pace:g}: {tally.rows} rows deleted in {worked:.0f} s ({tally.rows / worked:.0f}/s)")
+    say(f"  batches: {len(times)}, median {1000 * statistics.median(times):.0f} ms, longest {1000 * times[-1]:.0f} ms")
+    say(
         f"  WAL: {wal / 2**20:.0f} MiB while cleaning, of which the writer's is a little ({wal / tally.rows:.0f} B/row)"
     )
-    _say(f"  commits while cleaning:  {_distribution(slices.cleaning)}")
-    _say(f"  commits in the quiet:    {_distribution(slices.quiet)}")
+    say(f"  commits while cleaning:  {_distribution(slices.cleaning)}")
+    say(f"  commits in the quiet:    {_distribution(slices.quiet)}")
 
 
 def _by_days(database: Database, settings: Settings) -> None:
     cutoff = _age_of_the_last_day(database)
     with Writer(database) as writer:
         sleep(10)
-        before, begun = _wal(database), monotonic()
+        before, begun = wal_end(database), monotonic()
         with cleaning(compose.wiring(settings), CleanupRequest(cutoff, pace=1.0), sleep) as (steps, tally):
             for _ in steps:
                 pass
         end = monotonic()
-        wal = _wal(database) - before
-        _say(f"days: {len(tally.dropped)} dropped with {tally.rows} rows in {end - begun:.1f} s")
-        _say(f"  WAL: {wal / 2**20:.0f} MiB")
-        _say(f"  commits meanwhile:       {_distribution(writer.between(begun, end))}")
-        _say(f"  commits before:          {_distribution(writer.between(begun - 10, begun))}")
+        wal = wal_end(database) - before
+        say(f"days: {len(tally.dropped)} dropped with {tally.rows} rows in {end - begun:.1f} s")
+        say(f"  WAL: {wal / 2**20:.0f} MiB")
+        say(f"  commits meanwhile:       {_distribution(writer.between(begun, end))}")
+        say(f"  commits before:          {_distribution(writer.between(begun - 10, begun))}")
         for note in tally.notes:
-            _say(f"  note: {note}")
+            say(f"  note: {note}")
 
 
 def _age_of_the_last_day(database: Database) -> float:
@@ -217,7 +217,7 @@ def _age_of_the_last_day(database: Database) -> float:
     return float(age)
 
 
-def _wal(database: Database) -> int:
+def wal_end(database: Database) -> int:
     ((lsn,),) = database.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
     return int(lsn)
 
@@ -230,7 +230,7 @@ def _distribution(times: list[float]) -> str:
     return f"p50 {p50:.2f} ms, p99 {p99:.2f} ms, longest {1000 * ordered[-1]:.1f} ms ({len(ordered)} commits)"
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201  # a program for people
 
 
