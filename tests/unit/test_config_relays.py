@@ -146,3 +146,24 @@ def test_the_faults_of_other_relays_do_not_matter_to_one_that_is_named() -> None
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
     assert problems(FILE, "order", DATABASE="shop") == [" there is no relay 'order'; there are orders, invoices"]
+
+
+def test_each_relay_may_have_a_preset_and_changes_it_line_by_line() -> None:
+    found = read(
+        FILE.replace("  orders:\n", "  orders:\n    outbox: {preset: event-log, columns: {payload: body}}\n").replace(
+            "outbox: {messages", "outbox: {preset: ef-core, messages"
+        ),
+        DATABASE="shop",
+    )
+    orders, invoices = found["orders"].outbox, found["invoices"].outbox
+    assert (orders.table, orders.columns.type, orders.columns.payload) == ("public.outbox", "event_type", "body")
+    assert (invoices.table, invoices.columns.payload) == ("messaging.outbox_messages", "content")
+    assert invoices.messages.writers == ("billing",)
+
+
+def test_a_preset_of_the_defaults_holds_for_the_relays_that_name_no_other() -> None:
+    defaults = "source: {dsn: host=db}, sink: {kind: memory}, outbox: {preset: ef-core}"
+    relays = ("a: {source: {slot: a}}", "b: {source: {slot: b}, outbox: {preset: event-log}}")
+    found = read(file_of(*relays, defaults=defaults))
+    assert [found[name].outbox.preset for name in "ab"] == ["ef-core", "event-log"]
+    assert [found[name].outbox.columns.payload for name in "ab"] == ["content", "event_data"]
