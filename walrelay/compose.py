@@ -21,7 +21,7 @@ from walrelay.publish import AnySinkHandle, ExactlyOnceSink, Sink, SinkHandle, S
 from walrelay.relay import run
 from walrelay.relay.drops import observed
 from walrelay.route import Routing
-from walrelay.route.rules import Rules
+from walrelay.route.rules import Encoder, Rules
 from walrelay.source.contract import Positions
 from walrelay.source.leadership import lead, lead_at_once
 from walrelay.source.slot_source import SlotSource
@@ -49,6 +49,7 @@ def wiring(settings: Settings) -> Wiring:
             {column: role for role, column in layout.columns._asdict().items() if column is not None},
             settings.route.envelope.envelope,
             None if debezium is None else debezium.options,
+            _encoder(settings),
         ),
         sink=_sink(settings),
         exactly_once=exactly_once,
@@ -82,6 +83,15 @@ def _sink(settings: Settings) -> AnySinkHandle:
         name: SinkHandle(each.kind, each.settings, load(each.kind)) for name, each in settings.named_sinks.items()
     }
     return SinkHandles(handles) if settings.sinks else handles[""]
+
+
+def _encoder(settings: Settings) -> Encoder | None:
+    """Importing it takes a while, so only a relay that names a schema does."""
+    if settings.schema_registry is None or not any(rule.schema for rule in settings.rules):
+        return None
+    from walrelay.schemas import SchemaRegistry
+
+    return SchemaRegistry(settings.schema_registry.client_options)
 
 
 def _run_id() -> str:

@@ -52,6 +52,14 @@ class StartAnew(Retryable):
         super().__init__(message, retry_within=retry_within)
 
 
+class RegistryAway(Retryable):
+    """The registry that has a record's schema cannot be asked just now. Nothing overtakes the record meanwhile."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message, retry_within=5.0)
+        self.hint = hint
+
+
 class NoRoom(Retryable):
     """The sink has had no room for a while, so the stream is closed. The sink is kept while the lead can be kept."""
 

@@ -13,6 +13,7 @@ from walrelay.config import presets, sinks
 from walrelay.config.debezium import DebeziumSettings
 from walrelay.config.presets import PresetName
 from walrelay.config.routes import Routes, RouteSettings
+from walrelay.config.schemas import SchemaRegistrySettings
 from walrelay.config.sinks import SinkName, some
 from walrelay.config.values import (
     ConnectionString,
@@ -272,6 +273,9 @@ class Settings(Section):
     """Rules for records that need more than `route.topic`: in their order, the first that matches counts. A record that
     none matches is refused, and `refusals` says what becomes of it. `walrelay docs routing` explains them in full."""
 
+    schema_registry: SchemaRegistrySettings | None = None
+    """Where the schemas are that `route.schema` and `routes[].schema` name."""
+
     debezium: DebeziumSettings | None = None
     """Messages as Debezium's Outbox Event Router makes them, instead of `route`, `routes` and `outbox.columns`."""
 
@@ -365,7 +369,7 @@ class Settings(Section):
         absent = frozenset(role for role, column in self.outbox.columns if column is None)
         mine = self.route.rule
         if self.routes:
-            mine = mine._replace(envelope=None)  # each rule has its own, or this one
+            mine = mine._replace(schema=None, envelope=None)  # each rule has its own, or these
         else:
             self._refuse_envelope(absent)
         topic_fault = sinks.topic_fault(self.named_sinks)
@@ -378,6 +382,14 @@ class Settings(Section):
             if text not in told:
                 found.append((("routes", number, *path), text))
         _raise(found)
+        return self
+
+    @model_validator(mode="after")
+    def _knows_the_registry(self) -> Self:
+        if self.schema_registry is None and any(rule.schema is not None for rule in (self.route.rule, *self.rules)):
+            raise SectionError(
+                (), "schema_registry is missing: a schema is named, so write schema_registry: {url: ...}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -412,9 +424,11 @@ class Settings(Section):
     @property
     def _rules(self) -> tuple[Rule, ...]:
         if self.routes:
-            return tuple(self.route.below(each.enveloped(self.route.envelope)) for each in self.routes)
+            return tuple(
+                self.route.below(each.enveloped(self.route.envelope, self.route.schema_)) for each in self.routes
+            )
         rule = self.route.rule
-        return (rule,) if rule.key or rule.set_headers or rule.sinks else ()
+        return (rule,) if rule.key or rule.set_headers or rule.schema or rule.sinks else ()
 
     @property
     def layout(self) -> contract.OutboxLayout:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from walrelay.config.envelopes import EnvelopeSettings
+from walrelay.config.schemas import SchemaSettings
 from walrelay.config.sinks import SinkNames
 from walrelay.config.values import AnyTemplate, RuleTemplate, Section, SectionError, Template, checked, plain_name
 from walrelay.route import rules
@@ -36,6 +37,7 @@ Header = Annotated[str, AfterValidator(header_name)]
 Path = Annotated[str, AfterValidator(checked(parse_path))]
 Regex = Annotated[str, AfterValidator(checked(compiled))]
 Some = Field(min_length=1)
+NO_SCHEMA = SchemaSettings()
 
 
 class TagSettings(Section):
@@ -149,6 +151,9 @@ class RuleSettings(Section):
     headers: HeaderSettings = HeaderSettings()
     payload: PayloadSettings = PayloadSettings()
 
+    schema_: Annotated[SchemaSettings | None, Field(alias="schema")] = None
+    """As `route.schema`, which null stands for. It encodes what the rule makes of the payload."""
+
     envelope: EnvelopeSettings | None = None
     """As `route.envelope`, which null stands for. It holds what the rule makes of headers and payload."""
 
@@ -164,18 +169,21 @@ class RuleSettings(Section):
     @model_validator(mode="after")
     def _drops_or_publishes(self) -> Self:
         if self.drop:
-            for name in ("topic", "key", "headers", "payload", "envelope", "sink", "continue_"):
+            for name in ("topic", "key", "headers", "payload", "schema_", "envelope", "sink", "continue_"):
                 if name in self.model_fields_set:
                     raise SectionError((name.rstrip("_"),), "says how to publish, but the rule drops the record")
         return self
 
-    def enveloped(self, default: EnvelopeSettings) -> rules.Rule:
-        """The rule as the router takes it. `default`: the envelope where it has none of its own."""
-        return self.rule if self.drop else self.rule._replace(envelope=(self.envelope or default).envelope)
+    def enveloped(self, envelope: EnvelopeSettings, schema: SchemaSettings = NO_SCHEMA) -> rules.Rule:
+        """The rule as the router takes it. `envelope` and `schema`: where it has none of its own."""
+        if self.drop:
+            return self.rule
+        schema, envelope = self.schema_ or schema, self.envelope or envelope
+        return self.rule._replace(schema=schema.schema_of_payloads, envelope=envelope.envelope)
 
     @property
     def rule(self) -> rules.Rule:
-        """The rule without its envelope."""
+        """The rule without its schema and its envelope."""
         conditions = (_boolean(each) for field, condition in self.when.items() for each in condition.conditions(field))
         return rules.Rule(
             self.name,
@@ -221,6 +229,8 @@ class RouteSettings(Section):
     """A template for each header besides the row's own, as in `routing-key: "{column.routing_key}"`. It is left out
     where a field of the template is missing. null: no such header, although the preset has it."""
 
+    schema_: Annotated[SchemaSettings, Field(alias="schema")] = NO_SCHEMA
+
     envelope: EnvelopeSettings = EnvelopeSettings()
 
     sink: SinkNames | None = None
@@ -231,8 +241,14 @@ class RouteSettings(Section):
     def rule(self) -> rules.Rule:
         """A rule for every record."""
         named = tuple((name, text) for name, text in self.headers.items() if text is not None)
+        schema, envelope = self.schema_.schema_of_payloads, self.envelope.envelope
         return rules.Rule(
-            "every record", key=self.key, set_headers=named, envelope=self.envelope.envelope, sinks=self.sink or ()
+            "every record",
+            key=self.key,
+            set_headers=named,
+            schema=schema,
+            envelope=envelope,
+            sinks=self.sink or (),
         )
 
     def below(self, rule: rules.Rule) -> rules.Rule:

@@ -1,15 +1,24 @@
 """The loop: tail, decode, route, publish, confirm."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import NamedTuple
 
 from walrelay.confirm import Ledger
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Fatal, ProtocolError, Refused, StartAnew, Undecodable, Unroutable
+from walrelay.errors import (
+    Fatal,
+    NoRoom,
+    ProtocolError,
+    Refused,
+    RegistryAway,
+    StartAnew,
+    Undecodable,
+    Unroutable,
+)
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
-from walrelay.observe import Observer, Relayed, Stopped
+from walrelay.observe import Noticed, Observer, Relayed, Stopped
 from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
 from walrelay.route import ResumedRouting, Routing
@@ -19,6 +28,7 @@ from walrelay.wiring import Limits
 _RECEIPTS_WAIT = 0.01, 0.1  # how soon receipts are fetched while no frame comes: at first, and at the latest
 _IDLE_WAIT = 0.1, 1.0  # the same for what else is due without a frame: to confirm, to look after the outbox
 _ROOM_WAIT = 0.05  # how long to wait for receipts at a time while the sink has no room
+_REGISTRY_WAIT = 1.0  # and how long until a registry that is away is asked again
 
 
 class Begun(NamedTuple):
@@ -67,6 +77,10 @@ class Relay:
                 while self._end is None and not stop():
                     self._turn()
                 self._leave(to_commit=self._end is None)
+            except RegistryAway:
+                if not stop():
+                    raise
+                self._leave(to_commit=False)
             except (ProtocolError, Refused, Undecodable, Unroutable) as end:
                 self._end = end
                 self._leave(to_commit=False)  # what came before must not come again: it may need the settings of then
@@ -85,7 +99,11 @@ class Relay:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
                     records, before = records + 1, messages
-                    for message in route(event):
+                    try:
+                        routed = route(event)
+                    except RegistryAway as away:
+                        routed = self._route_when_it_is_back(event, away)
+                    for message in routed:
                         if not publish(message, ledger.ticket):
                             self._publish_when_there_is_room(message, event, messages - before)
                         ledger.enter()
@@ -130,6 +148,27 @@ class Relay:
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
                 raise self.settling.no_room(monotonic() - paused)
             self.settling.settle(self.source, _ROOM_WAIT)
+
+    def _route_when_it_is_back(self, record: AnyRecord, away: RegistryAway) -> Iterable[Message]:
+        """A registry that is away is back-pressure, as a sink without room is. Asking it may take seconds, so what was
+        published before is settled in between.
+        """
+        paused = monotonic()
+        self._observer.saw(Noticed(f"{away}; reading pauses until it answers (hint: {away.hint})"))
+        while True:
+            again = monotonic() + _REGISTRY_WAIT
+            self.settling.note_waiting(record)
+            while monotonic() < again:
+                if self._stop():
+                    raise away
+                self._sink.flush(0)
+                self.settling.settle(self.source, _ROOM_WAIT)
+            try:
+                return self._route(record)
+            except RegistryAway as still:
+                away = still
+            if monotonic() > paused + self._limits.pause:
+                raise NoRoom(f"{away}; closing the replication stream so that checkpoints are not delayed") from away
 
     def _leave(self, *, to_commit: bool = True) -> None:
         ledger, settling = self.ledger, self.settling

@@ -18,6 +18,7 @@ _LONG = 1.0  # seconds after which an event that waits is told to the server, fo
 _SAMPLES = 1_000
 _LEADING_INTERVAL = 2.0  # seconds between two questions whether this instance still leads
 _AWAIT = 0.05  # seconds
+_MOMENT = 5.0  # seconds
 
 
 class _Sample(NamedTuple):
@@ -52,10 +53,15 @@ class Settling:
 
     def mark(self, last: AnyRecord | None, *, over: bool = False) -> None:
         """Says how far a transaction got whose end is still to come: it may take longer than a group can stay open."""
-        if last is not None and not (self._waiting and self._waiting[-1].commit_lsn == last.commit_lsn):
-            self._waiting.append(_Sample(last.commit_lsn, last.committed_at, monotonic()))
+        if last is not None:
+            self.note_waiting(last)
         if self._ledger.in_transaction and last is not None and not self.refusals:  # `last` is past a refused one
             self._sink.mark(self._ledger.latest, last.commit_lsn, last.ordinal + 1, over=over)
+
+    def note_waiting(self, record: AnyRecord) -> None:
+        """Says that the transaction of `record` waits, for whoever asks how far behind the relay is."""
+        if not (self._waiting and self._waiting[-1].commit_lsn == record.commit_lsn):
+            self._waiting.append(_Sample(record.commit_lsn, record.committed_at, monotonic()))
 
     def settle(self, source: Source, timeout: float) -> None:
         """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused at the first refusal."""
@@ -77,12 +83,13 @@ class Settling:
         return NoRoom(f"the sink has accepted nothing for {why}; {closing}")
 
     def await_room(self, source: Source, stop: Callable[[], bool], leading: Callable[[], object]) -> None:
-        """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`.
+        """Fetches receipts until there is one, while nothing streams; a refusal is told by the next `settle`. With no
+        message owed it was not the sink that had no room: then it waits for a moment.
 
         `leading` is called now and then, at once for the first time; it raises where the lead may be lost.
         """
-        waiting, asked = self.owed, 0.0
-        while self.owed == waiting and not self.refusals and not stop():
+        waiting, asked, until = self.owed, 0.0, inf if self.owed else monotonic() + _MOMENT
+        while self.owed == waiting and monotonic() < until and not self.refusals and not stop():
             if monotonic() - asked >= _LEADING_INTERVAL:
                 leading()
                 source.report_waiting(self._oldest())

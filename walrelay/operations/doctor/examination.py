@@ -180,6 +180,7 @@ def examine(wiring: Wiring, arguments: str = "") -> Iterator[Finding]:
             yield from wiring.sink.examine_positions()
     except Fatal as error:
         yield Finding("sink", "problem", str(error), error.hint)
+    yield from wiring.rules.examine_schemas()
 
 
 def _of_this_relay(finding: Finding, arguments: str) -> Finding:

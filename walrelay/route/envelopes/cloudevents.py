@@ -55,6 +55,11 @@ class CloudEvents(NamedTuple):
         return frozenset() if "type" in dict(self.attributes) else frozenset({"type"})
 
     @property
+    def parses(self) -> bool:
+        """See `Envelope`."""
+        return self.structured
+
+    @property
     def fields(self) -> list[Field]:
         """See `Envelope`."""
         texts = [self.source, *(text for _, text in self.attributes)]

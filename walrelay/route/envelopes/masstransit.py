@@ -55,6 +55,11 @@ class MassTransit(NamedTuple):
         return frozenset() if self.message_types else frozenset({"type"})
 
     @property
+    def parses(self) -> bool:
+        """See `Envelope`."""
+        return True
+
+    @property
     def fields(self) -> list[Field]:
         """See `Envelope`."""
         texts = [*self.message_types, *(text for _, text in self.attributes)]

@@ -36,6 +36,11 @@ class Spring(NamedTuple):
         return frozenset()
 
     @property
+    def parses(self) -> bool:
+        """See `Envelope`."""
+        return False
+
+    @property
     def fields(self) -> list[Field]:
         """See `Envelope`."""
         return [] if self.content_type is None else templates.fields(self.content_type)

@@ -5,5 +5,18 @@ from walrelay.route.rules.destinations import Rules
 from walrelay.route.rules.fields import Field
 from walrelay.route.rules.router import Decision, RuleRouter, Verdict
 from walrelay.route.rules.rule import Envelope, Fault, Rule, faults
+from walrelay.route.rules.schemas import Encoder
 
-__all__ = ["Condition", "Decision", "Envelope", "Fault", "Field", "Rule", "RuleRouter", "Rules", "Verdict", "faults"]
+__all__ = [
+    "Condition",
+    "Decision",
+    "Encoder",
+    "Envelope",
+    "Fault",
+    "Field",
+    "Rule",
+    "RuleRouter",
+    "Rules",
+    "Verdict",
+    "faults",
+]

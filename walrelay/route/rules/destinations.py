@@ -1,16 +1,17 @@
 """Where the records of a relay go: its template, its reserved topics and its rules as one value."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from walrelay.model import OutboxRecord
+from walrelay.model import Finding, OutboxRecord
 from walrelay.route.debezium import DebeziumOptions, DebeziumTopics
 from walrelay.route.router import Router
 from walrelay.route.rules.fields import Field, named
 from walrelay.route.rules.router import RuleRouter
 from walrelay.route.rules.rule import Envelope, Rule
+from walrelay.route.rules.schemas import Encoder
 from walrelay.route.rules.templates import pattern
 from walrelay.route.template import FIELDS, TopicTemplate
 
@@ -22,6 +23,7 @@ class Rules(NamedTuple):
     `routes`, if there are any. `roles`: the role of a column, by column; `envelope`: of all messages without rules.
     Where the relay has several sinks, each rule names one, and topics are addresses but for the template.
     `debezium`: its router's options, instead of rules; `topic` is then what they make of the topic's column.
+    `encoder`: for rules with a schema.
     """
 
     topic: str
@@ -30,11 +32,12 @@ class Rules(NamedTuple):
     roles: Mapping[str, str] = MappingProxyType({})
     envelope: Envelope | None = None
     debezium: DebeziumOptions | None = None
+    encoder: Encoder | None = None
 
     def router(self) -> Router | RuleRouter:
         """Makes messages from records by these rules; where there is `debezium`, `Wiring.router` makes it."""
         if self._all:
-            return RuleRouter(self._all, self.topic, self.reserved, self.roles)
+            return RuleRouter(self._all, self.topic, self.reserved, self.roles, self.encoder)
         return Router(self.topic, self.reserved)
 
     def topics_of(self) -> Callable[[OutboxRecord], list[str]]:
@@ -70,6 +73,14 @@ class Rules(NamedTuple):
     def naming_columns(self) -> list[str]:
         """The columns without a role that decide about the topic."""
         return self._named(rule.naming_fields for rule in self.routes)[1]
+
+    def examine_schemas(self) -> Iterator[Finding]:
+        """The doctor's questions about the schemas of rules; none where no rule has one."""
+        if self.encoder is not None:
+            default = self.topic.format(**dict.fromkeys(FIELDS, "*"))
+            topics = [default if rule.topic is None else pattern(rule.topic, "*") for rule in self.routes]
+            schemas = [(rule.schema, topic) for rule, topic in zip(self.routes, topics, strict=True) if rule.schema]
+            yield from self.encoder.examine(schemas)
 
     @property
     def _all(self) -> tuple[Rule, ...]:

@@ -15,6 +15,7 @@ from walrelay.route.rules.conditions import Condition, Matches, explained, expla
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
 from walrelay.route.rules.rule import Rule, Wrap
+from walrelay.route.rules.schemas import Encoder, Encoding
 from walrelay.route.rules.templates import Missing, Render, renderer
 from walrelay.route.template import TopicTemplate, reserved_topic
 
@@ -45,6 +46,7 @@ class _Compiled(NamedTuple):
     renamed: dict[str, str]
     removed: frozenset[str]  # also those that are set anew
     changes: bool  # the payload
+    encode: Wrap | None
     wrap: Wrap | None
     drops: bool
     ends: bool
@@ -60,10 +62,11 @@ class RuleRouter:
         topic: str,
         reserved: frozenset[str] = frozenset(),
         roles: Mapping[str, str] = MappingProxyType({}),
+        encoder: Encoder | None = None,
     ) -> None:
-        """`roles`: the role of a column, by column."""
+        """`roles`: the role of a column, by column. `encoder`: for rules with a schema."""
         self._template, self._reserved = TopicTemplate(topic, reserved), reserved
-        self._fields = Fields(roles)
+        self._fields, self._encoder = Fields(roles), encoder
         self._own_headers = self._fields.own_headers()
         self._commit_lsn, self._commit_text = ZERO, str(ZERO).encode()
         self._types: dict[str, tuple[str, bytes]] = {}
@@ -131,7 +134,7 @@ class RuleRouter:
                 return
 
     def _compiled(self, rule: Rule) -> _Compiled:
-        fields = self._fields
+        fields, encoder = self._fields, self._encoder
         return _Compiled(
             rule,
             tests=tuple((fields.reader(Field.parse(each.field)), each.matcher()) for each in rule.when),
@@ -141,6 +144,9 @@ class RuleRouter:
             renamed=dict(rule.rename_headers),
             removed=frozenset({*rule.remove_headers, *dict(rule.set_headers)}),
             changes=bool(rule.redact or rule.select),
+            encode=None
+            if rule.schema is None or encoder is None
+            else Encoding(rule.schema, fields, encoder, addressed=bool(rule.sinks)),
             wrap=None if rule.envelope is None else rule.envelope.wrapping(fields),
             drops=rule.drop,
             ends=not rule.goes_on,
@@ -154,6 +160,11 @@ class RuleRouter:
         encoded = None if key is None else self._bytes(each, "key", key, record)
         headers, timestamp_ms = self._headers(each, record, known), record.committed_at // 1000
         message = _message((topic, encoded, value, headers, timestamp_ms, ANY_PARTITION))
+        if each.encode is not None:
+            try:
+                message = each.encode(record, known, message)
+            except ValueError as why:
+                raise _not_encoded(record, str(why)) from None
         if each.wrap is None:
             return message
         try:
@@ -260,6 +271,14 @@ def _refusal(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
         f"rule {rule.name!r} cannot route record {record.id} at {record.position}: {why}",
         hint="Correct the rule in `routes`: a template takes {field|default:text} where a field may be missing, and a"
         f" condition `exists: true` leaves such records to later rules. {AS_IT_WAS_WRITTEN}",
+    )
+
+
+def _not_encoded(record: OutboxRecord, why: str) -> Unroutable:
+    return Unroutable(
+        f"record {record.id} at {record.position} cannot be encoded: {why}",
+        hint="Register a schema that it suits, or correct `schema` in the settings (`walrelay docs schemas`);"
+        f" `walrelay doctor` asks the registry. {AS_IT_WAS_WRITTEN}",
     )
 
 

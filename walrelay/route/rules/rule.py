@@ -8,6 +8,7 @@ from walrelay.model import Message, OutboxRecord, address
 from walrelay.route.rules import templates
 from walrelay.route.rules.conditions import Condition
 from walrelay.route.rules.fields import Field, Fields, Known, named
+from walrelay.route.rules.schemas import PayloadSchema
 
 OWN_HEADERS = frozenset({"id", "type", "position", "replayed"})
 """Inboxes, audits and replays read them: rules leave them as they are."""
@@ -31,6 +32,11 @@ class Envelope(Protocol):
     @property
     def needs(self) -> frozenset[str]:
         """Roles that the table must have a column for."""
+        ...
+
+    @property
+    def parses(self) -> bool:
+        """Whether it puts the payload into a JSON document, so that it cannot be encoded."""
         ...
 
     @property
@@ -63,7 +69,8 @@ class Rule(NamedTuple):
     remove_headers: tuple[str, ...] = ()
     redact: tuple[tuple[str, ...], ...] = ()
     select: tuple[str, ...] | None = None
-    envelope: Envelope | None = None  # None: the payload as it is
+    schema: PayloadSchema | None = None  # None: the payload as it is
+    envelope: Envelope | None = None  # None: no more headers, and no document around the payload
     drop: bool = False
     goes_on: bool = False  # later rules may match as well
     sinks: tuple[str, ...] = ()
@@ -92,7 +99,9 @@ class Rule(NamedTuple):
         texts = [text for text in (self.key, *(value for _, value in self.set_headers)) if text is not None]
         payload = [Field("payload", "payload")] if self.redact or self.select else []
         wrapped = [] if self.envelope is None else self.envelope.fields
-        return [*self.naming_fields, *(field for text in texts for field in templates.fields(text)), *payload, *wrapped]
+        encoded = [] if self.schema is None else [Field("payload", "payload"), *self.schema.fields]
+        written = (field for text in texts for field in templates.fields(text))
+        return [*self.naming_fields, *written, *payload, *encoded, *wrapped]
 
 
 class Fault(NamedTuple):
@@ -126,6 +135,9 @@ def faults(
                     number, ("envelope",), f"{rule.envelope.kind} needs {role}, but outbox.columns.{role} is null"
                 )
             yield from _reserved_headers(number, rule, rule.envelope)
+            if rule.schema is not None and rule.envelope.parses:
+                text = f"the envelope {rule.envelope.kind} holds the payload as JSON here, so it cannot be encoded"
+                yield Fault(number, ("schema",), f"{text}: take cloudevents with mode: binary, spring or raw")
         cause = next((each for each in earlier if not each.goes_on and _covers(each, rule)), None)
         if cause is not None:
             yield Fault(
