@@ -48,7 +48,7 @@ def encoding(deploy: Deploy, database: Database, kafka: Kafka, topic: str, regis
 def read(deployment: Deployment, registry: FakeRegistry) -> list[Any]:
     deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
     context = SerializationContext(deployment.topic, MessageField.VALUE)
-    return [deserialize(message.value, context) for message in deployment.delivered()]  # type: ignore[arg-type]
+    return [deserialize(message.value, context) for message in deployment.delivered()]
 
 
 def test_rows_are_encoded_and_what_does_not_suit_is_a_dead_letter(encoding: Deployment, registry: FakeRegistry) -> None:

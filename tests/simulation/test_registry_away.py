@@ -39,7 +39,7 @@ def world_of(clock: Clock, back: float, seed: int = 0) -> tuple[World, FakeEncod
     world = World(wal, clock, seed)
     encoder = FakeEncoder(clock, wal.events[13].payload, back)
     rule = Rule("every record", schema=PayloadSchema("avro"))
-    world.rules = Rules("{aggregate_type}", routes=(rule,), encoder=encoder)  # type: ignore[misc]
+    world.rules = Rules("{aggregate_type}", routes=(rule,), encoder=encoder)
     return world, encoder
 
 
@@ -73,6 +73,6 @@ def test_a_stop_is_answered_while_the_registry_is_away(clock: Clock) -> None:
     world.live()
     assert clock() - began < 60
     assert isinstance(world.seen.happenings[-1], Stopped)
-    world.rules, world.stop = World.rules, world.done  # type: ignore[misc]
+    world.rules, world.stop = World.rules, world.done
     world.live()
     world.verify()
