@@ -69,6 +69,6 @@ def test_a_record_that_cannot_be_encoded_is_refused_with_its_place() -> None:
         routed(RECORD._replace(payload=b"bad"), PayloadSchema("avro"))
     assert "walrelay docs schemas" in caught.value.hint
     with pytest.raises(
-        Unroutable, match="cannot be encoded: the id of its schema cannot be made, payload.x is missing"
+        Unroutable, match=r"cannot be encoded: the id of its schema cannot be made, payload\.x is missing"
     ):
         routed(RECORD, PayloadSchema("avro", id="{payload.x}"))
