@@ -157,7 +157,7 @@ def _add_known_types(pool: Any) -> None:
 def _add_referred(client: Any, schema: Schema, add: Callable[[str, str | None], Any], seen: set[str]) -> None:
     for reference in schema.references or ():
         name = reference.name or ""
-        if name not in seen and not name.startswith("google/"):
+        if name not in seen and not name.startswith(("google/", "confluent/")):
             seen.add(name)
             found = client.get_version(reference.subject, reference.version, True, "serialized").schema
             _add_referred(client, found, add, seen)

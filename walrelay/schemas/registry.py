@@ -96,12 +96,14 @@ class SchemaRegistry:
         return kept
 
     def _refreshed(self, wanted: SchemaRequest, kept: _Kept) -> _Kept:
-        """The schema that is kept stays in use while the registry is away; it was the latest."""
+        """The schema that is kept stays in use while the registry cannot be asked, for whatever reason: it was the
+        latest. What the registry answers counts, even that the subject is gone.
+        """
         if not _may_change(wanted) or monotonic() < self._refresh_at:
             return kept
         try:
             return self._keep(wanted)
-        except RegistryAway:
+        except (RegistryAway, Fatal):
             self._refresh_at = monotonic() + _REFRESH
             return kept
 

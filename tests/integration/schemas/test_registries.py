@@ -218,6 +218,22 @@ def test_the_registry_is_asked_once_and_again_before_a_payload_is_refused(fake: 
     registry.encoded(wanted("t-value"), b'{"a": 2}')
 
 
+@pytest.mark.parametrize("answers", [(503, b"{}"), (401, b"{}"), (404, b"<html>")])
+def test_a_schema_that_suits_stays_in_use_while_the_registry_cannot_be_asked_for_a_later_one(
+    fake: FakeRegistry, answers: tuple[int, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.register("t-value", '"string"')
+    registry, now = registry_at(fake.url), [0.0]
+    monkeypatch.setattr("walrelay.schemas.registry.monotonic", lambda: now[0])
+    first = registry.encoded(wanted("t-value"), b'"a"')
+    fake.answers, now[0] = answers, 301.0
+    assert registry.encoded(wanted("t-value"), b'"a"') == registry.encoded(wanted("t-value"), b'"a"') == first
+    assert len(fake.asked) == 2
+    fake.answers, now[0] = None, 602.0
+    second = fake.register("t-value", ["null", "string"])
+    assert registry.encoded(wanted("t-value"), b'"a"')[1:5] == second.to_bytes(4, "big")
+
+
 @pytest.mark.parametrize(
     ("answers", "error", "why"),
     [
