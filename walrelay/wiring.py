@@ -14,7 +14,7 @@ from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.decode.wal2json import Wal2jsonDecoder
 from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
-from walrelay.model import Counting, RelayPosition, System
+from walrelay.model import Counting, RecordPosition, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.publish import AnySinkHandle
@@ -224,9 +224,10 @@ def positions(wiring: Wiring, catalog: Catalog, system: System, reader: int | No
     return None
 
 
-def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0) -> None:
-    """Stores the position of a slot that was just made. The one that is kept is an earlier slot's: this slot would seem
-    to have been moved. `xmin`: as in Position.
+def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0, inside: RecordPosition | None = None) -> None:
+    """Stores the position of a slot that was just made, or moved. The one that is kept is an earlier slot's: this slot
+    would seem to have been moved. `xmin`: as in RelayPosition. `inside`: the first record to publish, if it is in the
+    middle of a transaction.
     """
     system, slot = catalog.system(), catalog.slot(wiring.slot)
     kept = positions(wiring, catalog, system)
@@ -234,6 +235,8 @@ def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0) -> None:
         return
     here = server_history(wiring.dsn, catalog).system  # includes where its timeline began
     wanted = RelayPosition(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
+    if inside is not None and inside.ordinal:
+        wanted = wanted._replace(commit_lsn=inside.commit_lsn, ordinal=inside.ordinal, counted=wiring.counting)
     deadline = monotonic() + _PATIENCE
     while kept.keep(wanted) < wanted.lsn:
         if monotonic() > deadline:

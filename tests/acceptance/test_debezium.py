@@ -31,7 +31,8 @@ def make_table(database: Database, table: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "binary"), [("headers", True), ("bytes envelope", True), ("bytes", False), ("types headers", True)]
+    ("name", "binary"),
+    [("headers", True), ("bytes envelope", True), ("bytes", False), ("types headers", True), ("types numeric", True)],
 )
 def test_records_are_those_of_debezium(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str, name: str, binary: bool
@@ -93,7 +94,14 @@ def test_a_table_that_does_not_suit_is_told_before_the_first_event(
     )
     relay = deployed.launch()
     assert relay.wait() == 1
-    assert "column 'at_zone' of public.types has a type that cannot be used there" in str(relay.log[-1])
+    why = "column 'at_zone' of public.types has a type that cannot be used there"
+    assert why in str(relay.log[-1])
+    (found,) = (
+        each
+        for each in json.loads(deployed.command("doctor", "--json", exit_code=1))["findings"]
+        if each["subject"] == "column types"
+    )
+    assert (found["verdict"], why in found["detail"]) == ("problem", True)
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])

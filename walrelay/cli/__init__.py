@@ -25,7 +25,7 @@ SUMMARIES = {
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drop": "Remove the slot and the publication.",
     "init": "Make the outbox table, walrelay.emit, publication and slot.",
-    "migrate": "Make a settings file from that of another relay.",
+    "migrate": "Take over from another relay: its settings, and where it stopped.",
     "recover": "Replace a lost slot and publish what it had not delivered.",
     "replay": "Publish rows of the outbox table again.",
     "route": "Try the routing rules on records, and see what each becomes.",

@@ -44,7 +44,7 @@ _WHY = {
     "table.field.additional.missing": "a column that is missing is refused at the start",
     "table.fields.additional.error.on.missing": "a column that is missing is refused at the start",
     "tracing.": "there is no tracing; a column with the trace can be placed as a header",
-    "offset.": "the slot's confirmed position counts, not the stored offset (see below)",
+    "offset.": "`walrelay migrate offset` takes over what is stored there (see below)",
     "snapshot.": "what is committed from the slot's position on is published; `walrelay init --backfill` adds rows",
     "heartbeat.": "not needed: an idle relay confirms what other tables write",
     "poll.interval.ms": "not needed: events are read as they come",
@@ -53,7 +53,7 @@ _WHY = {
     "skipped.operations": "only inserts are events",
     "publication.autocreate.mode": "`walrelay init` makes what is missing",
     "slot.drop.on.stop": "the slot stays until `walrelay drop`",
-    "decimal.handling.mode": "numeric columns are not supported",
+    "decimal.handling.mode": "decimals are as with precise, the default",
     "time.precision.mode": "times are as with adaptive, the default",
     "tasks.max": "a relay reads one slot",
     "quarkus.": "of Debezium Server itself",
@@ -116,8 +116,8 @@ def printed(found: Migration, name: str) -> str:
 
 _SWITCH = (
     "The switch: stop Debezium in good order (SIGTERM, or stop the connector), wait until it has ended, then run",
-    "walrelay init, walrelay doctor and walrelay run. The relay begins where Debezium confirmed to the slot. Nothing",
-    "is lost; what Debezium published after it last confirmed is repeated, with the same id.",
+    "walrelay init, walrelay doctor, walrelay migrate offset FILE (with the offset that Debezium stored) and walrelay",
+    "run. Nothing is lost; what Debezium published after it stored its offset is repeated, with the same id.",
     "`walrelay docs from-debezium` says how to avoid that too.",
 )
 

@@ -59,6 +59,7 @@ COMMANDS = (
     ("dlq", "replay", "--dry-run"),
     ("dlq", "replay"),
     ("skip", "--position", "0/1", "--yes"),
+    ("migrate", "offset", str(Path(__file__).with_name("offsets.json"))),
     ("drop", "--yes"),
 )
 

@@ -80,7 +80,7 @@ def test_what_has_no_counterpart_is_said_with_its_meaning(tmp_path: Path) -> Non
         "table.fields.additional.placement: 'shard:shelf' is not column:header, column:envelope, column:partition"
         in said
     )
-    assert "offset.storage.file.filename: the slot's confirmed position counts" in said
+    assert "offset.storage.file.filename: `walrelay migrate offset` takes over what is stored there" in said
     assert "DATABASE_URL: postgresql://dbz@db.internal:5433/shop, with the password" in said
 
 

@@ -64,6 +64,7 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "dlq discard": ["--reason", "x"],
     "dlq export": [],
     "route test": [],
+    "migrate offset": ["offsets.dat"],
     "compare": ["--old", "a", "--new", "b"],
 }
 

@@ -34,7 +34,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("synchronous", (server.standby_names,)),
     ("table", (table.schema, table.rights)),
     ("table", (table.exists, table.kind, table.persistence, table.partitions, table.updates)),
-    ("table", (table.columns, table.generated, table.headers, table.binary)),
+    ("table", (table.columns, table.generated, table.headers, table.types, table.binary)),
     ("marks", (marks.marks,)),
     (
         "publication",

@@ -1,12 +1,13 @@
 """What the doctor expects of the database, and findings as values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from walrelay.decode.records import BINARY_PRINTERS
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
+from walrelay.postgres.catalog import Catalog
 from walrelay.table.functions import function_scripts
 from walrelay.table.row_filter import Drop, dropped
 from walrelay.wiring import Marks, Wiring
@@ -40,6 +41,7 @@ class Expected(NamedTuple):
     arguments: str = ""
     drops: tuple[Drop, ...] = ()  # the rules that the publication's row filter may stand for
     functions: Mapping[str, str] = MappingProxyType({})  # for writers, as `walrelay init` makes them
+    router: Callable[[Catalog], object] | None = None  # where routing depends on the types of columns
 
     @property
     def outbox(self) -> str:
@@ -79,6 +81,7 @@ def expected(wiring: Wiring, arguments: str = "") -> Expected:
         arguments=arguments,
         drops=dropped(wiring),
         functions=function_scripts(wiring),
+        router=None if wiring.rules.debezium is None else wiring.router,
     )
 
 

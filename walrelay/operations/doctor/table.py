@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import BY_RULE, Expected, ok, problem, warning
@@ -261,6 +262,15 @@ def headers(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             f"{name!r} has type {type_name}, but must hold a JSON object",
             f"ALTER TABLE {expected.outbox} ALTER COLUMN {column} TYPE jsonb USING to_jsonb({column});",
         )
+
+
+def types(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """The relay refuses them at its start."""
+    if expected.router is not None and look(catalog, expected) is not None:
+        try:
+            expected.router(catalog)
+        except Fatal as error:
+            yield problem("column types", str(error), "walrelay docs from-debezium   # which types can be used where")
 
 
 def binary(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

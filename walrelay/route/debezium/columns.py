@@ -1,16 +1,18 @@
 """Columns of PostgreSQL as Debezium reads them, with its default modes for times and binary values."""
 
+import decimal
 import re
 from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
-from walrelay.route.debezium.connect import Number, Schema, Value, java_double, java_number
+from walrelay.route.debezium.connect import Decimal, Number, Schema, Value, java_double, java_number
 
 _BYTEA = 17
 _MAY_BE_TEXT = {25: "text", 1043: "varchar", 1042: "char", 19: "name", 2950: "uuid", 114: "json", 3802: "jsonb"}
 _NAMED = {2950: "io.debezium.data.Uuid", 114: "io.debezium.data.Json", 3802: "io.debezium.data.Json"}
 _INTEGERS = {21: "int16", 23: "int32", 20: "int64"}
+_EXACT = decimal.Context(prec=200_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _ZERO_UUID = "00000000-0000-0000-0000-000000000000"
 _MOMENT = re.compile(
     r"(?:(\d{4,})-(\d\d)-(\d\d))?[ ]?(?:(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?(?:[+]00)?([ ]BC)?", re.ASCII
@@ -38,7 +40,9 @@ class ColumnReader(NamedTuple):
     read: Callable[[str | None], Value]
 
 
-SUPPORTED = "text, varchar, char, uuid, json, jsonb, bytea, boolean, integers, floats, dates, times and timestamps"
+SUPPORTED = (
+    "text, varchar, char, uuid, json, jsonb, bytea, boolean, integers, floats, numeric, dates, times and timestamps"
+)
 
 
 def column_reader(column: Column) -> ColumnReader | None:
@@ -77,6 +81,8 @@ def _type(column: Column) -> tuple[Schema, Callable[[str], Value]] | None:
             return Schema("float"), java_number
         case 701:
             return Schema("double"), lambda text: java_double(float(text))
+        case 1700:
+            return _numeric(column.modifier)
         case 1082:
             return Schema("int32", name="io.debezium.time.Date", version=1), lambda text: _microseconds(text) // _DAY
         case 1083 if digits <= 3:
@@ -92,6 +98,34 @@ def _type(column: Column) -> tuple[Schema, Callable[[str], Value]] | None:
             named = Schema("string", name="io.debezium.time.ZonedTimestamp", version=1)
             return named, lambda text: _zoned(text, digits)
     return None
+
+
+def _numeric(modifier: int) -> tuple[Schema, Callable[[str], Value]] | None:
+    """Scales below zero, which PostgreSQL 15 and later know, were not compared."""
+    if modifier < 0:
+        fields = (("scale", Schema("int32", optional=False)), ("value", Schema("bytes", optional=False)))
+        named = Schema("struct", name="io.debezium.data.VariableScaleDecimal", version=1, fields=fields)
+        return named._replace(doc="Variable scaled decimal"), _of_any_scale
+    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
+    if scale > 1000:
+        return None
+    named = Schema("bytes", name="org.apache.kafka.connect.data.Decimal", version=1)
+    return named._replace(parameters=(("scale", str(scale)), ("connect.decimal.precision", str(precision)))), (
+        lambda text: _decimal(text, scale)
+    )
+
+
+def _decimal(text: str, scale: int) -> Decimal:
+    """ValueError for NaN and infinity."""
+    number = decimal.Decimal(text)
+    if not number.is_finite():
+        raise ValueError(f"{text!r} is no decimal number")
+    return Decimal(number.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT))
+
+
+def _of_any_scale(text: str) -> Value:
+    fraction = text.partition(".")[2].rstrip("0")
+    return {"scale": len(fraction), "value": _decimal(text, len(fraction)).unscaled()}
 
 
 def _microseconds(text: str) -> int:
@@ -122,7 +156,7 @@ def _zoned(text: str, digits: int) -> str:
 
 def _default(column: Column, kind: str, parse: Callable[[str], Value]) -> Value:
     """Debezium reads the default of a column as a value, and puts it in the place of NULL."""
-    if column.default is None or column.default.startswith("NULL"):
+    if column.default is None or column.default.startswith("NULL") or kind == "struct":
         return None
     match = _CONSTANT.fullmatch(column.default)
     if match is None:
@@ -143,5 +177,7 @@ def _computed(column: Column, kind: str, parse: Callable[[str], Value]) -> Value
             return "{}"
         case 1184:
             return parse("1970-01-01 00:00:00")
+        case 1700:
+            return parse("0")
     nothing: dict[str, Value] = {"string": "", "boolean": False, "bytes": b""}
     return nothing.get(kind, Number("0.0") if kind in ("float", "double") else 0)

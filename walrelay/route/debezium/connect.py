@@ -1,5 +1,6 @@
 """Values with schemas as Kafka Connect has them, and the bytes that its converters make of them."""
 
+import decimal
 import json
 import re
 from base64 import b64encode
@@ -16,6 +17,18 @@ class Number(str):
     __slots__ = ()
 
 
+class Decimal(str):
+    """A number with a fixed count of decimals, as BigDecimal.toString prints it: as Python does."""
+
+    __slots__ = ()
+
+    def unscaled(self) -> bytes:
+        """The number without its point, as BigInteger.toByteArray has it."""
+        sign, digits, _ = decimal.Decimal(self).as_tuple()
+        number = int("".join(map(str, digits))) * (-1 if sign else 1)
+        return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, signed=True)
+
+
 Value = bool | int | Number | str | bytes | tuple["Value", ...] | Mapping[str, "Value"] | None
 
 
@@ -29,6 +42,8 @@ class Schema(NamedTuple):
     default: Value = None
     fields: tuple[tuple[str, "Schema"], ...] = ()
     items: "Schema | None" = None
+    doc: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
 
 
 Converter = Callable[[Schema | None, Value], bytes | None]
@@ -81,12 +96,14 @@ def converter(name: ConverterName) -> Converter:
 
 
 def _string(schema: Schema | None, value: Value) -> bytes | None:
-    return None if value is None else _plain(value).encode()
+    return None if value is None else _plain(schema, value).encode()
 
 
-def _plain(value: Value) -> str:
+def _plain(schema: Schema | None, value: Value) -> str:
     if isinstance(value, bytes):
         return b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return _text(schema, value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -114,6 +131,8 @@ def _text(schema: Schema | None, value: Value) -> str:
             return "null"
         case Number():
             return value if value[-1].isdigit() else quoted(value)
+        case Decimal():
+            return quoted(b64encode(value.unscaled()).decode())
         case str():
             return quoted(value)
         case bool():
@@ -142,6 +161,12 @@ def _described(schema: Schema, field: str | None = None) -> str:
         members.append(f'"name":{quoted(schema.name)}')
     if schema.version is not None:
         members.append(f'"version":{schema.version}')
+    if schema.doc is not None:
+        members.append(f'"doc":{quoted(schema.doc)}')
+    if schema.parameters:
+        members.append(
+            f'"parameters":{{{",".join(f"{quoted(name)}:{quoted(text)}" for name, text in schema.parameters)}}}'
+        )
     if schema.default is not None:
         members.append(f'"default":{_text(schema, schema.default)}')
     if field is not None:

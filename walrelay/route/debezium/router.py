@@ -171,7 +171,8 @@ class DebeziumRouter:
         if form == "bytes":
             self._refuse(is_bytes(column), name, "bytea, for the converter bytes")
         if form == "string":
-            self._refuse(not is_bytes(column), name, "anything but bytea, for the converter string")
+            fits = not is_bytes(column) and reader.schema.type != "struct"
+            self._refuse(fits, name, "anything but bytea or numeric without a scale, for the converter string")
         return _Part(name, reader.schema, self._reading(name, reader, is_bytes(column)))
 
     def _reading(self, name: str, reader: ColumnReader, is_binary: bool) -> Callable[[OutboxRecord], Value]:
