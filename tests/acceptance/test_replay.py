@@ -56,6 +56,16 @@ def test_rows_are_found_by_their_ids_and_what_was_not_found_is_named(published: 
     assert second not in told.lower()
 
 
+def test_rows_of_a_tenant_are_found_by_the_column_that_has_the_role(published: Deployment) -> None:
+    published.database.execute("UPDATE outbox SET tenant_id = CASE payload::text WHEN '1' THEN 'acme' ELSE 'other' END")
+    published.catch_up()
+    assert "published 1 row again" in published.command("replay", "--tenant", "acme", "--type", "Placed")
+    assert values(replayed(published)) == {b"1"}
+    assert "no row matches" in published.said("replay", "--tenant", "ACME", exit_code=1)
+    published.write_settings(outbox={"columns": {"tenant_id": None}})
+    assert "--tenant needs a column for tenant_id" in published.said("replay", "--tenant", "acme", exit_code=1)
+
+
 def test_rows_are_found_by_the_positions_that_their_messages_have(published: Deployment) -> None:
     first, second, third = published.write("5", "6", "7")
     published.catch_up()

@@ -29,6 +29,7 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
 @click.option("--to", "until", type=MomentType(), help="Rows committed before this time.")
 @click.option("--aggregate", "aggregates", metavar="TYPE[:ID]", multiple=True, help="May be given repeatedly.")
 @click.option("--type", "types", metavar="TYPE", multiple=True, help="The event's type. May be given repeatedly.")
+@click.option("--tenant", "tenants", metavar="ID", multiple=True, help="The tenant. May be given repeatedly.")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="The event's id. May be given repeatedly.")
 @click.option(
     "--position",
@@ -55,6 +56,7 @@ def replay(
     until: Moment | None,
     aggregates: tuple[str, ...],
     types: tuple[str, ...],
+    tenants: tuple[str, ...],
     ids: tuple[str, ...],
     positions: str | None,
     everything: bool,
@@ -90,7 +92,7 @@ def replay(
             click.echo("\n".join(told))
         return
     begin, end = (moment.typed if moment else None for moment in (since, until))
-    request = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic)
+    request = ReplayRequest(begin, end, aggregates, types, ids, positions, everything, topic, tenants)
     if not request.selects and name is None:
         raise click.UsageError("Which rows? Give a filter, as in --from 2h --type OrderPlaced, or --all.")
     first, last = (moment.at.isoformat() if moment else None for moment in (since, until))
@@ -177,7 +179,7 @@ def _listed(catalog: Catalog, slot: str) -> Iterator[str]:
 def _filters(asked: ReplayRequest) -> str:
     """The filters as the command line takes them."""
     single = {"--from": asked.since, "--to": asked.until, "--position": asked.positions, "--topic": asked.topic}
-    several = {"--aggregate": asked.aggregates, "--type": asked.types, "--id": asked.ids}
+    several = {"--aggregate": asked.aggregates, "--type": asked.types, "--tenant": asked.tenants, "--id": asked.ids}
     words = ["--all"] if asked.everything else []
     words += [f"{option} {value}" for option, value in single.items() if value is not None]
     words += [f"{option} {value}" for option, values in several.items() for value in values[:_NAMED]]

@@ -213,6 +213,7 @@ class Filters(NamedTuple):
     aggregates: Sequence[tuple[str, str | None]] = ()
     types: Sequence[str] = ()
     ids: Sequence[str] | None = None
+    tenants: Sequence[str] = ()
 
 
 def filter_condition(table: TableDescription, columns: Mapping[str, str | None], filters: Filters) -> Condition:
@@ -231,6 +232,9 @@ def filter_condition(table: TableDescription, columns: Mapping[str, str | None],
     if filters.types:
         conditions.append(f"{_column(table, columns, 'type', '--type')}::text = ANY (%s::text[])")
         parameters.append(list(filters.types))
+    if filters.tenants:
+        conditions.append(f"{_column(table, columns, 'tenant_id', '--tenant')}::text = ANY (%s::text[])")
+        parameters.append(list(filters.tenants))
     if filters.ids is not None:
         text, values = _with_ids(table, filters.ids)
         conditions.append(text)

@@ -27,11 +27,12 @@ class ReplayRequest(NamedTuple):
     positions: str | None = None
     everything: bool = False
     topic: str | None = None
+    tenants: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The same for the same request."""
-        return sha256(json.dumps(self).encode()).hexdigest()[:8]
+        """The same for the same request, also if a version that knew no tenants began it."""
+        return sha256(json.dumps(self if self.tenants else self[:-1]).encode()).hexdigest()[:8]
 
     @property
     def selects(self) -> bool:
@@ -196,7 +197,7 @@ def _written(replaying: ReplayProgress) -> str:
 
 
 def _read(found: dict[str, Any]) -> ReplayProgress:
-    lists = ("aggregates", "types", "ids")
+    lists = ("aggregates", "types", "ids", "tenants")
     asked: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in found["asked"].items()}
     reached = None if found["reached"] is None else tuple(found["reached"])
     return ReplayProgress(

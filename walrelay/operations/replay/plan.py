@@ -140,6 +140,7 @@ def _filters(
         ],
         types=asked.types,
         ids=asked.ids or None,
+        tenants=asked.tenants,
     )
     columns = wiring.outbox.columns._asdict()
     also = filter_condition(table, columns, filters)
