@@ -161,7 +161,7 @@ class Relay:
             while monotonic() < again:
                 if self._stop():
                     raise away
-                self._sink.flush(0)
+                self._sink.flush(_ROOM_WAIT)  # a client may take 0 for "send nothing"
                 self.settling.settle(self.source, _ROOM_WAIT)
             try:
                 return self._route(record)
