@@ -63,12 +63,12 @@ def test_while_one_cluster_is_away_the_other_goes_on_and_the_position_waits(
     both.write("1")
     both.catch_up()
     broker.stop()
-    before = both.position()
     both.write("2", "3")
+    between = both.position()
     both.write("4")
     wait_until(lambda: len(both.delivered()) == 4, 30, "the events at the cluster that is there")
-    assert relay.wait_for("stalled")["why"].startswith("us: ")
-    assert both.slot.confirmed <= before
+    assert "us: " in relay.wait_for("stalled")["why"]
+    assert both.slot.confirmed < between
     broker.start()
     both.catch_up()
     for cluster in (both.kafka, broker):
