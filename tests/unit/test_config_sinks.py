@@ -61,6 +61,12 @@ def test_without_rules_every_record_goes_to_the_sinks_of_the_route() -> None:
             "route: {sink: [events, lines]}\nrefusals: {dead_letters: both}",
             "6: refusals: dead_letter_topic 'outbox.dead_letters' names no sink: write SINK:TOPIC, as in events:outbox",
         ),
+        (
+            "route: {sink: [events, lines]}\nrefusals: {topics: {'*': stop, 'l*:a': skip, '*:b': skip, 'orders*': skip}}",
+            "6: refusals.topics.orders*: names no sink: write SINK:TOPIC, as in events:orders*, or *:orders* for all",
+        ),
+        ("route: {sink: [events, lines]}\nrefusals: {topics: {'e*': skip}}", "6: refusals.topics.e*: names no sink:"),
+        ("route: {sink: [events, lines]}\nrefusals: {topics: {'x:a': skip}}", "6: refusals.topics.x:a: names no sink:"),
         ("route: {sink: [events, lines]}\nroutes: [{name: a, drop: true, sink: lines}]", "6: routes[0].sink: says how"),
         (
             "routes: [{name: a, topic: 'a b', when: {type: x}, sink: lines}, {name: b, topic: 'a b', sink: events}]",

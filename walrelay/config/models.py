@@ -353,7 +353,15 @@ class Settings(Section):
         if self.sinks is not None:
             letters = None if self.refusals.dead_letters == "table" else self.refusals.dead_letter_topic
             once = self.delivery == "exactly_once"
-            _raise(sinks.sharing_faults(self.sinks, exactly_once=once, position=self.position.keep, letters=letters))
+            _raise(
+                sinks.sharing_faults(
+                    self.sinks,
+                    exactly_once=once,
+                    position=self.position.keep,
+                    letters=letters,
+                    patterns=self.refusals.topics,
+                )
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,7 @@
 """What the settings of several sinks must agree on: rules name sinks that exist, and all sinks are named."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -84,9 +85,16 @@ def naming_faults(
 
 
 def sharing_faults(
-    sinks: Mapping[str, SinkSettings], *, exactly_once: bool, position: str, letters: str | None
+    sinks: Mapping[str, SinkSettings],
+    *,
+    exactly_once: bool,
+    position: str,
+    letters: str | None,
+    patterns: Iterable[str],
 ) -> Faults:
-    """What several sinks cannot share. `letters`: the topic of dead letters, if they go to one."""
+    """What several sinks cannot share. `letters`: the topic of dead letters, if they go to one; `patterns`: of topics
+    that have a policy of their own.
+    """
     for name in [name for name, each in sinks.items() if each.kind == "stdout"][1:]:
         yield ("sinks", name, "kind"), "another sink writes to standard output already"
     if exactly_once:
@@ -100,3 +108,9 @@ def sharing_faults(
             path,
             f"dead_letter_topic {letters!r} names no sink: write SINK:TOPIC, as in {next(iter(sinks))}:{letters}",
         )
+    first = next(iter(sinks))
+    for pattern in patterns:  # one that matches nothing would leave its topics to another policy, without a word
+        name, colon, _ = pattern.partition(":")
+        if not pattern.startswith("*") and not (colon and any(fnmatchcase(sink, name) for sink in sinks)):
+            why = f"names no sink: write SINK:TOPIC, as in {first}:{pattern}, or *:{pattern} for all sinks"
+            yield ("refusals", "topics", pattern), why
