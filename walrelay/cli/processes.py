@@ -17,7 +17,7 @@ from time import monotonic
 from typing import NamedTuple, NoReturn
 
 from walrelay.cli.ending import BY_SIGNAL, DONE, FAILED
-from walrelay.observe import Observer, ProcessDied, ProcessLost, ProcessStarted
+from walrelay.observe import Noticed, Observer, ProcessDied, ProcessLost, ProcessStarted
 from walrelay.supervise import Backoff, Stop
 
 _ASKING = (signal.SIGTERM, signal.SIGINT)
@@ -101,12 +101,24 @@ class Processes:
     def _start_due(self) -> None:
         for child in self._children:
             if child.due is not None and child.due <= monotonic():
-                self._start(child)
+                try:
+                    self._start(child)
+                except OSError as cause:  # no memory, for instance, which is no reason to end the others
+                    child.failures += 1
+                    child.due = monotonic() + self._backoff.pause(child.failures, None)
+                    why = f"process {child.number} cannot be started, and is tried again: {cause.strerror}"
+                    self._observer.saw(Noticed(why))
 
     def _start(self, child: _Child) -> None:
         reading, writing = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, _ASKING)  # until the child has handlers of its own
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKING)
+            os.close(reading)
+            os.close(writing)
+            raise
         if not pid:
             os.close(writing)
             self._become(child, reading)
