@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.handling import DeadLetterKey
-from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable
+from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
 from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal, sink_and_topic
 from walrelay.publish import Sink
 
@@ -64,6 +64,7 @@ class DeadLetterReplay:
 
     def _publish(self, batch: Sequence[DeadLetterKey], statuses: Sequence[str]) -> list[ReplayOutcome]:
         outcomes: dict[int, ReplayOutcome] = {}
+        failed: WalrelayError | None = None
         with self._table.locked(batch, statuses) as letters:
             waiting: dict[int, Sequence[Message]] = {}
             for stored in letters:
@@ -73,9 +74,14 @@ class DeadLetterReplay:
                     error = UNDECODABLE if isinstance(why, Undecodable) else "unroutable"
                     self._table.refused(stored.id, error, str(why))
                     outcomes[stored.id] = ReplayOutcome(stored.id, "refused", str(why))
-            while waiting:  # with a new sink where a refusal or StartAnew ended one
-                waiting = self._once(waiting, outcomes)
+            try:
+                while waiting:  # with a new sink where a refusal or StartAnew ended one
+                    waiting = self._once(waiting, outcomes)
+            except WalrelayError as error:  # a broker that is away: what others acknowledged must not go out again
+                failed = error
             self._table.replayed([each.id for each in outcomes.values() if each.outcome == "replayed"], self._by)
+        if failed is not None:
+            raise failed
         closed = "it is closed, or waits behind another dead letter of its key"
         return [outcomes.get(each.id, ReplayOutcome(each.id, "left", closed)) for each in batch]
 

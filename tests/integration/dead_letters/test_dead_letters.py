@@ -29,10 +29,10 @@ SLOT = "walrelay"
 
 
 class Broker:
-    """A sink that refuses some values; outlives its connections."""
+    """A sink that refuses some values, and says nothing of another; outlives its connections."""
 
-    def __init__(self, *refused: bytes, ends: bool = False) -> None:
-        self.refused, self.ends = refused, ends
+    def __init__(self, *refused: bytes, ends: bool = False, silent: bytes = b"") -> None:
+        self.refused, self.ends, self.silent = refused, ends, silent
         self.taken: list[Message] = []
         self._heard: list[Receipt | Refusal] = []
 
@@ -41,7 +41,7 @@ class Broker:
             return False
         if message.value in self.refused:
             self._heard.append(Refusal(ticket, message, "too large", "hint", "too_large", "message", self.ends))
-        else:
+        elif message.value != self.silent:
             self.taken.append(message)
             self._heard.append(Receipt(ticket, 1))
         return True
@@ -198,6 +198,21 @@ def test_a_letter_that_is_refused_again_waits_on_and_everything_of_its_key_behin
     ]
     assert replayed(table, Broker(), *table.find(DeadLetterFilter(id="e1"))) == ["replayed"] * 3
     assert statuses(database)[0] == ("e1", "replayed", 2)
+
+
+def test_letters_that_were_acknowledged_are_closed_although_another_sink_says_nothing(
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable
+) -> None:
+    letters.write(letter(1))
+    letters.write(letter(2, topic="u"))
+    silent = DeadLetterReplay(table, Router("t").route, lambda: Broker(silent=b"1"), "somebody", patience=0.2)
+    with pytest.raises(Fatal, match=r"no receipt for 0\.2 s") as caught:
+        list(silent.replay(table.find(DeadLetterFilter()), ["waiting"]))
+    assert "What has no receipt stays a dead letter" in caught.value.hint
+    assert [row[:2] for row in statuses(database)] == [("e1", "waiting"), ("e2", "replayed")]
+    broker = Broker()
+    assert replayed(table, broker) == ["replayed"]
+    assert [message.value for message in broker.taken] == [b"1"]
 
 
 def test_a_blocked_letter_is_not_replayed_before_the_one_it_waits_for(
