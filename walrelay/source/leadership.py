@@ -20,12 +20,19 @@ from walrelay.postgres.failures import server_message, sqlstate_of
 from walrelay.postgres.locks import lock_key, terminate, unexpected_leader, unexpected_leader_query
 
 RENEWAL = 60.0  # seconds after which a waiting request is sent again
+SILENCE = 300.0  # seconds without a word, before the stream begins, after which whoever got the lead loses it
 _SLACK = 10.0  # seconds after which a server that did not even give up waiting counts as gone
 
 # A backend that waits for a lock does not read its socket: whoever was gone would seem to wait for up to a minute.
 _NOTICES_IF_GONE = (  # in milliseconds; PostgreSQL 14 and later, and not on every platform
     "SELECT set_config('client_connection_check_interval', '{}', false)"
     " WHERE current_setting('client_connection_check_interval', true) IS NOT NULL"
+)
+
+# wal_sender_timeout is for streams: whoever is frozen while it waits would get the lead, and keep it for ever.
+_ENDS_IF_FROZEN = (  # PostgreSQL 14 and later
+    "SELECT set_config('idle_session_timeout', '{}', false)"
+    " WHERE current_setting('idle_session_timeout', true) IS NOT NULL"
 )
 
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -39,15 +46,19 @@ def lead(
     tell: Callable[[str], None],
     *,
     renewal: float = RENEWAL,
+    silence: float = SILENCE,
 ) -> bool:
     """True as soon as this connection leads, False when `stop` came first. `waiting` is called once, if it has to wait;
     `tell` is called with the text about a holder that is no relay, again with each request.
+
+    After a wait the server ends the connection if it is asked nothing for `silence` seconds, until it streams.
     """
     if lead_at_once(connection, slot):
         return True
     waiting()
     answer(connection, f"SET lock_timeout = {int(renewal * 1000)}")
     answer(connection, _NOTICES_IF_GONE.format(1000))
+    answer(connection, _ENDS_IF_FROZEN.format(int(silence * 1000)))
     request, patience = f"SELECT pg_advisory_lock({lock_key(slot)})", renewal + _SLACK
     _report_other_holder(connection, slot, tell)
     while (granted := answer_or_stop(stop, connection, request, patience)) is not None:

@@ -15,14 +15,16 @@ SLOT = "orders"
 
 @contextmanager
 def waiting(
-    database: Database, *, renewal: float = 60.0, told: list[str] | None = None
+    database: Database, *, renewal: float = 60.0, silence: float = 300.0, told: list[str] | None = None
 ) -> Iterator[tuple[int, list[bool]]]:
     """Somebody who waits for the lead: the PID of its connection, and what came of it; `told` gets what it says."""
     connection, stop, came = connect.replication(database.dsn), Event(), list[bool]()
     told = [] if told is None else told
 
     def wait() -> None:
-        came.append(lead(connection, SLOT, stop.is_set, lambda: None, told.append, renewal=renewal))
+        came.append(
+            lead(connection, SLOT, stop.is_set, lambda: None, told.append, renewal=renewal, silence=silence)
+        )
 
     thread = Thread(target=wait, daemon=True)
     thread.start()
@@ -60,6 +62,20 @@ def test_whoever_stops_waiting_does_not_seem_to_wait_any_longer(database: Databa
             wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
         assert came == [False]
         wait_until(lambda: asks(database, pid, "pid") is None, 10, "the server to notice")
+
+
+def test_whoever_is_frozen_while_it_waits_does_not_keep_the_lead(database: Database) -> None:
+    """It gets the lead, and then the server hears no more of it."""
+    leader = connect.replication(database.dsn)
+    with closing(leader):
+        assert lead_at_once(leader, SLOT)
+        with waiting(database, silence=0.5) as (pid, came):
+            wait_until(lambda: asks(database, pid, "wait_event") == "advisory", 10, "the request to wait")
+            leader.close()
+            wait_until(lambda: came, 10, "the lead")
+            assert came == [True]
+            with closing(connect.replication(database.dsn)) as next_one:
+                wait_until(lambda: lead_at_once(next_one, SLOT), 10, "the server to give it up")
 
 
 def test_the_lead_of_one_slot_is_not_that_of_another(database: Database) -> None:
