@@ -62,7 +62,7 @@ def test_without_rules_every_record_goes_to_the_sinks_of_the_route() -> None:
             "6: refusals: dead_letter_topic 'outbox.dead_letters' names no sink: write SINK:TOPIC, as in events:outbox",
         ),
         (
-            "route: {sink: [events, lines]}\nrefusals: {topics: {'*': stop, 'l*:a': skip, '*:b': skip, 'orders*': skip}}",
+            "route: {sink: [events, lines]}\nrefusals: {topics: {'*': stop, 'l*:a': skip, '*:b': stop, orders*: skip}}",
             "6: refusals.topics.orders*: names no sink: write SINK:TOPIC, as in events:orders*, or *:orders* for all",
         ),
         ("route: {sink: [events, lines]}\nrefusals: {topics: {'e*': skip}}", "6: refusals.topics.e*: names no sink:"),

@@ -22,9 +22,7 @@ def waiting(
     told = [] if told is None else told
 
     def wait() -> None:
-        came.append(
-            lead(connection, SLOT, stop.is_set, lambda: None, told.append, renewal=renewal, silence=silence)
-        )
+        came.append(lead(connection, SLOT, stop.is_set, lambda: None, told.append, renewal=renewal, silence=silence))
 
     thread = Thread(target=wait, daemon=True)
     thread.start()
