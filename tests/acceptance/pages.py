@@ -55,7 +55,8 @@ class Block(NamedTuple):
 
 def pages() -> dict[str, list[Block]]:
     """The blocks of each page that has some, decisions left out."""
-    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/examples").rglob("*.md"))]
+    places = [(ROOT / "docs").glob("*.md"), *((ROOT / "docs" / name).rglob("*.md") for name in ("guides", "examples"))]
+    files = [ROOT / "README.md", *(file for place in places for file in sorted(place))]
     found = {str(file.relative_to(ROOT)): file.read_text() for file in files}
     return {name: blocks for name, text in found.items() if (blocks := list(_blocks(name, text)))}
 

@@ -1,5 +1,6 @@
 """The wheel: what a user installs holds everything that the source tree has."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -30,9 +31,19 @@ def test_the_wheel_has_the_sql_of_the_source_tree(wheel: zipfile.ZipFile) -> Non
 
 def test_the_wheel_has_the_manual_of_the_source_tree(wheel: zipfile.ZipFile) -> None:
     packaged = {name for name in wheel.namelist() if name.startswith("walrelay/docs/")}
-    pages = {f"walrelay/docs/{file.name}" for file in (ROOT / "docs").glob("*.md")}
+    pages = {f"walrelay/{file.relative_to(ROOT)}" for file in (ROOT / "docs").rglob("*.md")}
     assert pages <= packaged
-    assert "walrelay/docs/settings.md" in pages
+    assert {"walrelay/docs/settings.md", "walrelay/docs/guides/cut-over.md"} <= pages
+
+
+def test_what_the_image_copies_is_enough_to_build_the_wheel(tmp_path: Path) -> None:
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
+    for names in re.findall(r"^COPY (?!--)(.+) \S+$", dockerfile, re.M):
+        for name in names.split():
+            (tmp_path / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    built = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
 
 
 def test_the_wheel_has_every_module_and_no_test(wheel: zipfile.ZipFile) -> None:

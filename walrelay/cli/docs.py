@@ -1,13 +1,21 @@
 """`walrelay docs`: the manual, which comes with the package."""
 
+from importlib.resources.abc import Traversable
+
 import click
 
 from walrelay.ddl import shipped
 
 
-def pages() -> list[str]:
-    """The names of the manual's pages."""
-    return sorted(file.name.removesuffix(".md") for file in shipped("docs").iterdir() if file.name.endswith(".md"))
+def pages() -> dict[str, Traversable]:
+    """The manual's pages by name, the guides among them."""
+    docs = shipped("docs")
+    files = [*docs.iterdir(), *docs.joinpath("guides").iterdir()]
+    return {file.name.removesuffix(".md"): file for file in sorted(files, key=_name) if file.name.endswith(".md")}
+
+
+def _name(file: Traversable) -> str:
+    return file.name
 
 
 @click.command()
@@ -26,4 +34,4 @@ def docs(page: str | None) -> None:
     elif page not in pages():
         raise click.BadParameter(f"there is no page {page!r}; the pages are {', '.join(pages())}", param_hint="PAGE")
     else:
-        click.echo(shipped("docs").joinpath(f"{page}.md").read_text(), nl=False)
+        click.echo(pages()[page].read_text(), nl=False)
