@@ -7,6 +7,8 @@ without a field would be lost. So each value is checked against the schema here,
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from math import isfinite
+from struct import pack
 from typing import Any
 
 from fastavro.schema import parse_schema
@@ -14,7 +16,7 @@ from fastavro.schema import parse_schema
 Named = dict[str, Any]
 
 _INTEGERS = {"int": 31, "long": 63}
-_NUMBERS = ("float", "double")
+_NUMBERS = {"float": "<f", "double": "<d"}  # as `struct` writes them
 
 
 def _timestamp(text: str) -> datetime:
@@ -114,24 +116,30 @@ def _plain(kind: str, schema: Mapping[str, Any], value: Any, path: str) -> Any:
         bits = _INTEGERS[kind]
         found = value if -(2**bits) <= value < 2**bits else None
     elif isinstance(value, int | Decimal) and not isinstance(value, bool) and kind in _NUMBERS:
-        found = _float(value)
+        found = _float(kind, value)
     if found is None:
         raise ValueError(f"{path} is no {logical or kind}")
     return found
 
 
 def _moment(logical: str, text: str) -> date | datetime | time | None:
+    """None also for a zone where the type has none: it would be lost."""
     try:
-        return _MOMENTS[logical](text)
+        found = _MOMENTS[logical](text)
     except ValueError:
         return None
+    zoned = isinstance(found, datetime | time) and found.tzinfo is not None
+    return None if zoned and not logical.startswith("timestamp") else found
 
 
-def _float(value: int | Decimal) -> float | None:
+def _float(kind: str, value: int | Decimal) -> float | None:
+    """None for what would be infinite, or is no number."""
     try:
-        return float(value)
+        found = float(value)
+        pack(_NUMBERS[kind], found)
     except OverflowError:
         return None
+    return found if isfinite(found) else None
 
 
 def _bytes(schema: Mapping[str, Any], value: Any) -> bytes | None:

@@ -4,10 +4,11 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from decimal import Decimal, DecimalException, localcontext
 from typing import Any, NoReturn, Protocol
 
 from confluent_kafka.schema_registry import RegisteredSchema, Schema
+from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
 from walrelay.route.rules.schemas import Format
@@ -16,6 +17,7 @@ TYPES: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "
 """What the registry calls them."""
 
 _CONTEXT = SerializationContext("", MessageField.VALUE)
+_MOST_DIGITS = 1_000  # of an integer that is written as a fraction, or with an exponent
 _ABOUT_A_FIELD = re.compile(r"Failed to parse (\w+) field|has no field named \"(\w+)\"")
 
 
@@ -42,7 +44,11 @@ class Pinned:
 
 
 def encoder(kind: Format, client: Any, registered: RegisteredSchema, record: str | None) -> Encode:
-    """ValueError for a schema that is none of this format. Asks `client` for what it refers to."""
+    """ValueError for a schema that is none of this format. Asks `client` for what it refers to.
+
+    Libraries raise anything at payloads that nobody thought of; all that is not about the registry is a ValueError: the
+    record is refused, and does not end the relay.
+    """
     schema, type_ = registered.schema, registered.schema.schema_type or "AVRO"
     if type_ != TYPES[kind]:
         raise ValueError(f"the schema is one of {type_}, and `schema.format` is {kind}")
@@ -53,7 +59,33 @@ def encoder(kind: Format, client: Any, registered: RegisteredSchema, record: str
         "json-schema": _json_schema,
         "protobuf": _protobuf,
     }[kind]
-    return make(client, registered, record)
+    try:
+        encode = make(client, registered, record)
+    except Exception as cause:
+        if type(cause) is ValueError or about_the_registry(cause):
+            raise
+        raise ValueError(f"the schema cannot be used ({type(cause).__name__})") from None
+
+    def encoded(payload: bytes) -> bytes:
+        try:
+            return encode(payload)
+        except Exception as cause:
+            if type(cause) is ValueError or about_the_registry(cause):
+                raise
+            raise ValueError(f"the payload cannot be encoded ({type(cause).__name__})") from None
+
+    return encoded
+
+
+def about_the_registry(cause: BaseException | None) -> bool:
+    """Whether an error comes from asking it, or from asking for a schema at another address. The error before it does
+    not count: a record may be routed while one is handled.
+    """
+    while cause is not None:
+        if isinstance(cause, SchemaRegistryError | OAuthTokenError) or type(cause).__module__.startswith("http"):
+            return True  # of httpx or its successors: the client picks one
+        cause = cause.__cause__
+    return False
 
 
 def _options(registered: RegisteredSchema) -> dict[str, Any]:
@@ -71,40 +103,77 @@ def _avro(client: Any, registered: RegisteredSchema, _: str | None) -> Encode:
 
     text = registered.schema.schema_str or ""
     try:
-        schema = AvroSchema(json.loads(text), [json.loads(each) for each in _referred(client, registered.schema)])
+        schema = AvroSchema(json.loads(text), [json.loads(each) for _, each in _referred(client, registered.schema)])
     except json.JSONDecodeError:  # a primitive type may be written without quotes
         schema = AvroSchema(text, [])
     serialize = AvroSerializer(Pinned(client, registered), None, None, _options(registered))
 
     def encode(payload: bytes) -> bytes:
-        return _serialized(serialize, schema.datum(_parsed(payload, fractions=Decimal)))
+        return _serialized(serialize, schema.datum(_parsed(payload, fractions=_exact)))
 
     return encode
 
 
-def _referred(client: Any, schema: Schema, seen: frozenset[str | None] = frozenset()) -> Iterator[str]:
-    """The texts of the schemas that it refers to, each behind those that itself refers to."""
+def _referred(client: Any, schema: Schema, seen: frozenset[str | None] = frozenset()) -> Iterator[tuple[str, str]]:
+    """The names and texts of the schemas that it refers to, each behind those that itself refers to."""
     for reference in schema.references or ():
         if reference.name not in seen:
             seen |= {reference.name}
             found = client.get_version(reference.subject, reference.version, True).schema
             yield from _referred(client, found, seen)
-            yield found.schema_str
+            yield reference.name or "", found.schema_str
 
 
 def _json_schema(client: Any, registered: RegisteredSchema, _: str | None) -> Encode:
-    """The payload is checked, and stays as it was written."""
+    """The payload is checked, and stays as it was written. Its numbers are compared as they are written in decimal: as
+    a float, 19.99 is no multiple of 0.01.
+    """
+    from confluent_kafka.schema_registry.common.json_schema import DEFAULT_SPEC, _retrieve_via_httpx
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
 
+    text = registered.schema.schema_str or ""
+    try:
+        kind = validator_for(json.loads(text))
+        kind.check_schema(json.loads(text))
+    except SchemaError as cause:
+        raise ValueError(f"the schema is none of JSON Schema's: {cause.message}") from None
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError("the schema is none of JSON Schema's") from None
+    named = [
+        (name, Resource.from_contents(json.loads(each, parse_float=_compared), DEFAULT_SPEC))
+        for name, each in _referred(client, registered.schema)
+    ]
+    registry: Any = Registry  # takes its arguments by attrs, of which mypy sees nothing
+    check = kind(
+        json.loads(text, parse_float=_compared),
+        registry=registry(retrieve=_retrieve_via_httpx).with_resources(named),
+    )
     written = b""
     serialize = JSONSerializer(
-        None, Pinned(client, registered), None, _options(registered), json_encode=lambda value: written
+        None,
+        Pinned(client, registered),
+        None,
+        {**_options(registered), "validate": False},
+        json_encode=lambda value: written,
     )
 
     def encode(payload: bytes) -> bytes:
         nonlocal written
-        written = payload
-        return _serialized(serialize, _parsed(payload, fractions=float))
+        written, value = payload, _parsed(payload, fractions=_compared)
+        try:
+            with localcontext(prec=2 * _MOST_DIGITS):
+                check.validate(value)
+        except ValidationError as fault:
+            raise ValueError(_where(fault)) from None
+        except Unresolvable as cause:
+            if about_the_registry(cause):
+                raise
+            raise ValueError(f"the schema refers to {cause.ref!r}, which cannot be read") from None
+        return _serialized(serialize, value)
 
     return encode
 
@@ -171,6 +240,21 @@ def _parsed(payload: bytes, *, fractions: Callable[[str], Any]) -> Any:
         raise ValueError("the payload is no JSON, and is not encoded yet") from None
 
 
+def _exact(text: str) -> Decimal:
+    """NaN for an exponent that is beyond every limit."""
+    try:
+        return Decimal(text)
+    except DecimalException:
+        return Decimal("NaN")
+
+
+def _compared(text: str) -> int | Decimal:
+    """As JSON Schema sees it, to which 1.0 is an integer."""
+    number = _exact(text)
+    whole = number.adjusted() < _MOST_DIGITS and number == number.to_integral_value()
+    return int(number) if whole else number
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
@@ -181,14 +265,11 @@ def _serialized(serialize: Callable[[Any, SerializationContext], bytes | None], 
         raise ValueError("the payload is JSON's null, which no serializer encodes; SQL's NULL is a tombstone")
     try:
         return serialize(value, _CONTEXT) or b""
-    except SerializationError as cause:
-        raise ValueError(_where(cause.__context__)) from None
-    except (ValueError, TypeError) as cause:
+    except (SerializationError, ValueError, TypeError) as cause:
         raise ValueError(f"the payload does not suit the schema ({type(cause).__name__})") from None
 
 
-def _where(cause: Any) -> str:
+def _where(fault: Any) -> str:
     """Of a ValidationError of jsonschema: which part, and which keyword of the schema."""
-    path, keyword = getattr(cause, "json_path", "$"), getattr(cause, "validator", None)
-    where = f"payload{path[1:]}"
-    return f"{where} does not suit the schema" + (f": {keyword}" if keyword else "")
+    where = f"payload{fault.json_path[1:]} does not suit the schema"
+    return where + (f": {fault.validator}" if fault.validator else "")

@@ -5,18 +5,17 @@ asked again before it is refused. A schema that suits goes on being used while t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from json import JSONDecodeError
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient
-from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from walrelay.errors import Fatal, RegistryAway
+from walrelay.errors import Fatal, RegistryAway, WalrelayError
 from walrelay.model import Finding
 from walrelay.route.rules.schemas import PayloadSchema, SchemaRequest, subject_of
-from walrelay.schemas.formats import TYPES, Encode, encoder
+from walrelay.schemas.formats import TYPES, Encode, about_the_registry, encoder
 
 _REFRESH = 300.0  # seconds until the registry is asked whether `latest` is still the latest
 _MEMORY = 1_000  # schemas kept
@@ -41,6 +40,7 @@ class SchemaRegistry:
         self._where = ", ".join(_without_password(url) for url in options["url"].split(","))
         self._made: Any = None
         self._kept: dict[SchemaRequest, _Kept] = {}
+        self._answered = False  # as a registry does
         self._refresh_at = 0.0  # not before that, after the registry did not answer
 
     def encoded(self, wanted: SchemaRequest, payload: bytes) -> bytes:
@@ -139,15 +139,16 @@ class SchemaRegistry:
 
     def _asked(self, wanted: SchemaRequest | None, ask: Callable[[], _T]) -> _T:
         try:
-            return ask()
+            found = ask()
         except SchemaRegistryError as answer:
             raise self._refused(wanted, answer) from answer
-        except (OAuthTokenError, JSONDecodeError) as cause:
-            raise self._away(wanted, str(cause) or type(cause).__name__) from cause
         except Exception as cause:
-            if not type(cause).__module__.startswith("http"):  # httpx and its successors: the client picks one
+            if isinstance(cause, WalrelayError) or type(cause) is ValueError:  # its subclasses are the client's
                 raise
-            raise self._away(wanted, str(cause) or type(cause).__name__) from cause
+            why = f"{cause}" if about_the_registry(cause) else ""
+            raise self._away(wanted, why or f"its answer is not understood ({type(cause).__name__})") from cause
+        self._answered = True
+        return found
 
     def _refused(self, wanted: SchemaRequest | None, answer: Any) -> Exception:
         status, code, said = answer.http_status_code, answer.error_code, f"{answer.error_message}"[:200]
@@ -163,6 +164,8 @@ class SchemaRegistry:
             return ValueError(f"the schema registry has no {what}")
         if wanted is not None and status in (400, 409, 422):
             return ValueError(f"the schema registry refuses the schema of {what}: {said}")
+        if self._answered:  # it was one: a proxy answers for it, for example while it is started again
+            return self._away(wanted, f"HTTP {status}: {said}")
         return Fatal(
             f"what answers at {self._where} is no schema registry: HTTP {status}: {said}",
             hint="Correct schema_registry.url: it ends where /subjects follows, as in http://host:8081, or"

@@ -240,6 +240,9 @@ def test_a_schema_that_suits_stays_in_use_while_the_registry_cannot_be_asked_for
         ((500, b"{}"), RegistryAway, "cannot be asked for subject 't-value': HTTP 500"),
         ((429, b'{"error_code": 429, "message": "slow down"}'), RegistryAway, "HTTP 429: slow down"),
         ((200, b"<html>log in</html>"), RegistryAway, "cannot be asked for subject 't-value'"),
+        ((200, b"[]"), RegistryAway, "its answer is not understood"),
+        ((200, b""), RegistryAway, "its answer is not understood"),
+        ((200, b"\xff\xfe\xfa"), RegistryAway, "its answer is not understood"),
         ((401, b"{}"), Fatal, "refuses walrelay subject 't-value': HTTP 401"),
         ((403, b'{"error_code": 40301, "message": "denied"}'), Fatal, "HTTP 403"),
         ((404, b"<html>nothing</html>"), Fatal, "is no schema registry: HTTP 404"),
@@ -255,6 +258,15 @@ def test_who_is_at_fault_decides_what_becomes_of_it(
     assert why in str(caught.value)
     assert fake.url in str(caught.value)
     assert getattr(caught.value, "hint", "")
+
+
+def test_what_answers_for_a_registry_that_is_started_again_does_not_end_the_relay(fake: FakeRegistry) -> None:
+    fake.register("t-value", '"string"')
+    registry = registry_at(fake.url)
+    registry.encoded(wanted("t-value"), b'"a"')
+    for fake.answers in ((404, b"<html>default backend</html>"), (302, b"")):
+        with pytest.raises(RegistryAway, match="cannot be asked for subject 'other-value': HTTP"):
+            registry.encoded(wanted("other-value"), b'"a"')
 
 
 def test_a_registry_that_does_not_answer_is_away_after_its_timeout(fake: FakeRegistry) -> None:
