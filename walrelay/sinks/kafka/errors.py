@@ -131,8 +131,12 @@ def reported_message(delivered: Delivered) -> Message:
     )
 
 
-def error_of(cause: KafkaException | SystemError) -> KafkaError:
-    """The error in an exception of the client library; a SystemError has it as its cause."""
+def error_of(cause: KafkaException | SystemError | ValueError | TypeError) -> KafkaError:
+    """The error in an exception of the client library; a SystemError has it as its cause, the others are its answer to
+    what it cannot make a record of: a NUL in the topic, for instance.
+    """
+    if isinstance(cause, ValueError | TypeError):
+        return KafkaError(KafkaError._INVALID_ARG, str(cause))
     if isinstance(cause, SystemError):
         return KafkaError(KafkaError._FAIL, text_of(cause.__cause__ or cause))
     error = cause.args[0]

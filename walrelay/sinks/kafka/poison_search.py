@@ -92,10 +92,8 @@ class PoisonSearch:
             except BufferError:
                 del batch[index:]  # as many as there is room for
                 break
-            except KafkaException as cause:
+            except (KafkaException, ValueError, TypeError) as cause:
                 failed[index] = error_of(cause)
-            except (ValueError, TypeError) as cause:
-                failed[index] = KafkaError(KafkaError._INVALID_ARG, str(cause))
         if not batch:
             self._abort(topic)
             raise KafkaException(KafkaError(KafkaError._QUEUE_FULL, "no room"))

@@ -23,9 +23,8 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.batching import UNBATCHED, BatchingHistory, Trial
 from walrelay.sinks.kafka.errors import CLIENT_LOG, Complaints, Failure, error_of, reported_message, text_of
+from walrelay.sinks.kafka.metadata import MetadataNudge, may_have_partition
 
-_NUDGES = 20
-_NUDGE_WAIT, _NUDGE_PAUSE = 0.02, 0.01  # seconds
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
 _TOPIC_WAIT = "topic.metadata.propagation.max.ms"
 _TOPICS = 1_000  # that are remembered
@@ -66,29 +65,6 @@ class _Delivery:
             self._ready.append(_Durable(self.ticket, self.count, self.message))
 
 
-class _MetadataNudge:
-    """Asks for metadata again and again until something was delivered, which gives a new producer its id sooner.
-
-    Nothing is sent without that id. librdkafka (2.16) asks for it whenever a connected broker sends metadata, and
-    otherwise every 500 ms only. It drops the bootstrap broker as soon as that has answered.
-    """
-
-    def __init__(self, producer: Producer) -> None:
-        self.topic = ""
-        self._producer = producer
-        self._left, self._next = _NUDGES, 0.0
-
-    def ask(self) -> None:
-        if self._left and self.topic and monotonic() >= self._next:
-            self._left -= 1
-            with suppress(KafkaException):  # not connected yet; other errors come as receipts do
-                self._producer.list_topics(self.topic, timeout=_NUDGE_WAIT)
-            self._next = monotonic() + _NUDGE_PAUSE
-
-    def stop(self) -> None:
-        self._left = 0
-
-
 class KafkaSink:
     """Owned by one run. Takes no message while a refusal waits to be reported, so that nothing overtakes that
     message.
@@ -117,7 +93,7 @@ class KafkaSink:
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
             ) from cause
         self._produce = self._producer.produce
-        self._nudge = _MetadataNudge(self._producer)
+        self._nudge = MetadataNudge(self._producer)
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._failed:
@@ -138,10 +114,9 @@ class KafkaSink:
             self._produce(topic, value, key, partition, delivery, None, timestamp_ms, headers)  # type: ignore[arg-type]
         except BufferError:
             return False
-        except KafkaException as cause:
-            self._failed.append(Failure(ticket, message, error_of(cause), certain=True, sent=False))
-        except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
-            error = KafkaError(KafkaError._INVALID_ARG, str(cause))
+        except (KafkaException, ValueError, TypeError) as cause:
+            if may_have_partition(self._producer, message, error := error_of(cause)):
+                return False
             self._failed.append(Failure(ticket, message, error, certain=True, sent=False))
         else:
             delivery.count += 1

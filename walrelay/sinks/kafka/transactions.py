@@ -32,6 +32,7 @@ from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, S
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Complaints, Failure, error_of, is_refusal, reported_message
 from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run_ends
+from walrelay.sinks.kafka.metadata import may_have_partition
 from walrelay.sinks.kafka.poison_search import PoisonSearch
 from walrelay.sinks.kafka.position_topic import PositionTopic
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -102,14 +103,10 @@ class KafkaTransactions:
             self._produce(message, self._reporter(ticket, message))
         except BufferError:
             return False
-        except KafkaException as cause:
-            error = error_of(cause)
-            if not is_refusal(error, message):
+        except (KafkaException, ValueError, TypeError) as cause:
+            if not is_refusal(error := error_of(cause), message):
                 self._broken = error
                 return False
-            self._failed.append(Failure(ticket, message, error, True, sent=False, number=self._group.next_number))
-        except (ValueError, TypeError) as cause:  # a NUL in the topic, for instance
-            error = KafkaError(KafkaError._INVALID_ARG, str(cause))
             self._failed.append(Failure(ticket, message, error, True, sent=False, number=self._group.next_number))
         self._group.take(ticket, message)
         return True
@@ -255,8 +252,14 @@ class KafkaTransactions:
         raise why_the_run_ends([], self._broken, self._group.mark.slot, self._history)
 
     def _produce(self, message: Message, report: Callable[..., None]) -> None:
+        """BufferError also where the client just learned of the partition: asked again, it takes the message."""
         topic, key, value, headers, timestamp_ms, partition = message
-        self._producer.produce(topic, value, key, partition, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+        try:
+            self._producer.produce(topic, value, key, partition, report, None, timestamp_ms, headers)  # type: ignore[arg-type]
+        except KafkaException as cause:
+            if may_have_partition(self._producer, message, error_of(cause)):
+                raise BufferError from cause
+            raise
 
     def _abort(self) -> None:
         """Best effort: a transaction that stays open is aborted when the next producer of this slot fences this one."""
