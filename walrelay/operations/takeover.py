@@ -73,7 +73,7 @@ def offsets(content: bytes, name: str) -> dict[str, Offset]:
     for key, value in pairs:
         try:
             found[key[1]["server"]] = _offset(value)
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise Fatal(f"{name} holds an offset that is not of Debezium's PostgreSQL connector", hint=_FORMS) from None
     if not found:
         raise Fatal(
@@ -89,7 +89,7 @@ def chosen(found: dict[str, Offset], prefix: str | None) -> Offset:
     if len(found) == 1 and prefix is None:
         return next(iter(found.values()))
     raise Fatal(
-        f"there are offsets of {', '.join(map(repr, sorted(found)))}, and none of {prefix!r}",
+        f"there are offsets of {', '.join(sorted(map(repr, found)))}, and none of {prefix!r}",
         hint="Set debezium.topic.prefix to the connector's topic.prefix.",
     )
 

@@ -46,6 +46,9 @@ def test_each_connector_has_its_own() -> None:
         chosen(found, None)
     with pytest.raises(Fatal, match="and none of 'c'"):
         chosen(found, "c")
+    strange: Any = {5: Offset(ZERO), "a": Offset(ZERO)}
+    with pytest.raises(Fatal, match="there are offsets of 'a', 5, and none of 'c'"):
+        chosen(strange, "c")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,7 @@ def test_what_kafka_connect_answers_is_read(offset: dict[str, Any], expected: Of
         (b'{"offsets": [{"partition": {}, "offset": {}}]}', "f holds an offset that is not of Debezium's"),
         (b'{"offsets": [{"partition": {"server": "a"}, "offset": null}]}', "f holds an offset that is not of"),
         (answer(lsn="x", txId="y"), "f holds an offset that is not of"),
+        (answer(lsn=float("inf"), txId=5), "f holds an offset that is not of"),
         (serialized((b"k", b"v")), "f holds no offsets of Debezium"),
         (serialized((b'["kafka",{"server":"app"}]', b"null")), "f holds an offset that is not of"),
         (HEAD, "f holds no offset"),
