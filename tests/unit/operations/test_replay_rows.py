@@ -1,10 +1,13 @@
 """What a replay adds to a message, and its pace."""
 
+from collections.abc import Iterable, Iterator
+
 from walrelay.lsn import ZERO
-from walrelay.model import OutboxRecord
+from walrelay.model import Finding, OutboxRecord
 from walrelay.operations.replay.run import Again, Pace
 from walrelay.route import Router
-from walrelay.route.rules import Rule, Rules
+from walrelay.route.rules import Rule, RuleRouter, Rules
+from walrelay.route.rules.schemas import PayloadSchema, SchemaRequest
 
 RECORD = OutboxRecord(ZERO, 7, 0, "e1", None, "o", "Placed", b"{}", b'{"a": "b"}', None, None, None)
 
@@ -34,6 +37,23 @@ def test_another_topic_takes_the_place_of_those_that_rules_name_and_gets_what_th
     )
     messages = Again(Rules("{tenant_id}", routes=routes).router(), "elsewhere").route(RECORD)
     assert [(message.topic, message.key) for message in messages] == [("elsewhere", b"o"), ("elsewhere", b"Placed")]
+
+
+class Encoder:
+    """Puts the subject before the payload."""
+
+    def encoded(self, wanted: SchemaRequest, payload: bytes) -> bytes:
+        return wanted.subject.encode() + payload
+
+    def examine(self, schemas: Iterable[tuple[PayloadSchema, str]]) -> Iterator[Finding]:
+        yield from ()
+
+
+def test_the_sink_of_another_topic_is_no_part_of_the_subject_of_its_schema() -> None:
+    rule = Rule("all", sinks=("us",), schema=PayloadSchema("avro"))
+    router = RuleRouter([rule], "{tenant_id}", encoder=Encoder())
+    (message,) = Again(router, "us:elsewhere", addressed=True).route(RECORD)
+    assert (message.topic, message.value) == ("us:elsewhere", b"elsewhere-value{}")
 
 
 class Clock:

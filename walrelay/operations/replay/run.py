@@ -10,7 +10,7 @@ from time import monotonic
 
 from walrelay.decode.records import RowDecoder
 from walrelay.lsn import ZERO
-from walrelay.model import REPLAYED, AnyRecord, Message, OutboxRecord
+from walrelay.model import REPLAYED, AnyRecord, Message, OutboxRecord, sink_and_topic
 from walrelay.observe import Backfilled, Backfilling, Observer
 from walrelay.operations.replay.journal import ReplayJournal
 from walrelay.operations.replay.plan import ReplayPlan, selection
@@ -57,7 +57,8 @@ class _ReplayAttempts:
             self._begun = True
             sink = self._wiring.sink.open()
             try:
-                routing = Again(wiring.router(catalog), self._plan.replaying.asked.topic)
+                topic, addressed = self._plan.replaying.asked.topic, bool(wiring.sink.names)
+                routing = Again(wiring.router(catalog), topic, addressed=addressed)
                 publisher = BatchPublisher(routing, sink, self._observer, self._stop.is_set, wiring.limits.shutdown)
                 readings = _Readings(wiring, catalog, journal, self._plan)
                 self._publish(readings, publisher)
@@ -121,17 +122,18 @@ class _Readings:
 
 class Again:
     """Routes as `routing` does, or everything to one topic, and adds the header `replayed`. What rules make alike for
-    several topics is one message there.
+    several topics is one message there. `addressed`: the topic is an address, which names a sink.
     """
 
-    def __init__(self, routing: Routing, topic: str | None = None) -> None:
+    def __init__(self, routing: Routing, topic: str | None = None, *, addressed: bool = False) -> None:
         self._route, self._topic = routing.route, topic
+        self._own = sink_and_topic(topic)[1] if topic and addressed else topic  # as a row has it, and a schema's subject
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
         if self._topic is None or not isinstance(record, OutboxRecord):
             return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
         messages: list[Message] = []
-        for each in self._route(record._replace(topic=self._topic)):  # which may need no topic from the template then
+        for each in self._route(record._replace(topic=self._own)):  # which may need no topic from the template then
             message = each._replace(topic=self._topic, headers=[*each.headers, REPLAYED])
             if message not in messages:
                 messages.append(message)
