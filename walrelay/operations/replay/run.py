@@ -127,7 +127,7 @@ class Again:
 
     def __init__(self, routing: Routing, topic: str | None = None, *, addressed: bool = False) -> None:
         self._route, self._topic = routing.route, topic
-        self._own = sink_and_topic(topic)[1] if topic and addressed else topic  # as a row has it, and a schema's subject
+        self._own = sink_and_topic(topic)[1] if topic and addressed else topic  # as rows and schemas name it
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
         if self._topic is None or not isinstance(record, OutboxRecord):
