@@ -191,6 +191,23 @@ class ProcessLost(NamedTuple):
     others_running: int
 
 
+class DatabaseFound(NamedTuple):
+    """The query for databases finds this one now, so its relay is begun."""
+
+
+class DatabaseGone(NamedTuple):
+    """The query for databases does not find this one any more, so its relay is stopped in good order."""
+
+
+class NotStarted(NamedTuple):
+    """The relay of a database ended before it had begun to stream; it is begun again at the next look for databases, in
+    about `again_in` seconds.
+    """
+
+    cause: str
+    again_in: float
+
+
 Happening = (
     StandingBy
     | TakingOver
@@ -217,6 +234,9 @@ Happening = (
     | ProcessStarted
     | ProcessDied
     | ProcessLost
+    | DatabaseFound
+    | DatabaseGone
+    | NotStarted
 )
 """At most a few happen in a turn of the loop and, but for DeadLettered and Dropped, none for each message."""
 

@@ -66,7 +66,8 @@ def test_the_schema_knows_no_other_keys() -> None:
     schema = json_schema()
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["SourceSettings"]["additionalProperties"] is False
-    assert [each["required"] for each in schema["anyOf"]] == [["source", "sink"], ["source", "sinks"], ["relays"]]
+    forms = [["source", "sink"], ["source", "sinks"], ["relays"], ["databases", "defaults"]]
+    assert [each["required"] for each in schema["anyOf"]] == forms
     assert schema["properties"]["sinks"]["additionalProperties"] == schema["properties"]["sink"]
 
 

@@ -27,7 +27,7 @@ def config() -> None:
 @config_option
 @several_option
 def check(config_path: Path, relay_names: tuple[str, ...]) -> None:
-    """Report every problem in the settings file, with its line. Connects to nothing.
+    """Report every problem in the settings file, with its line. Connects to nothing, except for a query of `databases`.
 
     \b
     Example:

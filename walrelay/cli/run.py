@@ -10,11 +10,11 @@ from typing import NamedTuple, NoReturn
 import click
 
 from walrelay import compose
-from walrelay.cli import ending, processes
+from walrelay.cli import databases, ending, processes
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
 from walrelay.cli.relays import several_option
-from walrelay.config import load_relays
+from walrelay.config import load_databases, load_relays
 from walrelay.errors import Fatal
 from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
 from walrelay.relay.spread import Spread
@@ -44,8 +44,8 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], cou
     An error that can be retried is retried for ever, and logged as a warning, or as an error from the third failure in
     a row. Any other error ends the process with exit code 1 and a hint.
 
-    All relays of the file run in this process, each for itself. Several instances of the same file share its relays:
-    `walrelay docs several-relays`.
+    All relays of the file run in this process, each for itself. Several instances of the same file share its relays,
+    and a query for databases is asked again and again: `walrelay docs several-relays`.
 
     \b
     Example:
@@ -53,6 +53,14 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], cou
       walrelay run --relay orders --relay invoices
       walrelay run --processes 2
     """
+    query = None if relay_names else load_databases(config_path)
+    if query is not None:
+        if count > 1 or from_slot:
+            option, how = (
+                ("--processes", "start several instances instead") if count > 1 else ("--from-slot", "name one")
+            )
+            raise click.UsageError(f"A query finds the databases, so {option} needs --relay NAME; or {how}.")
+        ctx.exit(databases.run(query))
     relays = load_relays(config_path, relay_names)
     if from_slot and len(relays) > 1:
         raise click.UsageError(f"Which relay? Name one with --relay for --from-slot: {', '.join(relays)}.")

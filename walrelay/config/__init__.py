@@ -1,6 +1,6 @@
 """The settings file: read and checked as a whole. `config.documentation` describes it."""
 
 from walrelay.config.models import Settings
-from walrelay.config.reading import load, load_relays, parse
+from walrelay.config.reading import Databases, load, load_databases, load_relays, parse
 
-__all__ = ["Settings", "load", "load_relays", "parse"]
+__all__ = ["Databases", "Settings", "load", "load_databases", "load_relays", "parse"]

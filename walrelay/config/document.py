@@ -98,6 +98,12 @@ class Document(NamedTuple):
         """The line of `path`, or of the nearest thing around it that is in the file."""
         return self.lines[self.known(path)]
 
+    def below(self, key: str) -> "Document":
+        """What the file has under that key, with its own paths."""
+        lines = {path[1:]: line for path, line in self.lines.items() if path[:1] == (key,)}
+        problems = [each._replace(path=each.path[1:]) for each in self.problems if each.path[:1] == (key,)]
+        return Document(self.value[key], lines, problems)
+
     def known(self, path: KeyPath) -> KeyPath:
         """The longest part of `path` that is in the file."""
         while path not in self.lines:

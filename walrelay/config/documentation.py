@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from walrelay import publish
 from walrelay.config import presets
+from walrelay.config.databases import DatabaseQuery
 from walrelay.config.models import Settings
 from walrelay.config.values import SinkKind, sink_model
 
@@ -35,15 +36,23 @@ def json_schema() -> Schema:
             "description": "Several relays by name: each has what is the whole file otherwise.",
         },
     }
+    databases: Schema = {
+        "anyOf": [
+            {"type": "object", "additionalProperties": {"type": "string"}, "not": {"required": ["query"]}},
+            _with_references(DatabaseQuery.model_json_schema()),
+        ],
+        "description": "A relay of the defaults for each database: names with DSNs, or a query for both.",
+    }
     return {
         "$schema": _DIALECT,
         **schema,
         "title": "walrelay.yaml",
-        "properties": {**properties, **several},
+        "properties": {**properties, **several, "databases": databases},
         "anyOf": [
             {"required": required},
             {"required": ["sinks" if each == "sink" else each for each in required]},
             {"required": ["relays"]},
+            {"required": ["databases", "defaults"]},
         ],
         "$defs": {
             **definitions,
@@ -127,6 +136,8 @@ prints a JSON Schema with which an editor completes it.
 - Unknown and repeated keys are errors, and so are YAML aliases.
 - A file can have several relays: `relays` has by name what is the whole file otherwise, and `defaults`
   what is merged under each of them (`walrelay docs several-relays`).
+- With `databases` instead of `relays` it has a relay of `defaults` for each database, by names or by a query
+  (`walrelay docs several-relays`).
 
 This page is generated from the models in `walrelay/config`; a test compares it with them.
 """

@@ -4,18 +4,22 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from threading import Lock
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from walrelay.config import document, presets, several
+from walrelay.config import databases, document, presets, several
+from walrelay.config.databases import DatabaseQuery
 from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
 from walrelay.config.models import Settings
-from walrelay.config.values import Section, SectionError, SinkKind, docstrings, sink_model
+from walrelay.config.places import Places
+from walrelay.config.several import Part
+from walrelay.config.values import Section, SectionError
 from walrelay.errors import SettingsError
+
+Validated = TypeVar("Validated", bound=Section)
 
 HINT = "`walrelay docs settings` lists every setting; `walrelay config example` prints a file that works."
 
@@ -32,6 +36,15 @@ def load_relays(path: Path, wanted: Collection[str] = ()) -> dict[str, Settings]
     only those: what is wrong with another relay does not matter to them.
     """
     return parse_relays(_text_of(path), str(path), os.environ, wanted)
+
+
+def load_databases(path: Path) -> "Databases | None":
+    """What looks for the databases of that file, if it has a query for them."""
+    text = _text_of(path)
+    written = document.read(text)
+    if not several.has_databases(written) or not databases.has_query(written):
+        return None
+    return Databases(written, str(path), os.environ)
 
 
 def _text_of(path: Path) -> str:
@@ -63,19 +76,75 @@ def parse_relays(text: str, name: str, env: Mapping[str, str], wanted: Collectio
     if not several.has_several(written):
         if any(wanted):
             raise SettingsError(f"{name}: has one relay, without a name", hint="Leave --relay out.")
-        settings, found = _validated(_resolved(written, env))
+        settings, found = _validated(_resolved(written, env), Settings)
         relays = {"": settings} if settings else {}
     else:
         relays, found = _several(written, name, env, wanted)
-    if found:
-        raise SettingsError("\n".join(_lines(found, name)), hint=HINT)
+    _refuse(found, name)
     return relays
+
+
+def _refuse(found: Iterable[Problem], name: str) -> None:
+    if lines := _lines(found, name):
+        raise SettingsError("\n".join(lines), hint=HINT)
+
+
+class Databases:
+    """The relays of a file whose databases a query finds."""
+
+    def __init__(self, written: Document, name: str, env: Mapping[str, str]) -> None:
+        """SettingsError if the query's settings cannot be used."""
+        self._written, self._name, self._env = written, name, env
+        resolved = _resolved(written.below(several.DATABASES), env, DatabaseQuery)
+        query, found = _validated(resolved, DatabaseQuery)
+        _refuse([each._replace(path=(several.DATABASES, *each.path)) for each in found], name)
+        assert query is not None
+        self._query, self._known, self._lock = query, dict[str, Settings](), Lock()
+
+    @property
+    def look_interval(self) -> float:
+        """Seconds."""
+        return self._query.look_interval
+
+    def look(self) -> databases.Found:
+        """Asks for them; Fatal if that fails."""
+        found = databases.ask(self._query)
+        with self._lock:
+            self._known = {name: settings for name, settings in self._known.items() if name in found.dsns}
+        return found
+
+    def settings(self, name: str, dsn: SecretStr) -> Settings:
+        """Those of one relay; SettingsError if they cannot be used, or not beside those of the others."""
+        parts, found = several.database_parts(self._written, {name: dsn})
+        settings, faults = _validated(_resolved(parts[name].document, self._env), Settings)
+        found += map(parts[name].in_file, faults)
+        with self._lock:
+            if settings is not None:
+                others = {other: each for other, each in self._known.items() if other != name}
+                found += several.shared({**others, name: settings}, parts)
+            _refuse([*found, *self._written.problems], self._name)
+            assert settings is not None
+            self._known[name] = settings
+        return settings
+
+
+def _parts(
+    written: Document, name: str, env: Mapping[str, str], wanted: Collection[str]
+) -> tuple[dict[str, Part], list[Problem]]:
+    if not several.has_databases(written):
+        return several.parts(written)
+    if not databases.has_query(written):
+        return several.database_parts(written)
+    found = Databases(written, name, env).look()
+    if found.faults and not wanted:
+        raise SettingsError("\n".join(f"{name}: {fault}" for fault in found.faults))
+    return several.database_parts(written, found.dsns)
 
 
 def _several(
     written: Document, name: str, env: Mapping[str, str], wanted: Collection[str]
 ) -> tuple[dict[str, Settings], list[Problem]]:
-    parts, found = several.parts(written)
+    parts, found = _parts(written, name, env, wanted)
     found += written.problems
     try:
         names = several.chosen(parts, wanted)
@@ -83,14 +152,14 @@ def _several(
         if not found:
             raise SettingsError(f"{name}: {error}") from None
         names = []
-    read = {each: _validated(_resolved(parts[each].document, env)) for each in names}
+    read = {each: _validated(_resolved(parts[each].document, env), Settings) for each in names}
     for each, (_, faults) in read.items():
         found += map(parts[each].in_file, faults)
     relays = {each: settings for each, (settings, _) in read.items() if settings is not None}
     return relays, [*found, *several.shared(relays, parts)]
 
 
-def _resolved(written: Document, env: Mapping[str, str]) -> Document:
+def _resolved(written: Document, env: Mapping[str, str], model: type[Section] = Settings) -> Document:
     """The document with its references replaced by their values.
 
     A text that may be a secret becomes a SecretStr here: a model with `str | SecretStr` would keep it as a str.
@@ -100,16 +169,16 @@ def _resolved(written: Document, env: Mapping[str, str]) -> Document:
         value = encodable(expanded(text, env))
         return SecretStr(encodable(revealed(value))) if places.secret(path) else value
 
-    places = Places(document.replaced(written, lambda _, text: expanded(text, env)).value)
+    places = Places(document.replaced(written, lambda _, text: expanded(text, env)).value, model)
     return document.replaced(written, resolved)
 
 
-def _validated(resolved: Document) -> tuple[Settings | None, list[Problem]]:
+def _validated(resolved: Document, model: type[Validated]) -> tuple[Validated | None, list[Problem]]:
     """Returns the problems rather than raising: an exception that carries pydantic's would carry the secrets."""
     try:
-        return Settings.model_validate(resolved.value), resolved.problems
+        return model.model_validate(resolved.value), resolved.problems
     except ValidationError as error:
-        more = problems(error, resolved, Places(resolved.value))
+        more = problems(error, resolved, Places(resolved.value, model))
         return None, [*resolved.problems, *more]
 
 
@@ -126,87 +195,6 @@ def _dotted(path: document.KeyPath) -> str:
 def _printable(key: str) -> str:
     """A key as it is, unless it would break the line."""
     return key if key.isprintable() else repr(key)
-
-
-class Places:
-    """The models along the paths of one settings file; which model a sink has depends on that file."""
-
-    def __init__(self, value: Any) -> None:
-        sections = value if isinstance(value, Mapping) else {}
-        several = sections.get("sinks")
-        self._sinks: dict[KeyPath, list[Any]] = {("sink",): _sink_models(sections.get("sink"))}
-        for name, section in several.items() if isinstance(several, Mapping) else ():
-            self._sinks["sinks", name] = _sink_models(section)
-
-    def fields(self, path: KeyPath) -> dict[str, FieldInfo]:
-        """The settings that the mapping at `path` may have, by their keys in the file."""
-        models = (candidate for candidate in self._types(path) if _is_model(candidate))
-        return {field.alias or name: field for model in models for name, field in model.model_fields.items()}
-
-    def secret(self, path: KeyPath) -> bool:
-        """Whether a text at `path` may be a secret."""
-        return SecretStr in self._types(path)
-
-    def unit(self, path: KeyPath) -> str:
-        """The unit of the number at `path`; empty if it has none."""
-        field = self._field(path)
-        extra = field.json_schema_extra if field else None
-        return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
-
-    def meaning(self, path: KeyPath) -> str:
-        """What the setting at `path` is, in one line; empty where the model does not say."""
-        field = self._field(path)
-        sections = (each for each in self._types(path[:-1]) if _is_model(each) and issubclass(each, Section))
-        texts = [
-            *(docstrings(section).get(str(path[-1])) for section in sections),
-            field.description if field else None,
-            *(each.__doc__ for each in self._types(path) if _is_model(each)),
-        ]
-        return " ".join(next(filter(None, texts), "").split())
-
-    def _field(self, path: KeyPath) -> FieldInfo | None:
-        return self.fields(path[:-1]).get(str(path[-1])) if path else None
-
-    def _types(self, path: KeyPath) -> list[Any]:
-        if not path:
-            return [Settings]
-        if path in self._sinks:
-            return self._sinks[path]
-        field = self._field(path)
-        if field:
-            return list(_alternatives(field.annotation))
-        return [inner for outer in self._types(path[:-1]) for inner in _items(outer)]
-
-
-def _sink_models(section: Any) -> list[Any]:
-    kind = section.get("kind") if isinstance(section, Mapping) else None
-    try:
-        return [SinkKind, sink_model(kind)] if isinstance(kind, str) else [SinkKind]
-    except ValueError:  # an unknown kind is reported where the section is validated
-        return [SinkKind]
-
-
-def _alternatives(annotation: Any) -> Iterator[Any]:
-    """The types that a value may have: those of a union one by one, without what Annotated adds."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        yield from _alternatives(get_args(annotation)[0])
-    elif origin in (Union, UnionType):
-        for each in get_args(annotation):
-            yield from _alternatives(each)
-    else:
-        yield annotation
-
-
-def _items(container: Any) -> Iterator[Any]:
-    """The types of the values in a mapping or the items of a list."""
-    origin, arguments = get_origin(container), get_args(container)
-    if isinstance(origin, type) and arguments:
-        yield from _alternatives(arguments[1] if issubclass(origin, Mapping) else arguments[0])
-
-
-def _is_model(candidate: Any) -> bool:
-    return isinstance(candidate, type) and issubclass(candidate, BaseModel)
 
 
 def problems(error: ValidationError, document: Document, places: Places) -> Iterator[Problem]:

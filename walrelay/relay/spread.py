@@ -89,16 +89,30 @@ class Seat:
             self._changed.notify_all()
 
 
-class Spread:
-    """The relays of one process. A context: inside, other threads watch who is there, until `stop` is set."""
+class Instance:
+    """What the relays of a process know together: the number of the process, and the candidates of each relay."""
 
-    def __init__(self, places: Mapping[str, Place], observers: Mapping[str, Observer], stop: Stop) -> None:
+    def __init__(self) -> None:
+        self.number, self.lock, self.candidates = randbits(31), Lock(), dict[str, frozenset[int]]()
+
+
+class Spread:
+    """Relays of one process. A context: inside, other threads watch who is there, until `stop` is set."""
+
+    def __init__(
+        self,
+        places: Mapping[str, Place],
+        observers: Mapping[str, Observer],
+        stop: Stop,
+        instance: Instance | None = None,
+    ) -> None:
+        """`instance`: that of other Spreads in the process, whose relays are shared out together with these."""
         self._seats = {name: Seat(name, each.slot, observers[name]) for name, each in places.items()}
         databases: dict[str, list[Seat]] = {}
         for name, each in places.items():
             databases.setdefault(each.dsn, []).append(self._seats[name])
-        self._stop, self._me = stop, randbits(31)
-        self._lock, self._candidates = Lock(), dict[str, frozenset[int]]()
+        self._stop, self._instance = stop, instance or Instance()
+        self._me = self._instance.number
         watches = [Thread(target=self._watch, args=each, name="spread", daemon=True) for each in databases.items()]
         self._threads = [*watches, Thread(target=self._close, name="spread", daemon=True)]
 
@@ -111,6 +125,9 @@ class Spread:
         self._stop.set()
         for thread in self._threads:
             thread.join(_LEAVING)
+        with self._instance.lock:
+            for name in self._seats:
+                self._instance.candidates.pop(name, None)
 
     def run(self, name: str, relay: Callable[[Stop], None]) -> None:
         """Runs that relay whenever this instance is to lead it, until `stop` is set; raises what ends the relay."""
@@ -142,9 +159,10 @@ class Spread:
             self._stop.wait(_RETRY)
 
     def _decide(self, seats: list[Seat], looks: Mapping[str, Look]) -> None:
-        with self._lock:
-            self._candidates |= {seat.name: looks[seat.slot].candidates for seat in seats}
-            owners, instances = shares(self._candidates), len(set().union(*self._candidates.values()))
+        with self._instance.lock:
+            known = self._instance.candidates
+            known |= {seat.name: looks[seat.slot].candidates for seat in seats}
+            owners, instances = shares(known), len(set().union(*known.values()))
         now = monotonic()
         for seat in seats:
             if not seat.willing:

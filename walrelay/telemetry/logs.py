@@ -19,6 +19,8 @@ from walrelay.observe import (
     Backfilling,
     CleanedUp,
     Confirmed,
+    DatabaseFound,
+    DatabaseGone,
     DeadLettered,
     Dropped,
     EndedFatally,
@@ -28,6 +30,7 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    NotStarted,
     ProcessDied,
     ProcessLost,
     ProcessStarted,
@@ -210,6 +213,12 @@ class LogObserver:
                 text = f"each relay of process {number} has ended in an error: {', '.join(relays)}"
                 hint = "the log has the error of each as `fatal`; remove the causes and restart"
                 self._ended(Fatal(text, hint=hint), {"process": number, "others_running": others})
+            case DatabaseFound():
+                log.info("database found")
+            case DatabaseGone():
+                log.info("database gone")
+            case NotStarted(cause, again_in):
+                log.error("not started", cause=cause, again_in=round(again_in, 1))
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:

@@ -17,6 +17,8 @@ from walrelay.observe import (
     Backfilling,
     CleanedUp,
     Confirmed,
+    DatabaseFound,
+    DatabaseGone,
     DeadLettered,
     Dropped,
     EndedFatally,
@@ -26,6 +28,7 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    NotStarted,
     ProcessDied,
     ProcessLost,
     ProcessStarted,
@@ -99,6 +102,9 @@ LINES: list[tuple[Happening, str]] = [
             others_running=3,
         ),
     ),
+    (DatabaseFound(), logged("info", "database found")),
+    (DatabaseGone(), logged("info", "database gone")),
+    (NotStarted("no slot", 30.0), logged("error", "not started", cause="no slot", again_in=30.0)),
 ]
 
 

@@ -1,0 +1,110 @@
+"""`walrelay run` where a query finds the databases: their relays come and go with them, in this process."""
+
+from walrelay import compose
+from walrelay.cli import ending
+from walrelay.cli.ending import signalled
+from walrelay.config import Databases, Settings
+from walrelay.config.databases import Dsn
+from walrelay.errors import Fatal, SettingsError
+from walrelay.observe import (
+    EndedFatally,
+    Happening,
+    LeftAtOnce,
+    Noticed,
+    NotStarted,
+    Observer,
+    Observers,
+    Streaming,
+)
+from walrelay.relay.roster import Roster
+from walrelay.relay.spread import Instance, Spread
+from walrelay.supervise import Stop
+from walrelay.telemetry import logs
+
+
+def run(databases: Databases) -> int:
+    """Returns the exit code when a signal has stopped all relays. Fatal if the first look fails; SettingsError if the
+    settings suit none of the databases.
+    """
+    found = databases.look()
+    shared = _first(databases, found.dsns).log
+    logs.configure(shared.format, shared.level)
+    relays = _Relays(databases)
+    relays.tell_faults(found.faults)
+    stop = signalled(relays.leave_at_once)
+    roster = Roster(relays.look, relays.run, relays.told, relays.ended)
+    done = roster.run(found.dsns, databases.look_interval, stop)
+    return ending.DONE if done else ending.FAILED
+
+
+def _first(databases: Databases, dsns: dict[str, Dsn]) -> Settings:
+    """Of the databases' settings the first that can be used. One row that is wrong keeps no other relay from running; a
+    settings file that is wrong does.
+    """
+    error = SettingsError("the query of `databases` finds no database that can be used")
+    for name, dsn in dsns.items():
+        try:
+            return databases.settings(name, dsn)
+        except SettingsError as fault:
+            error = fault
+    raise error
+
+
+class _Streamed:
+    """Whether the relay ever streamed."""
+
+    yet = False
+
+    def saw(self, happening: Happening) -> None:
+        self.yet |= isinstance(happening, Streaming)
+
+
+class _Relays:
+    def __init__(self, databases: Databases) -> None:
+        self._databases, self._instance, self._log = databases, Instance(), logs.LogObserver()
+        self._observers: dict[str, Observer] = {}
+        self._faults = set[str]()
+
+    def look(self) -> dict[str, Dsn]:
+        found = self._databases.look()
+        self.tell_faults(found.faults)
+        return found.dsns
+
+    def tell_faults(self, faults: list[str]) -> None:
+        """Each once, as long as it is there."""
+        for fault in faults:
+            if fault not in self._faults:
+                self._log.saw(Noticed(fault))
+        self._faults = set(faults)
+
+    def told(self, name: str, happening: Happening) -> None:
+        (logs.LogObserver(relay=name) if name else self._log).saw(happening)
+
+    def ended(self, name: str, error: Exception, others: int) -> None:
+        ending.show_traceback(error)
+        known = ending.explained(error)
+        self.told(name, EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
+
+    def run(self, name: str, dsn: Dsn, stop: Stop) -> None:
+        """What keeps a relay from its first streaming may be done by the next look: `walrelay init` for a database that
+        is new. An error after that is for good.
+        """
+        logs.name_relay(name)
+        streamed = _Streamed()
+        try:
+            wiring = compose.wiring(self._databases.settings(name, dsn))
+            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed)
+            self._observers[name] = observer
+            with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:
+                spread.run(name, lambda turn: compose.relay_until(turn, wiring, observer))
+        except Exception as error:
+            if streamed.yet:
+                raise
+            ending.show_traceback(error)
+            known = ending.explained(error)
+            cause = f"{known} (hint: {known.hint})" if known.hint else str(known)
+            self.told(name, NotStarted(cause, self._databases.look_interval))
+
+    def leave_at_once(self) -> None:
+        for observer in [*self._observers.values()]:
+            observer.saw(LeftAtOnce())

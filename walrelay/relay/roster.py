@@ -1,0 +1,111 @@
+"""Relays that come and go while the process runs, each in a thread of its own: one for each place that a look finds.
+
+A look that fails stops nothing: the relays run on where the last one found them.
+"""
+
+from collections.abc import Callable, Mapping
+from threading import Lock, Thread
+from typing import Generic, NamedTuple, TypeVar
+
+from walrelay.observe import DatabaseFound, DatabaseGone, Happening, Noticed
+from walrelay.supervise import Stop
+
+Place = TypeVar("Place")
+
+
+class _Running(NamedTuple, Generic[Place]):
+    place: Place
+    stop: Stop
+    thread: Thread
+
+
+class Roster(Generic[Place]):
+    """The relays by name. One that ends in an error stays ended until its place is another, and the others go on."""
+
+    def __init__(
+        self,
+        look: Callable[[], Mapping[str, Place]],
+        relay: Callable[[str, Place, Stop], None],
+        told: Callable[[str, Happening], None],
+        ended: Callable[[str, Exception, int], None],
+    ) -> None:
+        """`relay` runs the relay of that name there until the stop is set. If it returns before, it is called again
+        after the next look; if it raises, `ended` is told so, with how many others run, and again after each look.
+        `told`: what happens to a relay; the name is empty for what is no relay's.
+        """
+        self._look, self._relay, self._told, self._ended = look, relay, told, ended
+        self._running, self._failed = dict[str, _Running[Place]](), dict[str, Exception]()
+        self._lock, self._trouble = Lock(), ""
+
+    def run(self, first: Mapping[str, Place], interval: float, stop: Stop) -> bool:
+        """Until `stop` is set and all relays have left; whether none of them had ended in an error. `first`: what was
+        found already; `interval`: seconds between two looks.
+        """
+        looks = Thread(target=self._keep_looking, args=(first, interval, stop), name="databases", daemon=True)
+        looks.start()  # a stop must not wait for a server that does not answer
+        stop.wait()
+        with self._lock:  # none is started from now on
+            running = [*self._running.values()]
+        for each in running:
+            each.stop.set()
+        for each in running:
+            each.thread.join()
+        return not self._failed
+
+    def _keep_looking(self, first: Mapping[str, Place], interval: float, stop: Stop) -> None:
+        self._follow(first, stop)
+        places = first
+        while not stop.wait(interval):
+            places = self._looked(places)
+            self._follow(places, stop)
+            for name, error in [*self._failed.items()]:
+                self._ended(name, error, self._others)
+
+    def _looked(self, before: Mapping[str, Place]) -> Mapping[str, Place]:
+        try:
+            places = self._look()
+        except Exception as error:  # the relays that run need no look
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                self._told("", Noticed(f"new databases cannot be looked for, and all relays go on: {error}"))
+            return before
+        self._trouble = ""
+        for name in places.keys() - before.keys():
+            self._told(name, DatabaseFound())
+        for name in before.keys() - places.keys():
+            self._told(name, DatabaseGone())
+        return places
+
+    def _follow(self, places: Mapping[str, Place], stop: Stop) -> None:
+        """A relay whose place is another leaves in good order before it begins there."""
+        leaving = {name: each for name, each in self._running.items() if places.get(name) != each.place}
+        for each in leaving.values():
+            each.stop.set()
+        for name, each in leaving.items():
+            each.thread.join()
+            self._failed.pop(name, None)
+        with self._lock:
+            for name in leaving:
+                del self._running[name]
+            for name, place in places.items():
+                before = self._running.get(name)
+                idle = before is None or (not before.thread.is_alive() and name not in self._failed)
+                if idle and not stop.is_set():
+                    self._running[name] = self._started(name, place)
+
+    def _started(self, name: str, place: Place) -> _Running[Place]:
+        stop = Stop()
+        thread = Thread(target=self._keep, args=(name, place, stop), name=name)
+        thread.start()
+        return _Running(place, stop, thread)
+
+    def _keep(self, name: str, place: Place, stop: Stop) -> None:
+        try:
+            self._relay(name, place, stop)
+        except Exception as error:
+            self._failed[name] = error
+            self._ended(name, error, self._others)
+
+    @property
+    def _others(self) -> int:
+        return len(self._running.keys() - self._failed.keys())
