@@ -91,13 +91,17 @@ class Roster(Generic[Place]):
                 before = self._running.get(name)
                 idle = before is None or (not before.thread.is_alive() and name not in self._failed)
                 if idle and not stop.is_set():
-                    self._running[name] = self._started(name, place)
+                    self._start(name, place)
 
-    def _started(self, name: str, place: Place) -> _Running[Place]:
-        stop = Stop()
-        thread = Thread(target=self._keep, args=(name, place, stop), name=name)
-        thread.start()
-        return _Running(place, stop, thread)
+    def _start(self, name: str, place: Place) -> None:
+        try:
+            stop = Stop()
+            thread = Thread(target=self._keep, args=(name, place, stop), name=name)
+            thread.start()
+        except (OSError, RuntimeError) as error:  # no descriptor or thread is left; the next look tries again
+            self._told(name, Noticed(f"this relay cannot be begun now: {error}"))
+        else:
+            self._running[name] = _Running(place, stop, thread)
 
     def _keep(self, name: str, place: Place, stop: Stop) -> None:
         try:
@@ -108,4 +112,5 @@ class Roster(Generic[Place]):
 
     @property
     def _others(self) -> int:
-        return len(self._running.keys() - self._failed.keys())
+        running = [*self._running.items()]
+        return sum(each.thread.is_alive() and name not in self._failed for name, each in running)

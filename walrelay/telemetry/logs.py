@@ -216,7 +216,7 @@ class LogObserver:
             case DatabaseFound():
                 log.info("database found")
             case DatabaseGone():
-                log.info("database gone")
+                log.warning("database gone", consequence="its slot stays, and keeps WAL until it is dropped")
             case NotStarted(cause, again_in):
                 log.error("not started", cause=cause, again_in=round(again_in, 1))
             case Backfilling() | Backfilled():

@@ -103,7 +103,10 @@ LINES: list[tuple[Happening, str]] = [
         ),
     ),
     (DatabaseFound(), logged("info", "database found")),
-    (DatabaseGone(), logged("info", "database gone")),
+    (
+        DatabaseGone(),
+        logged("warning", "database gone", consequence="its slot stays, and keeps WAL until it is dropped"),
+    ),
     (NotStarted("no slot", 30.0), logged("error", "not started", cause="no slot", again_in=30.0)),
 ]
 
