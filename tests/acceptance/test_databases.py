@@ -187,7 +187,9 @@ def test_commands_know_the_databases_and_say_what_is_wrong_with_them(tenants: Te
     tenants.adopt(first)
     deployment = tenants.of[first.name]
     deployment.config = tenants.config
-    assert deployment.command("config", "check").endswith(f"no problems in {first.name}\n")
+    tenants.catalog.execute("INSERT INTO tenants VALUES ('other', 'host=x password=${NO_SUCH_NAME}')")  # as it is
+    assert deployment.command("config", "check").endswith(f"no problems in {first.name}, other\n")
+    tenants.catalog.execute("DELETE FROM tenants WHERE name = 'other'")
     deployment.write("1")
     assert '"n"' not in deployment.command("tail", "--limit", "1", "--relay", first.name)
     said = deployment.said("run", "--processes", "2", exit_code=2)
