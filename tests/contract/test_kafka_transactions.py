@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import NewPartitions
 
 from tests.conftest import KafkaMaker
 from tests.contract.cases import KafkaCase
@@ -209,6 +210,25 @@ def test_a_message_that_is_too_large_for_the_client_is_refused_and_its_group_tak
         assert sink.publish(large, ticket=2)
         assert refusal(sink).message == large
         assert relaying.committed == []
+
+
+def test_a_partition_that_was_added_takes_its_message_in_every_turn(kafka_case: KafkaCase) -> None:
+    """Each producer has its own knowledge of the topic, of which it has asked before."""
+    relaying = Relaying(kafka_case.broker)
+    relaying.case = SmallTopic(kafka_case)
+    topic, admin = relaying.case.topic, kafka_case.broker.admin
+    with closing(relaying.open()) as sink:
+        for number in range(1, TURNS + 1):
+            relaying.publish(sink, number, end=100 * number)
+            settle(sink)
+        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(15)
+        kafka_case.broker.wait_for_leaders(topic, 2)
+        for number in range(TURNS + 1, 2 * TURNS + 1):
+            offer(sink, message(relaying.case, number)._replace(partition=1), ticket=number)
+            sink.mark(LSN(100 * number))
+            assert settle(sink) == [Receipt(number, 1)]
+        offer(sink, message(relaying.case, 9)._replace(partition=2), ticket=9)
+        assert refusal(sink).error == "unknown_partition"
 
 
 def test_a_refused_batch_is_published_one_by_one_to_find_the_message(kafka_case: KafkaCase) -> None:
