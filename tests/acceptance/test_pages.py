@@ -43,7 +43,7 @@ def test_no_block_falls_out_unseen() -> None:
         "sh": 13,
         "sql": 4,
         "python": 15,
-        "yaml": 15,
+        "yaml": 17,
         "json": 1,
         "text": 6,
     }

@@ -96,7 +96,7 @@ def init(
     day (--partitioned), `walrelay cleanup` drops whole days.
 
     --topics takes aggregate types (or other values for `route.topic`), or whole names of topics: with the default,
-    `order` and `outbox.event.order` are the same.
+    `order` and `outbox.event.order` are the same. With several sinks `eu:order` is for the sink eu alone.
 
     --push-down makes a row filter of the rules at the top of `routes` that drop (`walrelay docs routing`). The relay
     must not run meanwhile.

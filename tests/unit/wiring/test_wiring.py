@@ -66,6 +66,9 @@ def test_topics_of_several_sinks_are_addresses() -> None:
     rules = Rules("event.{type}", frozenset({"us:audit"}), tuple(rule for each in written for rule in each.by_sink))
     assert rules.topics == ["us:event.*", "eu:audit", "us:audit"]
     assert rules.named(["order", "eu:audit"], exact=False) == ["us:event.order", "eu:audit"]
+    both = rules._replace(routes=tuple(Rule("all", sinks=("eu", "us")).by_sink))
+    assert both.named(["order"], exact=False) == ["eu:event.order", "us:event.order"]
+    assert both.named(["us:order", "eu:event.paid"], exact=False) == ["us:event.order", "eu:event.paid"]
     record = OutboxRecord(ZERO, 0, 0, "1", "o", "k", "T", b"{}", None, None, None, None)
     with pytest.raises(Unroutable, match="'us:audit'"):
         rules.router().route(record)

@@ -118,9 +118,16 @@ class Rules(NamedTuple):
             if exact or len(fields) != 1 or given.fullmatch(name):
                 found.append(name)
             else:
-                filled = self.topic.format(**{fields[0]: name})
-                found += self._by_template(filled) or [filled]
+                found += self._filled(fields[0], name)
         return list(dict.fromkeys(found))
+
+    def _filled(self, field: str, name: str) -> list[str]:
+        """The topics of this value; `SINK:VALUE` is that sink's alone."""
+        sink, _, value = name.rpartition(":")
+        made = self._by_template(self.topic.format(**{field: value}))
+        return [topic for topic in made if not sink or topic.startswith(f"{sink}:")] or [
+            self.topic.format(**{field: name})
+        ]
 
     @property
     def whole_topics(self) -> set[str]:
