@@ -1,7 +1,7 @@
 """What PostgreSQL's errors mean for the relay: by SQLSTATE, never by text, which is translated."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 import psycopg
@@ -68,6 +68,13 @@ def explained(words: ErrorWords, grants: Callable[[], str]) -> Iterator[None]:
         yield
     except psycopg.Error as cause:
         raise _meaning(cause, words, grants) from cause
+
+
+def translated() -> AbstractContextManager[None]:
+    """Around work that asks PostgreSQL in many places, and is tried again: a connection that breaks at a question whose
+    errors nobody translates is a broken connection all the same.
+    """
+    return explained(_UNEXPECTED, str)
 
 
 def unexpected(error: Exception) -> WalrelayError | None:

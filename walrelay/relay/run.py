@@ -17,6 +17,7 @@ from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.model import RelayPosition
 from walrelay.observe import Noticed, Observer, Streaming, notices
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import translated
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
@@ -103,7 +104,8 @@ class Runs:
 
     def _run(self, stop: Callable[[], bool]) -> None:
         try:
-            self._connect(stop)
+            with translated():
+                self._connect(stop)
         except Disconnected:
             if self._relay is None or self._wiring.exactly_once:
                 self.close()

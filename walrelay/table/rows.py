@@ -14,7 +14,7 @@ from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retry
 from walrelay.model import Message, OutboxRecord, Receipt
 from walrelay.observe import Observer, StallWatch
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import Denied
+from walrelay.postgres.failures import Denied, translated
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Sink, refused
 from walrelay.route import Routing
@@ -234,8 +234,13 @@ class Attempts(Protocol):
 
 def until_finished(attempts: Attempts, stop: Event, backoff: Backoff, observer: Observer) -> bool:
     """One after the other. True when one got to its end, False after a stop; Fatal when an operator must act."""
+
+    def attempt() -> None:
+        with translated():
+            attempts.run()
+
     supervise(
-        run=attempts.run,
+        run=attempt,
         progress=lambda: attempts.published,
         stop=stop.is_set,
         wait=stop.wait,
