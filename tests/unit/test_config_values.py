@@ -4,14 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from walrelay.config import values
-from walrelay.config.models import (
-    ColumnsSettings,
-    MessagesSettings,
-    OutboxSettings,
-    RetrySettings,
-    Settings,
-    SourceSettings,
-)
+from walrelay.config.models import RetrySettings, Settings
+from walrelay.config.outbox import ColumnsSettings, MessagesSettings, OutboxSettings
+from walrelay.config.source import SourceSettings
 from walrelay.decode import contract
 from walrelay.identifiers import qualified_name
 from walrelay.route import TopicTemplate

@@ -1,6 +1,7 @@
 """The settings as frozen models, in the order the data flows. The docstring of each setting is its documentation.
 
-All settings stand in one module, which is read from top to bottom as the settings file is.
+Here is the file as a whole, with what one section asks of another. A large section has a module of its own, and a sink
+has its settings beside it.
 """
 
 from collections.abc import Iterable
@@ -11,228 +12,18 @@ from pydantic_core import InitErrorDetails
 
 from walrelay.config import presets, sinks
 from walrelay.config.debezium import DebeziumSettings
-from walrelay.config.presets import PresetName
+from walrelay.config.outbox import OutboxSettings
+from walrelay.config.refusals import RefusalSettings
 from walrelay.config.routes import Routes, RouteSettings
 from walrelay.config.schemas import SchemaRegistrySettings
 from walrelay.config.sinks import SinkName, some
-from walrelay.config.values import (
-    ConnectionString,
-    Duration,
-    FormatVersion,
-    Name,
-    Seconds,
-    Section,
-    SectionError,
-    SinkSettings,
-    SlotName,
-    TableName,
-)
+from walrelay.config.source import PositionSettings, SourceSettings
+from walrelay.config.values import Duration, Seconds, Section, SectionError, SinkSettings
 from walrelay.decode import contract
-from walrelay.identifiers import qualified_name
 from walrelay.publish import load
 from walrelay.route import TopicTemplate
 from walrelay.route.rules import Rule, faults
 from walrelay.route.rules.fields import named
-
-
-class SourceSettings(Section):
-    """Where the write-ahead log is read: one replication slot of one database."""
-
-    dsn: ConnectionString
-    """The database, as a libpq URL or keyword string. The role needs REPLICATION. A secret: take it from
-    `${DATABASE_URL}` or `file:/run/secrets/dsn`."""
-
-    slot: SlotName = "walrelay"
-    """The logical replication slot. It holds the position; one relay at a time reads it."""
-
-    publication: Name = "walrelay"
-    """The publication that names the outbox table."""
-
-    plugin: Literal["pgoutput", "wal2json"] = "pgoutput"
-    """The output plugin. pgoutput is part of PostgreSQL; wal2json must be installed and allowed on the server."""
-
-    binary: bool = True
-    """pgoutput sends values in binary, which is less work for the server. wal2json ignores this setting."""
-
-    wal2json_format: FormatVersion = 2
-    """wal2json's format-version. 1 is faster, but puts a whole transaction, up to 1 GB, into one message."""
-
-    failover: bool = False
-    """PostgreSQL 17 and later: the slot is created to be synchronised to standbys, so that it survives a failover."""
-
-    confirm_interval: Seconds = 0.1
-    """How often, at most, progress is confirmed to PostgreSQL. After a crash, messages that were durable but not yet
-    confirmed are published again, and messages in flight may be."""
-
-    pause_limit: Seconds = 30
-    """How long reading may pause while the sink has no room. After that the relay closes the replication stream until
-    there is room again, because a walsender that cannot write delays the server's checkpoints."""
-
-    receive_timeout: Seconds = 60
-    """Silence after which the connection counts as dead. The server sends a keepalive at half of its
-    wal_sender_timeout, so keep this above that half."""
-
-    publication_check_interval: Seconds = 2
-    """How often, at most, the relay checks that the outbox is still published, while only other tables write WAL:
-    one catalog query. Without it a table that left the publication would look like an outbox without events."""
-
-
-class ColumnsSettings(Section):
-    """Which column of the outbox table plays which role; `null`: the table has no such column."""
-
-    id: Name = "id"
-    """The event's id, by which consumers recognise a repetition. Required."""
-
-    aggregate_type: Name | None = "aggregate_type"
-    """The kind of thing the event is about; by default the topic is made from it."""
-
-    aggregate_id: Name | None = "aggregate_id"
-    """The id of the thing that the event is about. It is the message's key, so that the events of one thing stay in
-    order."""
-
-    type: Name | None = "type"
-    """What happened, as in `OrderPlaced`."""
-
-    payload: Name = "payload"
-    """The message's value. Required."""
-
-    headers: Name | None = "headers"
-    """A JSON object that becomes message headers."""
-
-    topic: Name | None = "topic"
-    """The topic of this row; where it is NULL, `route.topic` decides."""
-
-    tenant_id: Name | None = "tenant_id"
-    """The tenant that the event belongs to."""
-
-    created_at: Name | None = "created_at"
-    """When the application wrote the event."""
-
-    @model_validator(mode="after")
-    def _bytes_or_text(self) -> Self:
-        """payload and headers are read as bytes, the other roles as text, and a column only once."""
-        for role in ("payload", "headers"):
-            for other, column in self:
-                if column == getattr(self, role) is not None and other not in ("payload", "headers"):
-                    raise SectionError((other,), f"column {column!r} cannot be the {role} and the {other} both")
-        return self
-
-
-class MessagesSettings(Section):
-    """Outbox records without a table: logical messages written with `pg_logical_emit_message`.
-
-    PostgreSQL lets every role write them, without a right to any table: so they are off by default."""
-
-    prefix: Annotated[str, Field(min_length=1)] | None = None
-    """The prefix of the logical messages that are outbox records; `null`: no logical message is one. `writers` says who
-    may write them."""
-
-    writers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """The roles that may write logical messages. `init` takes the right from all others, which needs a superuser;
-    `[public]` leaves it to every role that can connect, and with it the right to publish to any topic."""
-
-    non_transactional: Literal["stop", "skip"] = "stop"
-    """What to do with a message that has the prefix but was sent outside a transaction: what it reports may have been
-    rolled back."""
-
-
-class MarkSettings(Section):
-    """Columns of the outbox that are to say that a row is published, for dashboards and jobs that read them. walrelay
-    does not. The leading relay sets them behind the confirmation, in batches; `walrelay docs cleanup` explains it."""
-
-    where: Annotated[str, Field(min_length=1)]
-    """An SQL condition: which rows have no mark, as in `published = false`. Let an index have it as its condition."""
-
-    set: Annotated[str, Field(min_length=1)]
-    """What UPDATE sets, as in `published = true, processed_at = now()`."""
-
-
-class OutboxSettings(Section):
-    """Which committed rows are outbox records."""
-
-    preset: PresetName = "walrelay"
-    """The kind of outbox: settings for the table of another worker, below those of this file. `walrelay config example
-    --preset NAME` prints them, `walrelay docs presets` explains them, and `walrelay init --adopt TABLE` finds the one
-    that suits a table. walrelay: the table that `init` makes."""
-
-    table: TableName = "public.outbox"
-    """`schema.table`, or `table` for one in `public`. Capitals and spaces as in SQL: `'"My Schema"."Out box"'`."""
-
-    columns: ColumnsSettings = ColumnsSettings()
-    messages: MessagesSettings = MessagesSettings()
-
-    mark_published: MarkSettings | None = None
-    """null: published rows are not marked."""
-
-    max_message_bytes: Annotated[int, Field(ge=1024, json_schema_extra={"unit": "bytes"})] = 1_000_000
-    """The largest event, with its headers, that walrelay.emit accepts. Set it to what the broker takes; `init` writes
-    it into the function."""
-
-    @property
-    def decoding(self) -> contract.OutboxLayout:
-        """The section as the decoders take it."""
-        schema, table = qualified_name(self.table)
-        return contract.OutboxLayout(
-            schema=schema,
-            table=table,
-            columns=contract.Columns(**self.columns.model_dump()),
-            prefix=self.messages.prefix,
-            skip_non_transactional=self.messages.non_transactional == "skip",
-        )
-
-
-class PositionSettings(Section):
-    """Where the relay keeps a position of its own. The slot's is set back when PostgreSQL crashes (and, before 17, when
-    it is restarted), and what was published since its last checkpoint would be repeated. In exactly-once mode
-    the sink keeps the position, and this section is ignored."""
-
-    keep: Literal["slot", "file", "table", "topic"] = "slot"
-    """slot: only in the slot. file: a small file, for a relay with one instance. table: a row of
-    `walrelay.positions`, updated ten times a second at most while events come. topic: a record in the sink's
-    `positions_topic`, written just as often. Table and topic suit any number of instances."""
-
-    path: Annotated[str, Field(min_length=1)] = "walrelay.position"
-    """The file of `keep: file`, on a disk that outlives the process."""
-
-
-Policy = Literal["stop", "dead_letter", "skip"]
-
-
-class RefusalSettings(Section):
-    """What becomes of a message that the broker will never take, of a record that no rule routes, and of a logical
-    message that cannot be read. Where topics are patterns, `*` stands for any characters. `walrelay docs dead-letters`
-    explains it in full."""
-
-    policy: Policy = "stop"
-    """stop: the relay ends and names the record. dead_letter: the record is kept in full, and the relay goes on.
-    skip: like dead_letter, but the dead letter is closed at once and does not wait for an operator."""
-
-    topics: dict[str, Policy] = Field(default_factory=dict)
-    """A policy for each pattern of topics, as in `outbox.event.audit*: skip`. The first pattern that matches counts.
-    What cannot be read has no topic: `policy` applies."""
-
-    attempts: Annotated[int, Field(ge=1)] = 1
-    """How many times a message is offered before the policy applies. The pauses in between are those of `retry`;
-    meanwhile nothing else is published, to keep the order."""
-
-    block_key: bool = False
-    """true: later messages of the same topic and key wait behind a dead letter, as dead letters themselves, so that
-    replaying keeps the order of the key. false: they are published."""
-
-    dead_letters: Literal["table", "topic", "both"] = "table"
-    """Where dead letters go: the table walrelay.dead_letters, the topic below, or both. Skipped and blocked ones
-    are in the table only."""
-
-    dead_letter_topic: Annotated[str, Field(min_length=1)] = "outbox.dead_letters"
-    """The topic for dead letters. A refusal of this topic stops the relay."""
-
-    @model_validator(mode="after")
-    def _in_the_table(self) -> Self:
-        if self.dead_letters == "topic" and (self.block_key or "skip" in {self.policy, *self.topics.values()}):
-            raise SectionError(
-                ("dead_letters",), "block_key and the policy skip need the table: set dead_letters to table or both"
-            )
-        return self
 
 
 class RetrySettings(Section):
