@@ -12,10 +12,11 @@ from tests import pgoutput_encoder as encoder
 from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition, System
-from walrelay.postgres.catalog import PublishedTable, Slot
+from walrelay.postgres.catalog import Slot
 from walrelay.postgres.connect import Backend
 from walrelay.postgres.failures import is_a_standby
 from walrelay.postgres.history import timeline_start
+from walrelay.postgres.publications import PublishedTable
 from walrelay.wire.frames import keepalive, xlogdata
 
 SLOT = "orders"

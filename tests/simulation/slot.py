@@ -12,8 +12,9 @@ from tests.simulation.wal import PREFIX, Elsewhere, Event, Loose, Renamed, Trans
 from walrelay.errors import Disconnected
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition, System
-from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.connect import Backend
+from walrelay.postgres.publications import PublishedTable
 from walrelay.source.positions import OwnPositionKeeper
 from walrelay.source.slot_source import SlotReading, SlotSource
 from walrelay.source.start import OwnPosition, Start

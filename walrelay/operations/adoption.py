@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from walrelay.decode.contract import Columns
 from walrelay.errors import Fatal
-from walrelay.postgres.catalog import KINDS, READABLE, REPLICATED_KINDS, Catalog
+from walrelay.postgres.catalog import READABLE, Catalog
+from walrelay.postgres.publications import KINDS, REPLICATED_KINDS
 
 _DOCUMENTS = frozenset({"json", "jsonb"})
 _TEXTS = frozenset({"text", "character varying", "character", "citext"})

@@ -1,6 +1,6 @@
 """What the catalog says about slot, publication and table; asked on an ordinary connection.
 
-Every query on that connection goes through one class, so that a test can replace all of them; hence its length.
+Every query on that connection goes through one class, so that a test can replace all of them.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from walrelay.lsn import LSN
 from walrelay.model import System
 from walrelay.postgres import connect, rights
 from walrelay.postgres.failures import ErrorWords, explained, is_a_standby
+from walrelay.postgres.publications import KINDS, PublishedTable
 
 
 def age(time: str) -> str:
@@ -40,92 +41,10 @@ class Slot(NamedTuple):
     two_phase: bool = False
 
 
-class PublicationState(NamedTuple):
-    """How the outbox was published: the table's OID, the OID of the publication's entry for it (None: the publication
-    has all tables), and a stamp of the publication.
-    """
-
-    table: int | None
-    entry: int | None
-    stamp: str
-
-    def same(self, now: "PublicationState") -> bool:
-        """Whether nothing was altered until `now`. (Earlier versions of walrelay noted no stamp.)"""
-        return (self.table, self.entry) == (now.table, now.entry) and self.stamp in ("", now.stamp)
-
-
-KINDS = {
-    "r": "a table",
-    "p": "a partitioned table",
-    "v": "a view",
-    "m": "a materialized view",
-    "f": "a foreign table",
-    "S": "a sequence",
-    "i": "an index",
-    "I": "a partitioned index",
-    "c": "a composite type",
-}
-REPLICATED_KINDS = (KINDS["r"], KINDS["p"])
-
-
 READABLE = "(getdatabaseencoding() <> 'SQL_ASCII' OR attname ~ '^[ -~]+$')"
 """SQL: the column's name is UTF-8. In a database without an encoding it may not be, and then an ordinary session cannot
 read it; no setting can name such a column.
 """
-
-
-class PublishedTable(NamedTuple):
-    """How the publication has the outbox table. `oid` None: there is no such table.
-
-    A change gives `entry` or `stamp` another value, also a change that was reverted.
-    """
-
-    exists: bool  # the publication
-    oid: int | None
-    partitioned: bool
-    covered: bool
-    inserts: bool
-    via_root: bool
-    entry: int | None = None
-    stamp: str = ""
-    kind: str = "a table"  # for people; only this one and "a partitioned table" are replicated
-    not_logged: str = ""  # the table, or the first of its partitions, whose rows are not in the WAL
-
-    @property
-    def unwritten(self) -> str:
-        """Why not all rows are in the WAL; empty if they are."""
-        if self.oid is not None and self.kind not in REPLICATED_KINDS:
-            return f"it is {self.kind}, which is not replicated"
-        if self.not_logged:
-            return f"the rows of {self.not_logged} are not in the WAL: it is unlogged, temporary or a foreign table"
-        return ""
-
-    @property
-    def seen(self) -> PublicationState:
-        return PublicationState(self.oid, self.entry, self.stamp)
-
-    def since(self, seen: PublicationState, publication: str, table: str) -> str:
-        """Why rows written since `seen` may not have come through, although they do now; empty if all came."""
-        if self.oid != seen.table:
-            return f"table {table} was dropped and created again (OID {seen.table}, now {self.oid})"
-        if self.entry != seen.entry:
-            way = "or is published in another way now (row filter, column list, all tables)"
-            return f"table {table} left publication {publication!r} and came back, {way}"
-        return ""
-
-    def fault(self, publication: str, table: str) -> str:
-        """Why rows of the table may not come through the publication; empty if they do."""
-        if not self.exists:
-            return f"publication {publication!r} does not exist"
-        if self.oid is None:
-            return f"table {table} does not exist"
-        if self.partitioned and not self.via_root:
-            return f"publication {publication!r} has the partitions of {table} under their own names"
-        if not self.covered:
-            return f"table {table} is not in publication {publication!r}"
-        if not self.inserts:
-            return f"publication {publication!r} does not publish inserts"
-        return ""
 
 
 class Catalog:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from walrelay.errors import WalrelayError
-from walrelay.postgres.catalog import Catalog, PublicationState
+from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import PostgresError
 from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, parts, published_since
+from walrelay.postgres.publications import PublicationState
 from walrelay.postgres.slot_records import PublicationNote, SlotRecord, slot_records, write_note
 
 

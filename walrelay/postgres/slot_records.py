@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import System
-from walrelay.postgres.catalog import Catalog, PublicationState
+from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, slot_missing
 from walrelay.postgres.parts import NotedPart, parts_as_json, parts_from_json
+from walrelay.postgres.publications import PublicationState
 from walrelay.postgres.rights import OWN, MissingRight, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
 

@@ -12,9 +12,10 @@ from walrelay.publish.contract import (
     TopicStream,
     refused,
 )
+from walrelay.publish.handles import AnySinkHandle, SinkHandles
 from walrelay.publish.plugins import OpenStream, ReadBack, SinkHandle, installed, load
 from walrelay.publish.push import Push
-from walrelay.publish.several import AnySinkHandle, SeveralSinks, SinkHandles
+from walrelay.publish.several import SeveralSinks
 
 __all__ = [
     "AnySinkHandle",

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from walrelay.errors import Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
-from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.failures import slot_lost, slot_missing
 from walrelay.postgres.parts import incompletely_published
+from walrelay.postgres.publications import PublishedTable
 from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.source.lag import WaitReport
 from walrelay.source.positions import OwnPositionKeeper

@@ -7,7 +7,8 @@ import pytest
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition, System
-from walrelay.postgres.catalog import Catalog, PublishedTable, Slot
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.publications import PublishedTable
 from walrelay.source.slot_source import SlotReading, SlotSource, usable_slot
 from walrelay.source.start import OwnPosition
 from walrelay.source.stream import Stream

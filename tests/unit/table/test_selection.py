@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from walrelay.errors import Fatal
-from walrelay.table.selection import Filters, TableDescription, all_of, filter_condition, xid8
+from walrelay.table.filters import Filters, filter_condition
+from walrelay.table.selection import TableDescription, all_of, xid8
 
 UUID, INT8, TEXT = 2950, 20, 25
 ROLES = {"aggregate_type": "kind", "aggregate_id": "of%", "type": "type"}

@@ -11,7 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench import chart, conditions, wording
+from walrelay.lab.bench import chart, conditions, drawing, wording
 from walrelay.lab.bench.results import READERS, Cost, LatencyResult, Run, Strategy, ThroughputResult
 from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, interval, is_ours, label, number, size, tied
 
@@ -172,7 +172,7 @@ def _charts(result: R, draw: Callable[..., Figure | None]) -> Mapping[str, Figur
 
 
 def _svg(name: str, charts: Mapping[str, Figure], title: str, said: str) -> Mapping[str, str]:
-    return {kind: chart.svg(figure, f"{name}-{kind}", title, said) for kind, figure in charts.items()}
+    return {kind: drawing.svg(figure, f"{name}-{kind}", title, said) for kind, figure in charts.items()}
 
 
 def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], **shown: Any) -> Path:
@@ -198,7 +198,7 @@ def _write(name: str, result: R, directory: Path, draw: Callable[..., Figure], *
     )
     _save(directory / f"{name}.json", f"{numbers}\n".encode())
     _save(directory / f"{name}.svg", cards["wide"].encode())
-    _save(directory / f"{name}.png", chart.png(charts["wide"]))
+    _save(directory / f"{name}.png", drawing.png(charts["wide"]))
     return _save(directory / f"{name}.html", page.encode())
 
 

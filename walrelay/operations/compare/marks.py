@@ -14,18 +14,10 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import TopicMessage
 from walrelay.route import Routing
+from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import TIMES, written_time
 from walrelay.table.rows import OutboxRows, refuse_sql
-from walrelay.table.selection import (
-    Condition,
-    Filters,
-    Selection,
-    Term,
-    all_of,
-    describe_table,
-    filter_condition,
-    verbatim,
-)
+from walrelay.table.selection import Condition, Selection, Term, all_of, describe_table, verbatim
 from walrelay.table.topics import row_topics
 from walrelay.wiring import Wiring
 

@@ -9,8 +9,9 @@ from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import BY_RULE, Expected, ok, problem, warning
 from walrelay.operations.doctor.writers import init_command
-from walrelay.postgres.catalog import KINDS, READABLE, Catalog
+from walrelay.postgres.catalog import READABLE, Catalog
 from walrelay.postgres.parts import incompletely_published, managed_by_partman
+from walrelay.postgres.publications import KINDS
 from walrelay.postgres.rights import (
     MARKS,
     POSITION,

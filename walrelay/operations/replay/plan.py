@@ -14,17 +14,16 @@ from walrelay.operations.replay.journal import ReplayProgress, ReplayRequest, un
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found
+from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import confirmed_rows
 from walrelay.table.rows import OutboxRows, in_commit_order
 from walrelay.table.selection import (
     Condition,
-    Filters,
     Reached,
     Selection,
     TableDescription,
     all_of,
     describe_table,
-    filter_condition,
     id_text,
     xid8,
 )

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tests.unit.lab.bench import samples
-from walrelay.lab.bench import chart
+from walrelay.lab.bench import chart, drawing
 from walrelay.lab.bench.results import LatencyResult, Strategy
 from walrelay.lab.bench.wording import label
 
@@ -34,7 +34,7 @@ def _names(axes: Axes) -> list[str]:
     ],
 )
 def test_a_chart_is_valid_and_tells_a_screen_reader_what_it_shows(draw: Callable[[bool], Figure], phone: bool) -> None:
-    root = ElementTree.fromstring(chart.svg(draw(phone), "name", "The title", "What was <found>"))
+    root = ElementTree.fromstring(drawing.svg(draw(phone), "name", "The title", "What was <found>"))
     title, description = root.find(f"{_SVG}title"), root.find(f"{_SVG}desc")
     assert title is not None
     assert title.text == "The title"
@@ -45,13 +45,13 @@ def test_a_chart_is_valid_and_tells_a_screen_reader_what_it_shows(draw: Callable
 
 
 def test_a_chart_needs_no_font_where_it_is_shown() -> None:
-    root = ElementTree.fromstring(chart.svg(chart.latency(samples.latency()), "latency", "", ""))
+    root = ElementTree.fromstring(drawing.svg(chart.latency(samples.latency()), "latency", "", ""))
     assert not root.findall(f".//{_SVG}text")
     assert root.findall(f".//{_SVG}path")
 
 
 def test_a_chart_is_the_same_each_time() -> None:
-    one, other = (chart.svg(chart.throughput(samples.throughput()), "throughput", "", "") for _ in range(2))
+    one, other = (drawing.svg(chart.throughput(samples.throughput()), "throughput", "", "") for _ in range(2))
     assert one == other
 
 

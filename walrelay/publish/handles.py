@@ -1,0 +1,155 @@
+"""The handles of a relay's sinks as one: what `walrelay.publish.several` is for the sinks that are open."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import NoReturn
+
+from walrelay.errors import Fatal
+from walrelay.model import Counting, Finding, System, address, sink_and_topic
+from walrelay.publish.contract import (
+    ExactlyOnceSink,
+    Found,
+    PositionKeeper,
+    Recalled,
+    Sink,
+    Span,
+    TopicMessage,
+    TopicStream,
+)
+from walrelay.publish.plugins import OpenStream, ReadBack, SinkHandle
+from walrelay.publish.several import SeveralSinks, naming_sink, unknown_sink
+
+
+class SinkHandles:
+    """The handles of a relay's sinks as one, which has `SinkHandle`'s methods; topics are addresses.
+
+    No transaction of a broker goes over several sinks, so there is no publishing exactly once, and no place for a
+    position.
+    """
+
+    kind = "several"
+    finds_newest = False
+    """What one sink has may be missing in another: a recovery must not take it for published."""
+
+    def __init__(self, handles: Mapping[str, SinkHandle]) -> None:
+        self._handles = dict(handles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """See `SinkHandle.names`."""
+        return (*self._handles,)
+
+    def refuse_unknown(self, topic: str) -> None:
+        """See `SinkHandle.refuse_unknown`."""
+        self._by_sink([topic])
+
+    def open(self) -> Sink:
+        """All of them, or none."""
+        opened: dict[str, Sink] = {}
+        try:
+            for name, handle in self._handles.items():
+                opened[name] = handle.open()
+        except BaseException:
+            for sink in opened.values():
+                sink.close()
+            raise
+        return SeveralSinks(opened)
+
+    def sink_of(self, topic: str | None) -> str:
+        """See `SinkHandle.sink_of`."""
+        name = sink_and_topic(topic or "")[0]
+        return name if name in self._handles else self.kind
+
+    def open_exactly_once(self, system: System, slot: str, counting: Counting | None = None) -> ExactlyOnceSink:
+        self._refuse("publish exactly once")
+
+    def open_positions(self, system: System, slot: str) -> PositionKeeper:
+        self._refuse("keep a position in a topic")
+
+    def examine_positions(self) -> Iterable[Finding]:
+        self._refuse("keep a position in a topic")
+
+    def examine(self, topics: Sequence[str]) -> Iterator[Finding]:
+        """The findings of each sink, with its name."""
+        topics_of = self._by_sink(topics)
+        for name, handle in self._handles.items():
+            for finding in handle.examine(topics_of.get(name, [])):
+                yield finding._replace(subject=f"{name}: {finding.subject}", fix=naming_sink(name, finding.fix))
+
+    def newest(self, topics: Sequence[str], count: int) -> Recalled:
+        return Recalled([], None)
+
+    def reader(self, purpose: str) -> ReadBack:
+        """Fatal if one of the sinks cannot be read."""
+        readers = {name: handle.reader(f"{purpose}, for sink {name!r},") for name, handle in self._handles.items()}
+
+        def read_back(topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+            for name, own in self._by_sink(topics).items():
+                for each in readers[name](own, since_ms):
+                    yield each._replace(topic=address(name, each.topic))
+
+        return read_back
+
+    def topic_streams(self, purpose: str) -> OpenStream:
+        """Topics of one sink at a time."""
+
+        def opened(topics: Sequence[str], since_ms: int) -> AbstractContextManager[TopicStream]:
+            by_sink = self._by_sink(topics)
+            if len(by_sink) > 1:
+                raise Fatal(
+                    f"{purpose} reads the topics of one sink as one stream, and {', '.join(topics)} are of several",
+                    hint="Run it once for each sink.",
+                )
+            ((name, own),) = by_sink.items()
+            return _addressed(name, self._handles[name].topic_streams(f"{purpose}, for sink {name!r},")(own, since_ms))
+
+        return opened
+
+    def make_topics(
+        self, topics: Sequence[str], partitions: int, replication_factor: int | None
+    ) -> Iterator[tuple[str, bool]]:
+        """See `SinkPlugin.make_topics`."""
+        by_sink = self._by_sink(topics)
+        making = {
+            name: self._handles[name].make_topics(own, partitions, replication_factor) for name, own in by_sink.items()
+        }
+        return ((address(name, topic), made) for name, each in making.items() for topic, made in each)
+
+    def _by_sink(self, addresses: Iterable[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for each in addresses:
+            name, topic = sink_and_topic(each)
+            if name not in self._handles:
+                raise unknown_sink(each, self._handles)
+            found.setdefault(name, []).append(topic)
+        return found
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise Fatal(
+            f"a relay with several sinks ({', '.join(self._handles)}) cannot {what}",
+            hint="No transaction goes over several brokers. Give each sink a relay: walrelay docs several-sinks",
+        )
+
+
+AnySinkHandle = SinkHandle | SinkHandles
+
+
+class _Addressed:
+    """Implements `TopicStream` for topics of that sink."""
+
+    def __init__(self, name: str, stream: TopicStream) -> None:
+        self._name, self._stream = name, stream
+
+    def next(self, timeout: float) -> TopicMessage | None:
+        message = self._stream.next(timeout)
+        return message and message._replace(topic=address(self._name, message.topic))
+
+    @property
+    def over(self) -> bool:
+        return self._stream.over
+
+
+@contextmanager
+def _addressed(name: str, opened: AbstractContextManager[TopicStream]) -> Iterator[TopicStream]:
+    with opened as stream:
+        yield _Addressed(name, stream)
