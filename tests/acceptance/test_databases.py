@@ -1,5 +1,6 @@
 """A relay for each database that a query finds: they come and go while the process runs, and nothing is lost."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from psycopg.conninfo import make_conninfo
 
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy
@@ -14,7 +16,9 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_several_relays import assert_flows, lose_the_slot
 from tests.acceptance.writing import Writers
+from tests.conftest import ProxyMaker
 from tests.servers.database import Database, Postgres
+from tests.servers.ports import LOOPBACK
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
 from walrelay.cli import main
@@ -194,10 +198,6 @@ def test_commands_know_the_databases_and_say_what_is_wrong_with_them(tenants: Te
     assert '"n"' not in deployment.command("tail", "--limit", "1", "--relay", first.name)
     said = deployment.said("run", "--processes", "2", exit_code=2)
     assert "A query finds the databases, so --processes needs --relay NAME; or start several instances instead." in said
-    tenants.catalog.execute("INSERT INTO tenants VALUES ('empty', NULL)")
-    said = deployment.said("status", exit_code=2)
-    assert said == f"{tenants.config}: the database 'empty' is left out: its DSN is NULL, empty or no text\n"
-    deployment.command("status", "--relay", first.name)
     tenants.catalog.execute("DELETE FROM tenants")
     said = deployment.said("status", exit_code=1)
     assert said.startswith("error: the query of `databases` finds no database\nhint: ")
@@ -205,3 +205,52 @@ def test_commands_know_the_databases_and_say_what_is_wrong_with_them(tenants: Te
     said = deployment.said("run", exit_code=1)
     assert said.startswith("error: the query of `databases` failed: "), said
     assert "Tables need their schema" in said
+
+
+def test_a_wrong_row_is_told_and_keeps_no_command_from_the_others(tenants: Tenants, made: Made) -> None:
+    first = made()
+    tenants.add(first)
+    tenants.init()
+    tenants.adopt(first)
+    deployment = tenants.of[first.name]
+    deployment.config = tenants.config
+    tenants.catalog.execute("INSERT INTO tenants VALUES ('empty', NULL), ('Bad', %s)", [first.dsn])
+    empty = f"{tenants.config}: the database 'empty' is left out: its DSN is NULL, empty or no text\n"
+    said = deployment.said("status", "--json", exit_code=2)
+    assert said.startswith(empty) or f"\n{empty}" in said
+    assert "databases.Bad: 'walrelay_Bad' is no slot name" in said
+    status = json.loads(deployment.command("status", "--json", exit_code=2))
+    assert (status["relay"], status["slot"]) == (first.name, deployment.slot_name)
+    deployment.command("status", "--relay", first.name)
+    assert deployment.said("status", "--relay", "empty", exit_code=2) == empty
+    assert empty in deployment.said("config", "check", exit_code=2), "it looks for what is wrong"
+    assert f"Which relay? Name one with --relay: {first.name}." in deployment.said("dlq", "list", exit_code=2)
+    tenants.catalog.execute("DELETE FROM tenants WHERE dsn IS NOT NULL")
+    assert deployment.said("status", exit_code=2) == empty
+
+
+def test_run_waits_for_the_catalog_and_for_the_first_database(
+    tenants: Tenants, made: Made, postgres: Postgres, proxy: ProxyMaker
+) -> None:
+    first = made()
+    tenants.add(first)
+    tenants.init()
+    tenants.adopt(first)
+    between = proxy(postgres.port)
+    settings = yaml.safe_load(tenants.config.read_text())
+    settings["databases"]["dsn"] = make_conninfo(tenants.catalog.dsn, host=LOOPBACK, port=between.port)
+    tenants.config.write_text(yaml.safe_dump(settings))
+    between.refuse()
+    relay = tenants.run()
+    waits = relay.wait_for("retrying", containing="the query of `databases` failed: no connection to PostgreSQL")
+    assert waits["level"] == "warning"
+    relay.send(signal.SIGTERM)
+    assert relay.wait() == 0
+    tenants.remove(first)
+    between.resume()
+    relay = tenants.run()
+    relay.wait_for("retrying", containing="the query of `databases` finds no database")
+    tenants.add(first)
+    tenants.streams(relay, first)
+    assert_flows(tenants.of[first.name])
+    relay.stop()

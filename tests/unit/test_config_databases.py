@@ -6,7 +6,7 @@ from pydantic import SecretStr
 from tests.unit.test_config_relays import problems, read
 from walrelay.config import reading
 from walrelay.config.document import read as document
-from walrelay.errors import Fatal, SettingsError
+from walrelay.errors import Retryable, SettingsError
 
 FILE = """\
 databases:
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_the_query_itself_is_told_before_anything_is_asked() 
 
 
 def test_a_catalog_that_is_away_is_named_without_its_password() -> None:
-    with pytest.raises(Fatal) as caught:
+    with pytest.raises(Retryable) as caught:
         read(QUERY)
     assert str(caught.value).startswith("the query of `databases` failed: no connection to PostgreSQL at 127.0.0.1:1/")
     assert "secret" not in f"{caught.value} {caught.value.hint}"
@@ -123,3 +123,12 @@ def test_a_database_that_is_found_later_may_share_nothing_with_the_others() -> N
     databases.settings("acme", SecretStr("host=b"))  # its DSN is another now
     with pytest.raises(SettingsError, match="relay 'acme' has standard output too"):
         databases.settings("globex", SecretStr("host=a"))
+
+
+def test_the_log_is_known_before_a_database_is_found() -> None:
+    log = looking(f"{QUERY}  log: {{format: json, level: '${{LEVEL:-warning}}'}}\n").log
+    assert (log.format, log.level) == ("json", "warning")
+    assert looking(QUERY).log.level == "info"
+    with pytest.raises(SettingsError) as caught:
+        looking(f"{QUERY}  log: {{level: loud}}\n")
+    assert str(caught.value) == "walrelay.yaml:9: defaults.log.level: 'loud' is not one of debug, info, warning, error"

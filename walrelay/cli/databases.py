@@ -3,7 +3,7 @@
 from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.ending import signalled
-from walrelay.config import Databases, Settings
+from walrelay.config import Databases
 from walrelay.config.databases import Dsn
 from walrelay.errors import Fatal, SettingsError
 from walrelay.observe import (
@@ -18,35 +18,36 @@ from walrelay.observe import (
 )
 from walrelay.relay.roster import Roster
 from walrelay.relay.spread import Instance, Spread
-from walrelay.supervise import Stop
+from walrelay.supervise import Backoff, Stop, supervise
 from walrelay.telemetry import logs
 
 
 def run(databases: Databases) -> int:
-    """Returns the exit code when a signal has stopped all relays. Fatal if the first look fails; SettingsError if the
-    settings suit none of the databases.
+    """Returns the exit code when a signal has stopped all relays. Fatal if the query fails at the first look;
+    SettingsError if the settings suit none of the databases.
     """
-    found = databases.look()
-    shared = _first(databases, found.dsns).log
-    logs.configure(shared.format, shared.level)
+    logs.configure(databases.log.format, databases.log.level)
     relays = _Relays(databases)
-    relays.tell_faults(found.faults)
     stop = signalled(relays.leave_at_once)
+    found = relays.first_look(stop)
+    if stop.is_set():
+        return ending.DONE
+    _refuse_unless_one_suits(databases, found)
     roster = Roster(relays.look, relays.run, relays.told, relays.ended)
-    done = roster.run(found.dsns, databases.look_interval, stop)
+    done = roster.run(found, databases.look_interval, stop)
     return ending.DONE if done else ending.FAILED
 
 
-def _first(databases: Databases, dsns: dict[str, Dsn]) -> Settings:
-    """Of the databases' settings the first that can be used. One row that is wrong keeps no other relay from running; a
-    settings file that is wrong does.
-    """
+def _refuse_unless_one_suits(databases: Databases, dsns: dict[str, Dsn]) -> None:
+    """One row that is wrong keeps no other relay from running; a settings file that is wrong does."""
     error = SettingsError("the query of `databases` finds no database that can be used")
     for name, dsn in dsns.items():
         try:
-            return databases.settings(name, dsn)
+            databases.settings(name, dsn)
         except SettingsError as fault:
             error = fault
+        else:
+            return
     raise error
 
 
@@ -67,15 +68,27 @@ class _Relays:
 
     def look(self) -> dict[str, Dsn]:
         found = self._databases.look()
-        self.tell_faults(found.faults)
+        self._tell_faults({fault.text for fault in found.faults})
         return found.dsns
 
-    def tell_faults(self, faults: list[str]) -> None:
+    def first_look(self, stop: Stop) -> dict[str, Dsn]:
+        """What the first look finds that can be made; nothing if it is stopped before."""
+        found = dict[str, Dsn]()
+        supervise(
+            run=lambda: found.update(self.look()),
+            progress=lambda: None,
+            stop=stop.is_set,
+            wait=stop.wait,
+            observer=self._log,
+            backoff=Backoff(),
+        )
+        return found
+
+    def _tell_faults(self, faults: set[str]) -> None:
         """Each once, as long as it is there."""
-        for fault in faults:
-            if fault not in self._faults:
-                self._log.saw(Noticed(fault))
-        self._faults = set(faults)
+        for fault in sorted(faults - self._faults):
+            self._log.saw(Noticed(fault))
+        self._faults = faults
 
     def told(self, name: str, happening: Happening) -> None:
         (logs.LogObserver(relay=name) if name else self._log).saw(happening)

@@ -15,6 +15,7 @@ import click
 from walrelay.cli import ending
 from walrelay.cli.options import config_option
 from walrelay.config import Settings, load_relays
+from walrelay.errors import SettingsError
 
 _DEFAULT = Path("walrelay.yaml")
 
@@ -33,8 +34,9 @@ class Chosen(NamedTuple):
         """Reads the file. SettingsError if it cannot be used; a usage error if it has several relays."""
         if self.loaded is not None:
             return self.loaded
-        relays = load_relays(self.path, [self.name] if self.name else [])
-        if len(relays) > 1:
+        left_out: list[SettingsError] = []
+        relays = load_relays(self.path, [self.name] if self.name else [], left_out)
+        if len(relays) + len(left_out) > 1:
             raise click.UsageError(f"Which relay? Name one with --relay: {', '.join(relays)}.")
         (settings,) = relays.values()
         return settings
@@ -74,12 +76,16 @@ def each_relay(function: Callable[..., Any]) -> Callable[..., Any]:
         if options.get("adopt") is not None:
             function(*args, relay=Chosen(config_path, "".join(relay_names[:1])), **options)
             return
-        relays = load_relays(config_path, relay_names)
-        chosen = [Chosen(config_path, *each, len(relays) > 1) for each in relays.items()]
-        if len(relays) == 1:
+        left_out: list[SettingsError] = []
+        relays = load_relays(config_path, relay_names, left_out)
+        several = len(relays) + len(left_out) > 1
+        chosen = [Chosen(config_path, *each, several) for each in relays.items()]
+        if not several:
             function(*args, relay=chosen[0], **options)
         else:
-            click.get_current_context().exit(max(_called(function, args, each, options) for each in chosen))
+            codes = [ending.report(each) for each in left_out]
+            codes += [_called(function, args, each, options) for each in chosen]
+            click.get_current_context().exit(max(codes))
 
     return config_option(several_option(command))
 

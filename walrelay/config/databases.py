@@ -7,11 +7,12 @@ from pydantic import Field, SecretStr
 from walrelay.config.document import Document
 from walrelay.config.several import DATABASES, name_fault
 from walrelay.config.values import ConnectionString, Seconds, Section
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import Fatal, NotConnected, Retryable, WalrelayError
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import PostgresError
 
 _SCHEMA = "Tables need their schema, as in FROM public.tenants; try the query with psql."
+_TWO = "Write SELECT name, dsn FROM ..."
 
 
 class DatabaseQuery(Section):
@@ -30,11 +31,18 @@ class DatabaseQuery(Section):
 Dsn = SecretStr
 
 
+class RowFault(NamedTuple):
+    """What is wrong with the row of that name."""
+
+    name: str
+    text: str
+
+
 class Found(NamedTuple):
     """The DSNs by name, and what is wrong with the other rows."""
 
     dsns: dict[str, Dsn]
-    faults: list[str]
+    faults: list[RowFault]
 
 
 def has_query(written: Document) -> bool:
@@ -44,35 +52,44 @@ def has_query(written: Document) -> bool:
 
 
 def ask(query: DatabaseQuery) -> Found:
-    """What the query finds now; Fatal if it fails or finds nothing."""
+    """What the query finds now. Fatal if it fails, Retryable if it cannot be asked now, or finds nothing."""
     try:
         with Catalog(query.dsn.get_secret_value()) as catalog:
             rows = catalog.rows(query.query)
     except WalrelayError as error:
-        raise Fatal(f"the query of `databases` failed: {error}", hint=_hint(error)) from error
+        raise _failed(error) from error
     except PostgresError as error:  # there was no result
-        raise Fatal("the query of `databases` yields no rows", hint="Write SELECT name, dsn FROM ...") from error
-    found = Found({}, [])
-    for row in rows:
-        fault = _fault(row, found)
-        if fault:
-            found.faults.append(fault)
-        else:
-            found.dsns[row[0]] = Dsn(row[1])
+        raise Fatal("the query of `databases` yields no rows", hint=_TWO) from error
     if not rows:
-        raise Fatal("the query of `databases` finds no database", hint=_SCHEMA)
+        raise _later("the query of `databases` finds no database", _SCHEMA)
+    if len(rows[0]) != 2:
+        raise Fatal(f"the query of `databases` yields {len(rows[0])} columns, and not two", hint=_TWO)
+    found = Found({}, [])
+    for name, dsn in rows:
+        fault = _fault(name, dsn, found)
+        if fault:
+            found.faults.append(RowFault(str(name), fault))
+        else:
+            found.dsns[name] = Dsn(dsn)
     return found
 
 
-def _hint(error: WalrelayError) -> str:
-    return _SCHEMA if isinstance(error, Fatal) and "GRANT" not in error.hint else error.hint
+def _failed(error: WalrelayError) -> WalrelayError:
+    """The first connection's wrong password is a mistake; see NotConnected."""
+    text = f"the query of `databases` failed: {error}"
+    if isinstance(error, Retryable) and not (isinstance(error, NotConnected) and error.final):
+        return _later(text, error.hint)
+    return Fatal(text, hint=_SCHEMA if isinstance(error, Fatal) and "GRANT" not in error.hint else error.hint)
 
 
-def _fault(row: tuple[Any, ...], found: Found) -> str:
+def _later(text: str, hint: str) -> Retryable:
+    error = Retryable(text)
+    error.hint = hint
+    return error
+
+
+def _fault(name: Any, dsn: Any, found: Found) -> str:
     """Shows no DSN, which may hold a password."""
-    if len(row) != 2:
-        return f"the query of `databases` yields {len(row)} columns: write SELECT name, dsn FROM ..."
-    name, dsn = row
     if not isinstance(name, str) or name_fault(name):
         return f"the database {name!r} of the query is left out: its name {name_fault(str(name)) or 'is no text'}"
     if name in found.dsns:

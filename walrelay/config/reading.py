@@ -1,22 +1,20 @@
 """Reads a settings file: Settings, or every problem in it at once, each with its line and what to write instead."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import SecretStr, ValidationError
-from pydantic_core import ErrorDetails
 
-from walrelay.config import databases, document, presets, several
+from walrelay.config import databases, document, several
+from walrelay.config.complaints import problems
 from walrelay.config.databases import DatabaseQuery
-from walrelay.config.document import Document, KeyPath, Problem, encodable, expanded, revealed
-from walrelay.config.models import Settings
+from walrelay.config.document import Document, Problem, encodable, expanded, revealed
+from walrelay.config.models import LogSettings, Settings
 from walrelay.config.places import Places
-from walrelay.config.several import Part
-from walrelay.config.values import Section, SectionError
+from walrelay.config.values import Section
 from walrelay.errors import SettingsError
 
 Validated = TypeVar("Validated", bound=Section)
@@ -29,13 +27,16 @@ def load(path: Path) -> Settings:
     return parse(_text_of(path), str(path), os.environ)
 
 
-def load_relays(path: Path, wanted: Collection[str] = ()) -> dict[str, Settings]:
+def load_relays(
+    path: Path, wanted: Collection[str] = (), left_out: list[SettingsError] | None = None
+) -> dict[str, Settings]:
     """The relays in that file, with the process's environment; SettingsError if they cannot be used.
 
     By name, in the order of the file; a file of one relay without `relays` has the name "". With names in `wanted`,
-    only those: what is wrong with another relay does not matter to them.
+    only those: what is wrong with another relay does not matter to them. `left_out` gets what is wrong with single
+    databases that a query found and nobody named; without it, that is an error too.
     """
-    return parse_relays(_text_of(path), str(path), os.environ, wanted)
+    return parse_relays(_text_of(path), str(path), os.environ, wanted, left_out)
 
 
 def load_databases(path: Path) -> "Databases | None":
@@ -67,12 +68,20 @@ def parse(text: str, name: str, env: Mapping[str, str]) -> Settings:
     return settings
 
 
-def parse_relays(text: str, name: str, env: Mapping[str, str], wanted: Collection[str] = ()) -> dict[str, Settings]:
+def parse_relays(
+    text: str,
+    name: str,
+    env: Mapping[str, str],
+    wanted: Collection[str] = (),
+    left_out: list[SettingsError] | None = None,
+) -> dict[str, Settings]:
     """The relays in `text`, which came from the file `name`. Reads no file but those named by `file:` secrets.
 
     SettingsError lists every problem, one a line, as `name:line: path: what is wrong`.
     """
     written = document.read(text)
+    if several.has_databases(written) and databases.has_query(written):
+        return _found(Databases(written, name, env), name, wanted, left_out)
     if not several.has_several(written):
         if any(wanted):
             raise SettingsError(f"{name}: has one relay, without a name", hint="Leave --relay out.")
@@ -100,6 +109,7 @@ class Databases:
         _refuse([each._replace(path=(several.DATABASES, *each.path)) for each in found], name)
         assert query is not None
         self._query, self._known, self._lock = query, dict[str, Settings](), Lock()
+        self.log = self._log()
 
     @property
     def look_interval(self) -> float:
@@ -107,11 +117,22 @@ class Databases:
         return self._query.look_interval
 
     def look(self) -> databases.Found:
-        """Asks for them; Fatal if that fails."""
+        """Asks for them; Retryable or Fatal if that fails."""
         found = databases.ask(self._query)
         with self._lock:
             self._known = {name: settings for name, settings in self._known.items() if name in found.dsns}
         return found
+
+    def _log(self) -> LogSettings:
+        """The process's, which has something to log before a database is found."""
+        defaults, path = self._written.value.get(several.DEFAULTS), (several.DEFAULTS, "log")
+        if not isinstance(defaults, dict) or "log" not in defaults:
+            return LogSettings()
+        resolved = _resolved(self._written.below(several.DEFAULTS).below("log"), self._env, LogSettings)
+        log, found = _validated(resolved, LogSettings)
+        _refuse([each._replace(path=(*path, *each.path)) for each in found], self._name)
+        assert log is not None
+        return log
 
     def settings(self, name: str, dsn: SecretStr) -> Settings:
         """Those of one relay; SettingsError if they cannot be used, or not beside those of the others."""
@@ -128,30 +149,41 @@ class Databases:
         return settings
 
 
-def _parts(
-    written: Document, name: str, env: Mapping[str, str], wanted: Collection[str]
-) -> tuple[dict[str, Part], list[Problem]]:
-    if not several.has_databases(written):
-        return several.parts(written)
-    if not databases.has_query(written):
-        return several.database_parts(written)
-    found = Databases(written, name, env).look()
-    if found.faults and not wanted:
-        raise SettingsError("\n".join(f"{name}: {fault}" for fault in found.faults))
-    return several.database_parts(written, found.dsns)
+def _found(
+    databases: "Databases", name: str, wanted: Collection[str], left_out: list[SettingsError] | None
+) -> dict[str, Settings]:
+    """The relays of what a query finds now. One database that is wrong is no error if others can be used, unless it is
+    wanted.
+    """
+    dsns, faults = databases.look()
+    usable, wrong = dict[str, Settings](), list[SettingsError]()
+    for each in _chosen({**dict.fromkeys(dsns), **{fault.name: None for fault in faults}}, wanted, name):
+        wrong += [SettingsError(f"{name}: {fault.text}") for fault in faults if fault.name == each]
+        try:
+            usable |= {each: databases.settings(each, dsns[each])} if each in dsns else {}
+        except SettingsError as error:
+            wrong.append(error)
+    if wrong and (wanted or left_out is None or not usable):
+        lines = dict.fromkeys(line for error in wrong for line in str(error).splitlines())
+        raise SettingsError("\n".join(lines), hint=next(filter(None, (error.hint for error in wrong)), ""))
+    if left_out is not None:
+        left_out += wrong
+    return usable
+
+
+def _chosen(names: Collection[str], wanted: Collection[str], name: str) -> list[str]:
+    try:
+        return several.chosen(names, wanted)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from None
 
 
 def _several(
     written: Document, name: str, env: Mapping[str, str], wanted: Collection[str]
 ) -> tuple[dict[str, Settings], list[Problem]]:
-    parts, found = _parts(written, name, env, wanted)
+    parts, found = several.database_parts(written) if several.has_databases(written) else several.parts(written)
     found += written.problems
-    try:
-        names = several.chosen(parts, wanted)
-    except ValueError as error:
-        if not found:
-            raise SettingsError(f"{name}: {error}") from None
-        names = []
+    names = [] if found and not {*wanted} <= parts.keys() else _chosen(parts, wanted, name)
     read = {each: _validated(_resolved(parts[each].document, env), Settings) for each in names}
     for each, (_, faults) in read.items():
         found += map(parts[each].in_file, faults)
@@ -195,96 +227,3 @@ def _dotted(path: document.KeyPath) -> str:
 def _printable(key: str) -> str:
     """A key as it is, unless it would break the line."""
     return key if key.isprintable() else repr(key)
-
-
-def problems(error: ValidationError, document: Document, places: Places) -> Iterator[Problem]:
-    """One problem for each fault, except where the document already had one."""
-    broken = {problem.path for problem in document.problems}
-    for details in error.errors(include_url=False):
-        # pydantic's own place may end in a key that is missing, or in the name of a union's member
-        full = (*details["loc"], *_deeper(details))
-        path = document.known(full)
-        if full not in document.lines and presets.says(document.value, full):
-            told = f"{_text(details, full, places)} (says the preset {presets.named(document.value)!r})"
-            yield Problem(document.line(("outbox", "preset")), full, told)
-        elif not any(path[:length] in broken for length in range(len(path) + 1)):
-            outer = path[:-1] if details["type"] == "extra_forbidden" else path
-            yield Problem(document.line(path), outer, _text(details, outer, places))
-
-
-def _deeper(details: ErrorDetails) -> KeyPath:
-    """The path of a SectionError."""
-    error = details.get("ctx", {}).get("error")
-    return error.path if isinstance(error, SectionError) else ()
-
-
-def _text(details: ErrorDetails, path: KeyPath, places: Places) -> str:
-    match details["type"]:
-        case "missing":
-            return _missing(str(details["loc"][-1]), path, places)
-        case "extra_forbidden":
-            return _unknown(str(details["loc"][-1]), path, places)
-        case "value_error":
-            return str(details["ctx"]["error"])
-        case _:
-            return _misfit(details, path, places.unit(path))
-
-
-def _missing(key: str, path: KeyPath, places: Places) -> str:
-    meaning = places.meaning((*path, key))
-    return f"{key!r} is missing: {meaning}" if meaning else f"{key!r} is missing"
-
-
-def _unknown(key: str, path: KeyPath, places: Places) -> str:
-    known = list(places.fields(path))
-    close = get_close_matches(key, known, n=1)
-    advice = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-    return f"unknown key {key!r}; {advice}"
-
-
-def _misfit(details: ErrorDetails, path: KeyPath, unit: str) -> str:
-    """A value of the wrong type or size. It is shown only where no secret is expected."""
-    if details["type"] in ("model_type", "model_attributes_type", "dict_type"):
-        below = ", indented below it; to have the defaults, leave it out"
-        return "must be a mapping: `key: value` lines" + (below if path else "")
-    if details["input"] is None:
-        return "has no value"
-    shown = _shown(details["input"])
-    if isinstance(details["input"], (list, dict)) and details["type"] not in ("list_type", "value_error"):
-        return f"{shown} does not belong here: write one value"
-    match details["type"]:
-        case "literal_error":
-            return f"{shown} is not one of {_listed(details['ctx']['expected'])}"
-        case "bool_parsing" | "bool_type":
-            return f"{shown} is not true or false"
-        case "float_parsing" | "float_type" | "int_parsing" | "int_type" | "int_from_float":
-            kind = "a whole number" if details["type"].startswith("int") else "a number"
-            return f"{shown} is not {kind}{f' of {unit}' if unit else ''}"
-        case "finite_number":
-            return f"{shown} is not a finite number{f' of {unit}' if unit else ''}"
-        case "string_too_short":
-            return "is empty"
-        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
-            return f"{shown} {details['msg'].removeprefix('Input ')}{f' {unit}' if unit else ''}"
-        case "string_type":
-            return "must be text; put it in quotes"
-        case _:
-            return details["msg"].removeprefix("Input ")
-
-
-def _shown(value: Any) -> str:
-    """Nothing from inside a list or a mapping."""
-    match value:
-        case list():
-            return "a list"
-        case dict():
-            return "a mapping"
-        case bool():
-            return str(value).lower()
-        case _:
-            return repr(value)
-
-
-def _listed(expected: str) -> str:
-    """`'a', 'b' or 'c'` as `a, b, c`."""
-    return expected.replace("'", "").replace(" or ", ", ")
