@@ -19,7 +19,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
 from walrelay.publish import AnySinkHandle
 from walrelay.route import Router
-from walrelay.route.debezium import Column, DebeziumRouter
+from walrelay.route.debezium import CatalogColumn, DebeziumRouter
 from walrelay.route.rules import RuleRouter, Rules
 from walrelay.source.contract import Positions
 from walrelay.source.positions import FilePositions, TablePositions
@@ -144,7 +144,7 @@ class Wiring(NamedTuple):
         """Makes messages from records by the rules; Fatal where the table does not suit them."""
         if self.rules.debezium is None:
             return self.rules.router()
-        columns = [Column(*column) for column in catalog.column_definitions(self.table)]
+        columns = [CatalogColumn(*column) for column in catalog.column_definitions(self.table)]
         table = (self.outbox.schema, self.outbox.table)
         return DebeziumRouter(self.rules.debezium, columns, table, self.rules.reserved, self.run_id)
 

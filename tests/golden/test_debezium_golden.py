@@ -16,7 +16,7 @@ from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import ANY_PARTITION, Message, OutboxRecord
-from walrelay.route.debezium import Column, DebeziumRouter
+from walrelay.route.debezium import CatalogColumn, DebeziumRouter
 
 DIRECTORY = Path(__file__).parent / "debezium"
 COMMITTED_AT = 1_767_323_045_123_456
@@ -49,7 +49,7 @@ def settings(name: str, key: str, value: str, header: str) -> DebeziumSettings:
 
 def router(name: str, *converters: str) -> DebeziumRouter:
     options, table = settings(name, *converters).options, OPTIONS[name]["table"]
-    columns = [Column(*column) for column in recorded()["tables"][table]["columns"]]
+    columns = [CatalogColumn(*column) for column in recorded()["tables"][table]["columns"]]
     return DebeziumRouter(options, columns, ("public", table), run_id="the run")
 
 

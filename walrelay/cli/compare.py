@@ -12,7 +12,7 @@ from walrelay.cli.ending import signalled
 from walrelay.cli.options import Moment, MomentType, waiting
 from walrelay.cli.progress import count
 from walrelay.cli.relays import Chosen, one_relay
-from walrelay.operations.compare import CompareReport, CompareRequest, Deviation, Field, Marked, comparing
+from walrelay.operations.compare import ComparedField, CompareReport, CompareRequest, Deviation, Marked, comparing
 from walrelay.operations.compare.report import ROW
 from walrelay.publish import TopicMessage
 
@@ -20,9 +20,9 @@ from walrelay.publish import TopicMessage
 class _FieldType(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
     name = "FIELD"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Field:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ComparedField:
         try:
-            return value if isinstance(value, Field) else Field.parse(str(value))
+            return value if isinstance(value, ComparedField) else ComparedField.parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -70,10 +70,10 @@ def compare(
     new: tuple[str, ...],
     marked: str | None,
     marked_at: str | None,
-    id_: Field,
-    old_id: Field | None,
+    id_: ComparedField,
+    old_id: ComparedField | None,
     ignored: tuple[str, ...],
-    created: Field | None,
+    created: ComparedField | None,
     since: Moment | None,
     until: Moment | None,
     follow: bool,

@@ -5,7 +5,7 @@ import click
 from walrelay import compose
 from walrelay.cli.relays import Chosen, each_relay
 from walrelay.operations import doctor
-from walrelay.operations.status import Instance, Status
+from walrelay.operations.status import RelayConnection, Status
 from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import terminate, unexpected_leader
@@ -78,7 +78,7 @@ def _instances(found: Status) -> str:
     return f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
 
 
-def _from(instance: Instance) -> str:
+def _from(instance: RelayConnection) -> str:
     return f" from {instance.client_address}" if instance.client_address else ""
 
 

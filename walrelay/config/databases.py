@@ -38,7 +38,7 @@ class RowFault(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class FoundDatabases(NamedTuple):
     """The DSNs by name, and what is wrong with the other rows."""
 
     dsns: dict[str, Dsn]
@@ -51,7 +51,7 @@ def has_query(written: Document) -> bool:
     return isinstance(section, dict) and "query" in section
 
 
-def ask(query: DatabaseQuery) -> Found:
+def ask(query: DatabaseQuery) -> FoundDatabases:
     """What the query finds now. Fatal if it fails, Retryable if it cannot be asked now, or finds nothing."""
     try:
         with Catalog(query.dsn.get_secret_value()) as catalog:
@@ -64,7 +64,7 @@ def ask(query: DatabaseQuery) -> Found:
         raise _later("the query of `databases` finds no database", _SCHEMA)
     if len(rows[0]) != 2:
         raise Fatal(f"the query of `databases` yields {len(rows[0])} columns, and not two", hint=_TWO)
-    found = Found({}, [])
+    found = FoundDatabases({}, [])
     for name, dsn in rows:
         fault = _fault(name, dsn, found)
         if fault:
@@ -88,7 +88,7 @@ def _later(text: str, hint: str) -> Retryable:
     return error
 
 
-def _fault(name: Any, dsn: Any, found: Found) -> str:
+def _fault(name: Any, dsn: Any, found: FoundDatabases) -> str:
     """Shows no DSN, which may hold a password."""
     if not isinstance(name, str) or name_fault(name):
         return f"the database {name!r} of the query is left out: its name {name_fault(str(name)) or 'is no text'}"

@@ -116,7 +116,7 @@ class Databases:
         """Seconds."""
         return self._query.look_interval
 
-    def look(self) -> databases.Found:
+    def look(self) -> databases.FoundDatabases:
         """Asks for them; Retryable or Fatal if that fails."""
         found = databases.ask(self._query)
         with self._lock:

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DATABASE = re.compile(r"\{\{database\}\}|(?<!\$)\{database\}")  # the first is a template's literal braces
 
 
-class Part(NamedTuple):
+class RelayDocument(NamedTuple):
     """One relay's settings as a document. `origins`: where each of its paths stands in the file."""
 
     document: Document
@@ -48,7 +48,7 @@ def has_databases(written: Document) -> bool:
     return isinstance(written.value, dict) and DATABASES in written.value
 
 
-def parts(written: Document) -> tuple[dict[str, Part], list[Problem]]:
+def parts(written: Document) -> tuple[dict[str, RelayDocument], list[Problem]]:
     """The relays by name, and what is wrong around them."""
     relays, defaults = written.value.get(RELAYS), written.value.get(DEFAULTS, {})
     found = list(_beside(written, RELAYS, "write it under `defaults` or under a relay"))
@@ -70,7 +70,7 @@ def parts(written: Document) -> tuple[dict[str, Part], list[Problem]]:
 
 def database_parts(
     written: Document, dsns: Mapping[str, str | SecretStr] | None = None
-) -> tuple[dict[str, Part], list[Problem]]:
+) -> tuple[dict[str, RelayDocument], list[Problem]]:
     """The same for a file with `databases`. `dsns`: what its query found, if it has one."""
     found = list(_beside(written, DATABASES, "each database has a relay of the `defaults`; write others into a file"))
     named, defaults = written.value[DATABASES] if dsns is None else dsns, written.value.get(DEFAULTS)
@@ -137,7 +137,7 @@ def _fault(name: str, relay: Any) -> str:
     return "the log is the process's: write `log` under `defaults`" if "log" in relay else ""
 
 
-def _part(written: Document, home: KeyPath, defaults: Mapping[str, Any], relay: Mapping[str, Any]) -> Part:
+def _part(written: Document, home: KeyPath, defaults: Mapping[str, Any], relay: Mapping[str, Any]) -> RelayDocument:
     origins: dict[KeyPath, KeyPath] = {(): home}
 
     def taken(value: Any, path: KeyPath, origin: KeyPath) -> Any:
@@ -170,7 +170,7 @@ def _part(written: Document, home: KeyPath, defaults: Mapping[str, Any], relay: 
     lines = {path: written.lines[origin] for path, origin in origins.items()}
     local = {origin: path for path, origin in origins.items()}
     problems = [problem._replace(path=local[problem.path]) for problem in written.problems if problem.path in local]
-    return Part(Document(value, lines, problems), origins)
+    return RelayDocument(Document(value, lines, problems), origins)
 
 
 def _merge(path: KeyPath, under: Any, over: Any) -> bool:
@@ -180,7 +180,7 @@ def _merge(path: KeyPath, under: Any, over: Any) -> bool:
     return not is_sink or over.get("kind", under.get("kind")) == under.get("kind")
 
 
-def shared(relays: Mapping[str, Settings], parts: Mapping[str, Part]) -> Iterator[Problem]:
+def shared(relays: Mapping[str, Settings], parts: Mapping[str, RelayDocument]) -> Iterator[Problem]:
     """Where two relays share what one of them needs for itself: slot, file with its position, standard output."""
     taken: dict[tuple[str, ...], str] = {}
     for name, settings in relays.items():

@@ -38,7 +38,7 @@ _HEADERS = frozenset(
 """Names of columns, without `_`, that consumers may want to see."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column as the catalog has it; `type` without its length; `key`: it is the primary key."""
 
     name: str
@@ -70,7 +70,7 @@ class Adoption(NamedTuple):
         return "outbox.event.{aggregate_type}" if self.roles["aggregate_type"].column else "events"
 
 
-def columns_of(catalog: Catalog, table: str) -> list[Column]:
+def columns_of(catalog: Catalog, table: str) -> list[TableColumn]:
     """The columns that are in the stream, in their order. `table` as SQL takes it; Fatal if it is no table."""
     kind = catalog.value("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", table)
     if kind is None:
@@ -85,7 +85,7 @@ def columns_of(catalog: Catalog, table: str) -> list[Column]:
             hint="Name the table that the events are written to.",
         )
     return [
-        Column(*row)
+        TableColumn(*row)
         for row in catalog.rows(
             "SELECT attname::text, format_type(atttypid, NULL), EXISTS (SELECT FROM pg_index i WHERE"
             " i.indrelid = attrelid AND i.indisprimary AND i.indnkeyatts = 1 AND i.indkey[0] = attnum)"
@@ -96,7 +96,7 @@ def columns_of(catalog: Catalog, table: str) -> list[Column]:
     ]
 
 
-def adoption(table: str, columns: Sequence[Column], presets: Mapping[str, Set[str]]) -> Adoption:
+def adoption(table: str, columns: Sequence[TableColumn], presets: Mapping[str, Set[str]]) -> Adoption:
     """`presets`: the columns that each names. Fatal where no column can be the id, or the payload."""
     names = [column.name for column in columns]
     suitable = [name for name, needed in presets.items() if needed <= {*names}]
@@ -111,7 +111,7 @@ def adoption(table: str, columns: Sequence[Column], presets: Mapping[str, Set[st
     return Adoption(table, None, roles, headers, unread)
 
 
-def _roles(table: str, columns: Sequence[Column]) -> dict[str, Choice]:
+def _roles(table: str, columns: Sequence[TableColumn]) -> dict[str, Choice]:
     found: dict[str, Choice] = {}
     for role in _ROLES:
         taken = {choice.column for choice in found.values()}
@@ -128,7 +128,7 @@ def _roles(table: str, columns: Sequence[Column]) -> dict[str, Choice]:
     return {role: found[role] for role in Columns._fields}
 
 
-def _candidates(role: str, columns: Sequence[Column]) -> Iterator[Choice]:
+def _candidates(role: str, columns: Sequence[TableColumn]) -> Iterator[Choice]:
     """The best first."""
     types, names = _ROLES[role]
     fitting = [column for column in columns if column.type in types]
@@ -145,12 +145,12 @@ def _bare(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _header(column: Column) -> str:
+def _header(column: TableColumn) -> str:
     """`CorrelationId` and `correlation_id` become `correlation-id`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", column.name).lower()
 
 
-def _template(column: Column) -> str:
+def _template(column: TableColumn) -> str:
     name = column.name if re.fullmatch(r"[\w$-]+", column.name) else f'"{column.name}"'
     suffix = "|utc" if column.type in _TIMES else "|boolean" if column.type == "boolean" else ""
     return f"{{column.{name}{suffix}}}"

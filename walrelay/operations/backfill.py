@@ -15,7 +15,7 @@ from walrelay.postgres.snapshot import View
 from walrelay.route import Routing
 from walrelay.table.backfill_journal import BackfillJournal, Scope
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
-from walrelay.table.selection import Condition, Selection, describe_table, verbatim
+from walrelay.table.selection import RowCondition, Selection, describe_table, verbatim
 from walrelay.wiring import Wiring, begin_at
 
 
@@ -36,8 +36,8 @@ def backfill_until(
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
-def _rows_where(where: str) -> Condition:
-    return Condition(verbatim(where) or "true")
+def _rows_where(where: str) -> RowCondition:
+    return RowCondition(verbatim(where) or "true")
 
 
 class _BackfillAttempts:

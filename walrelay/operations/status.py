@@ -16,7 +16,7 @@ from walrelay.source.lag import lag_seconds
 _PATIENCE = 5.0  # seconds; an event that waits for longer needs an operator
 
 
-class Instance(NamedTuple):
+class RelayConnection(NamedTuple):
     """A relay that leads or stands by: its walsender's PID, address and start (ISO 8601)."""
 
     pid: int
@@ -49,8 +49,8 @@ class Status(NamedTuple):
     catalog_xmin_age: int | None  # transactions whose dead catalog rows the slot keeps from vacuum (guarantees A48)
     waits_for: str  # standbys that must be ahead of a failover slot, and are not (guarantees A13)
     dead_letters: int | None  # open ones; None: there is no table for them
-    leader: Instance | None
-    standbys: list[Instance]  # they wait for the lead, in this order
+    leader: RelayConnection | None
+    standbys: list[RelayConnection]  # they wait for the lead, in this order
     next: str  # what to do about it, as a command to paste where there is one; empty where all is well
     problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
@@ -113,14 +113,14 @@ def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
     return "walrelay dlq list  # what the broker refused waits for a decision" if dead_letters else ""
 
 
-def _instances(catalog: Catalog, slot_name: str) -> tuple[list[Instance], list[Instance]]:
+def _instances(catalog: Catalog, slot_name: str) -> tuple[list[RelayConnection], list[RelayConnection]]:
     """Who holds the lead of the slot, and who waits for it."""
     rows = catalog.rows(
         "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
         " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
         f" FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock_key(slot_name))} ORDER BY waitstart",
     )
-    instances = [(granted, Instance(*rest)) for granted, *rest in rows]
+    instances = [(granted, RelayConnection(*rest)) for granted, *rest in rows]
     return [each for granted, each in instances if granted], [each for granted, each in instances if not granted]
 
 

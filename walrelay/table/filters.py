@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from walrelay.errors import Fatal
-from walrelay.table.selection import Condition, TableDescription, quoted
+from walrelay.table.selection import RowCondition, TableDescription, quoted
 
 _UUID, _INTEGERS = 2950, frozenset({20, 21, 23})
 
@@ -24,7 +24,7 @@ class Filters(NamedTuple):
     tenants: Sequence[str] = ()
 
 
-def filter_condition(table: TableDescription, columns: Mapping[str, str | None], filters: Filters) -> Condition:
+def filter_condition(table: TableDescription, columns: Mapping[str, str | None], filters: Filters) -> RowCondition:
     """`columns`: role -> column. Fatal if the table has no column that a filter needs."""
     conditions, parameters = list[str](), list[Any]()
     if filters.since or filters.until:
@@ -47,7 +47,7 @@ def filter_condition(table: TableDescription, columns: Mapping[str, str | None],
         text, values = _with_ids(table, filters.ids)
         conditions.append(text)
         parameters.append(values)
-    return Condition(" AND ".join(conditions) or "true", parameters)
+    return RowCondition(" AND ".join(conditions) or "true", parameters)
 
 
 def _with_ids(table: TableDescription, ids: Sequence[str]) -> tuple[str, list[Any]]:

@@ -36,7 +36,7 @@ class Drop(NamedTuple):
     why: str = ""
 
 
-class Column(NamedTuple):
+class FilterColumn(NamedTuple):
     type: int
     collation: int
     generated: bool
@@ -83,22 +83,22 @@ def _is_text(value: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def columns_of(catalog: Catalog, table: str) -> dict[str, Column]:
+def columns_of(catalog: Catalog, table: str) -> dict[str, FilterColumn]:
     """By quoted name."""
     rows = catalog.rows(
         "SELECT attname::text, atttypid::int8, attcollation::int8, attgenerated <> '' FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
         table,
     )
-    return {identifier(name): Column(*rest) for name, *rest in rows}
+    return {identifier(name): FilterColumn(*rest) for name, *rest in rows}
 
 
-def settled(given: Iterable[Drop], columns: Mapping[str, Column], encoding: str) -> tuple[Drop, ...]:
+def settled(given: Iterable[Drop], columns: Mapping[str, FilterColumn], encoding: str) -> tuple[Drop, ...]:
     """The same, with what the table's columns and the database's encoding rule out."""
     return tuple(each if each.why else each._replace(why=_unfit(each, columns, encoding)) for each in given)
 
 
-def _unfit(drop: Drop, columns: Mapping[str, Column], encoding: str) -> str:
+def _unfit(drop: Drop, columns: Mapping[str, FilterColumn], encoding: str) -> str:
     for condition in drop.conditions:
         column = columns.get(condition.field)
         if column is None:
@@ -114,7 +114,7 @@ def _unfit(drop: Drop, columns: Mapping[str, Column], encoding: str) -> str:
     return ""
 
 
-def row_filter(given: Iterable[Drop], columns: Mapping[str, Column]) -> str:
+def row_filter(given: Iterable[Drop], columns: Mapping[str, FilterColumn]) -> str:
     """The SQL expression that withholds what these rules drop; empty without any that the server can do."""
     able = [each for each in given if not each.why]
     return " AND ".join(
@@ -122,7 +122,7 @@ def row_filter(given: Iterable[Drop], columns: Mapping[str, Column]) -> str:
     )
 
 
-def _sql(condition: Condition, columns: Mapping[str, Column]) -> str:
+def _sql(condition: Condition, columns: Mapping[str, FilterColumn]) -> str:
     name, type_ = condition.field, columns[condition.field].type
     if condition.operator == "exists":
         return f"{name} IS {'NOT ' if condition.values == ('true',) else ''}NULL"

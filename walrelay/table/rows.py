@@ -21,7 +21,7 @@ from walrelay.route import Routing
 from walrelay.supervise import Backoff, supervise
 from walrelay.table.selection import (
     COMMIT,
-    Condition,
+    RowCondition,
     Selection,
     TableDescription,
     after_reached,
@@ -63,7 +63,7 @@ def refuse_sql(catalog: Catalog, wiring: Wiring, what: str, condition: str, kind
     """
     try:
         with View(wiring.dsn, catalog) as view:
-            selection = Selection(also=Condition(verbatim(condition)))
+            selection = Selection(also=RowCondition(verbatim(condition)))
             OutboxRows(view, describe_table(catalog, wiring), selection).ask("1", "LIMIT 0")
     except Denied:
         raise

@@ -126,15 +126,15 @@ class Reached(NamedTuple):
     before: Key
 
 
-class Condition(NamedTuple):
+class RowCondition(NamedTuple):
     """An expression over the row `o`, with the parameters for its `%s`."""
 
     text: str = "true"
     parameters: Sequence[Any] = ()
 
 
-def all_of(*conditions: Condition) -> Condition:
-    return Condition(
+def all_of(*conditions: RowCondition) -> RowCondition:
+    return RowCondition(
         " AND ".join(f"({each.text})" for each in conditions),
         [parameter for each in conditions for parameter in each.parameters],
     )
@@ -150,7 +150,7 @@ class Selection(NamedTuple):
     known: Sequence[str] = ()
     reached: Sequence[Reached] = ()
     ceiling: int = 0
-    also: Condition = Condition()
+    also: RowCondition = RowCondition()
 
 
 def selection_condition(table: TableDescription, selection: Selection, xmax: int) -> tuple[str, list[Any]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.operations.adoption import Adoption, Column, adoption
+from walrelay.operations.adoption import Adoption, TableColumn, adoption
 
 PRESETS = {"small": frozenset({"id", "body"}), "large": frozenset({"id", "body", "kind"})}
 
@@ -11,7 +11,7 @@ PRESETS = {"small": frozenset({"id", "body"}), "large": frozenset({"id", "body",
 def proposed(*columns: str) -> Adoption:
     """Columns as `name type`; a star: it is the primary key."""
     parts = (each.partition(" ") for each in columns)
-    found = [Column(name, type_.removesuffix("*"), type_.endswith("*")) for name, _, type_ in parts]
+    found = [TableColumn(name, type_.removesuffix("*"), type_.endswith("*")) for name, _, type_ in parts]
     return adoption("public.events", found, PRESETS)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from walrelay.operations.compare.fields import Field, milliseconds
+from walrelay.operations.compare.fields import ComparedField, milliseconds
 from walrelay.operations.compare.pairing import NEW, OLD, Comparing, Judging, Pairing, Side
 from walrelay.operations.compare.report import Deviation, Latency
 from walrelay.publish import TopicMessage
@@ -228,7 +228,7 @@ def test_the_latency_of_new_is_measured_where_the_broker_gives_the_timestamp() -
     pairing, _ = compared(
         (OLD, message(value=created, at=10**12 + 50)),
         (NEW, message(value=created, at=10**12 + 5, topic="new", appended=True)),
-        created=Field.parse("payload.at"),
+        created=ComparedField.parse("payload.at"),
     )
     assert [each.quantile(0.5) for each in pairing.report.latency] == [50, 5]
 
@@ -256,18 +256,18 @@ def test_latencies_are_counted_in_little_memory() -> None:
 )
 def test_a_field_is_found_in_key_header_or_payload(field: str, value: str | None) -> None:
     read = message(None, b'{"a": {"b": 1, "text": "t"}}', headers=[("a.b", b"h")])
-    assert Field.parse(field).of(read) == value
+    assert ComparedField.parse(field).of(read) == value
 
 
 @pytest.mark.parametrize("value", [b"no json", None, b"\xff", b"[" * 100_000, b"[1]"])
 def test_a_payload_without_the_field_has_none(value: bytes | None) -> None:
-    assert Field.parse("payload.a").of(message(None, value)) is None
+    assert ComparedField.parse("payload.a").of(message(None, value)) is None
 
 
 @pytest.mark.parametrize("text", ["", "id", "header.", "payload", "payload.", "payload.a..b", "key.a"])
 def test_what_is_no_field_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="neither"):
-        Field.parse(text)
+        ComparedField.parse(text)
 
 
 @pytest.mark.parametrize(

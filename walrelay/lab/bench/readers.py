@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     peak_rss_bytes: int
 
 
-class Place(NamedTuple):
+class ReadingPlace(NamedTuple):
     """Where readings take place."""
 
     backstage: Backstage
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Reader(Protocol):
-    def read(self, place: Place) -> Reading:
+    def read(self, place: ReadingPlace) -> Reading:
         """Once through the backlog, from its beginning."""
         ...
 
@@ -70,7 +70,7 @@ class MeasuredRelay:
         self._name, self._sink, self._plugin, self._binary, self._bootstrap = name, sink, plugin, binary, bootstrap
         self._delivery = delivery
 
-    def read(self, place: Place) -> Reading:
+    def read(self, place: ReadingPlace) -> Reading:
         backlog = place.backlog
         with backlog.slot(self._plugin) as slot:
             file = place.backstage.home / "drain.json"
@@ -124,7 +124,9 @@ class Peak:
         self.bytes = peak_rss_bytes(self._pid) or self.bytes
 
 
-def drained(place: Place, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]) -> Reading:
+def drained(
+    place: ReadingPlace, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]
+) -> Reading:
     """What a module that drains finds, in a process of its own; its name comes first, then its arguments."""
     servers = {"DATABASE_URL": place.backlog.dsn, "KAFKA_BOOTSTRAP_SERVERS": bootstrap}
     child = place.backstage.start(
@@ -178,7 +180,7 @@ class Limit:
     def __init__(self, program: Path, *, binary: bool) -> None:
         self._program, self._binary = program, binary
 
-    def read(self, place: Place) -> Reading:
+    def read(self, place: ReadingPlace) -> Reading:
         backlog = place.backlog
         with backlog.slot() as slot:
             command, environment = self._command(backlog, slot)
@@ -253,7 +255,7 @@ class Polling:
     def __init__(self, events: int, bootstrap: str) -> None:
         self._events, self._bootstrap = events, bootstrap
 
-    def read(self, place: Place) -> Reading:
+    def read(self, place: ReadingPlace) -> Reading:
         self._fill(place.backlog.dsn)
         return drained(
             place, "the polling worker", ["walrelay.lab.bench.polling", POLLED, TOPIC, "--drain"], self._bootstrap

@@ -13,7 +13,7 @@ from walrelay.lab.bench import machine
 from walrelay.lab.bench.backlog import TOPIC, Backlog, prepared
 from walrelay.lab.bench.child import POSITIONS
 from walrelay.lab.bench.machine import Servers, kafka_version
-from walrelay.lab.bench.readers import Limit, MeasuredRelay, Place, Polling, Reader, Reading, pg_recvlogical
+from walrelay.lab.bench.readers import Limit, MeasuredRelay, Polling, Reader, Reading, ReadingPlace, pg_recvlogical
 from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult, turns
 from walrelay.lab.screen import Screen
 from walrelay.lab.servers.backstage import Backstage, Interruption, opened
@@ -49,7 +49,7 @@ def _limits_plugins(programs: Path) -> bool:
 
 
 def taken(
-    request: ThroughputRequest, readers: Mapping[str, Reader], place: Place, screen: Screen
+    request: ThroughputRequest, readers: Mapping[str, Reader], place: ReadingPlace, screen: Screen
 ) -> Mapping[str, list[Reading]]:
     """Interleaved, so that a noisy neighbour meets everyone."""
     readings: dict[str, list[Reading]] = {name: [] for name in readers}
@@ -103,7 +103,7 @@ def _measured(
         raise Fatal("there is nothing to measure: none of the readers can run here")
     with screen.step(f"a backlog of {request.events:,} events"):
         backlog.write(request)
-    readings = taken(request, able, Place(backstage, backlog), screen)
+    readings = taken(request, able, ReadingPlace(backstage, backlog), screen)
     kafka, server_version = stage.kafka or stage.mock, str(backlog.catalog.value("SHOW server_version"))
     return ThroughputResult(
         runs=runs(readings),

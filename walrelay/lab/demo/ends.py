@@ -24,7 +24,7 @@ ON CONFLICT (id) DO UPDATE SET status = excluded.status
 """
 
 
-class Work(NamedTuple):
+class WritingTask(NamedTuple):
     """What the writers do together: `rate` in transactions a second, or 0: as fast as they can."""
 
     dsn: str
@@ -34,7 +34,7 @@ class Work(NamedTuple):
 
 
 @contextmanager
-def writing(work: Work, news: News) -> Iterator[None]:
+def writing(work: WritingTask, news: News) -> Iterator[None]:
     """A thread for each counter. The news hear of each transaction, and when a writer is done."""
     leaving = Event()
     threads = [
@@ -52,13 +52,13 @@ def writing(work: Work, news: News) -> Iterator[None]:
                 thread.join(5)
 
 
-def _shares(work: Work) -> Iterator[tuple[str, Work]]:
+def _shares(work: WritingTask) -> Iterator[tuple[str, WritingTask]]:
     for number, counter in enumerate(COUNTERS):
         events = len(range(number, work.events, len(COUNTERS)))
         yield counter, work._replace(events=events, rate=work.rate / len(COUNTERS))
 
 
-def _write(counter: str, work: Work, leaving: Event, news: News) -> None:
+def _write(counter: str, work: WritingTask, leaving: Event, news: News) -> None:
     try:
         with psycopg.connect(work.dsn, autocommit=True, application_name="walrelay demo") as connection:
             due = time.monotonic()

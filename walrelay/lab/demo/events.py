@@ -129,7 +129,7 @@ News = SimpleQueue[Item]
 _RECENT = 1000  # arrivals over which the running percentiles go
 
 
-class Latency(NamedTuple):
+class LatencyQuantiles(NamedTuple):
     """From COMMIT's return to the consumer's hands, in milliseconds."""
 
     p50: float
@@ -146,7 +146,7 @@ class Result(NamedTuple):
     out_of_order: int
     rolled_back: int
     uncommitted: int
-    latency_ms: Latency
+    latency_ms: LatencyQuantiles
     events_per_second: float
 
     @property
@@ -186,7 +186,7 @@ class DemoTally:
         return len(self._latencies)
 
     @property
-    def recent(self) -> Latency:
+    def recent(self) -> LatencyQuantiles:
         return _latency(self._recent)
 
     def commit(self, commit: Inserted) -> float | None:
@@ -237,10 +237,10 @@ class DemoTally:
         return round(self.arrived / max(seconds, 1e-3), 1)
 
 
-def _latency(nanoseconds: "list[int] | deque[int]") -> Latency:
+def _latency(nanoseconds: "list[int] | deque[int]") -> LatencyQuantiles:
     """Percentiles by the nearest rank: each is a latency that was measured."""
     ordered = sorted(nanoseconds)
     if not ordered:
-        return Latency(0.0, 0.0, 0.0)
+        return LatencyQuantiles(0.0, 0.0, 0.0)
     ranks = (-(-len(ordered) * percent // 100) for percent in (50, 99, 100))
-    return Latency(*(round(ordered[rank - 1] / 1e6, 3) for rank in ranks))
+    return LatencyQuantiles(*(round(ordered[rank - 1] / 1e6, 3) for rank in ranks))

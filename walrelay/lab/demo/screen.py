@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from walrelay.lab.demo.events import Change, DemoTally, Latency, Result
+from walrelay.lab.demo.events import Change, DemoTally, LatencyQuantiles, Result
 from walrelay.lab.screen import Screen
 
 _LINES = 8  # of events on the terminal
@@ -94,7 +94,7 @@ class LiveStream(EventLines):
         return table
 
 
-def _recent(latency: Latency) -> str:
+def _recent(latency: LatencyQuantiles) -> str:
     return f"p50 {latency.p50:.1f} ms   p99 {latency.p99:.1f} ms"
 
 

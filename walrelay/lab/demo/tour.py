@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from walrelay import compose, config
 from walrelay.errors import Fatal
-from walrelay.lab.demo.ends import COUNTERS, TOPIC, ArrivalReader, Work, writing
+from walrelay.lab.demo.ends import COUNTERS, TOPIC, ArrivalReader, WritingTask, writing
 from walrelay.lab.demo.events import (
     Change,
     Delivered,
@@ -249,7 +249,7 @@ def _toured(request: TourRequest, screen: DemoScreen, backstage: Backstage, stac
         relay = _relay(backstage, stack, {**environment, "DATABASE_URL": relays})
         watch = Watch(news, relay, stream)
         watch.until_greeted(greet(writers, emit))
-    with stream, writing(Work(writers, emit, request.events, request.rate), news):
+    with stream, writing(WritingTask(writers, emit, request.events, request.rate), news):
         watch.until_complete()
     if relay.end(signal.SIGTERM) != 0:  # it settles what is under way: after it nothing more can come
         raise relay_failure(relay)

@@ -131,7 +131,7 @@ class Rhythm:
 _ATTEMPTS = 5
 _PAUSE = 0.2  # seconds after which a batch that gave way is tried again
 
-Condition = tuple[str, list[Any]]
+CountCondition = tuple[str, list[Any]]
 Wait = Callable[[float], object]
 
 
@@ -158,7 +158,7 @@ class Heap:
         """Deletes rows that may go; counts them, and rows that are not known to be published."""
         yield from self._batches(first, lambda tids: self._deleted(tids, rows))
 
-    def count(self, *conditions: Condition) -> Iterator[Batch]:
+    def count(self, *conditions: CountCondition) -> Iterator[Batch]:
         """Counts the rows of each condition."""
         yield from self._batches(0, lambda tids: self._counts(tids, conditions))
 
@@ -168,7 +168,7 @@ class Heap:
         statement = f"DELETE FROM ONLY {self._quoted} AS o WHERE {tids} AND {condition}"
         return self._session.changed(statement, *parameters), *unknown
 
-    def _counts(self, tids: str, conditions: Sequence[Condition]) -> tuple[int, ...]:
+    def _counts(self, tids: str, conditions: Sequence[CountCondition]) -> tuple[int, ...]:
         listed = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition, _ in conditions)
         parameters = [each for _, parameters in conditions for each in parameters]
         return self._session.counts(f"SELECT {listed} FROM ONLY {self._quoted} AS o WHERE {tids}", *parameters)

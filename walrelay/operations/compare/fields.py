@@ -10,14 +10,14 @@ _MICROSECONDS = 10**14  # a larger number is of microseconds since 1970; of mill
 _SECONDS = 10**11  # a smaller one is of seconds; of milliseconds it would be before 1974
 
 
-class Field(NamedTuple):
+class ComparedField(NamedTuple):
     """`header.NAME`, `payload.NAME.NAME` or `key`."""
 
     kind: str
     path: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "Field":
+    def parse(cls, text: str) -> "ComparedField":
         """ValueError if it is none of these."""
         kind, _, rest = text.partition(".")
         if text == "key":

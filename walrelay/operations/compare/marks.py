@@ -17,7 +17,7 @@ from walrelay.route import Routing
 from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import TIMES, written_time
 from walrelay.table.rows import OutboxRows, refuse_sql
-from walrelay.table.selection import Condition, Selection, Term, all_of, describe_table, verbatim
+from walrelay.table.selection import RowCondition, Selection, Term, all_of, describe_table, verbatim
 from walrelay.table.topics import row_topics
 from walrelay.wiring import Wiring
 
@@ -82,7 +82,7 @@ class MarkedRows:
 
     def _selection(self, since_ms: int) -> Selection:
         since = Filters(since=datetime.fromtimestamp(max(0, since_ms) / 1000, UTC).isoformat())
-        where = Condition(verbatim(self._marked.where))
+        where = RowCondition(verbatim(self._marked.where))
         return Selection(also=all_of(filter_condition(self._table, {}, since), where))
 
 

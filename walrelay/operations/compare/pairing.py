@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
-from walrelay.operations.compare.fields import Field, milliseconds
+from walrelay.operations.compare.fields import ComparedField, milliseconds
 from walrelay.operations.compare.report import NO_HEADER, NO_TOPIC, CompareReport, Deviation, Difference, differences
 from walrelay.publish import TopicMessage
 
@@ -44,9 +44,9 @@ class Comparing(NamedTuple):
     """
 
     topics: Sequence[tuple[str, str]]
-    ids: tuple[Field, Field] = (Field("header", ("id",)), Field("header", ("id",)))
+    ids: tuple[ComparedField, ComparedField] = (ComparedField("header", ("id",)), ComparedField("header", ("id",)))
     ignored: Sequence[str] = ()
-    created: Field | None = None
+    created: ComparedField | None = None
     marks: bool = False
     window: int = 100_000
     listed: int = 10

@@ -11,7 +11,7 @@ from datetime import datetime
 from time import monotonic, time
 from typing import NamedTuple
 
-from walrelay.operations.compare.fields import Field
+from walrelay.operations.compare.fields import ComparedField
 from walrelay.operations.compare.marks import Marked, MarkedRows, RowStream
 from walrelay.operations.compare.pairing import NEW, OLD, Comparing, Judging, Pairing, Side
 from walrelay.operations.compare.report import CompareReport, Deviation
@@ -34,13 +34,13 @@ class CompareRequest(NamedTuple):
     """
 
     topics: Sequence[tuple[str, str]]
-    ids: tuple[Field, Field]
+    ids: tuple[ComparedField, ComparedField]
     since: datetime | None = None
     until: datetime | None = None
     follow: bool = False
     patience: float = 10.0
     ignored: Sequence[str] = ()
-    created: Field | None = None
+    created: ComparedField | None = None
     window: int = 100_000
     listed: int = 10
     marked: Marked | None = None

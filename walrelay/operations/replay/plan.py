@@ -18,8 +18,8 @@ from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import confirmed_rows
 from walrelay.table.rows import OutboxRows, in_commit_order
 from walrelay.table.selection import (
-    Condition,
     Reached,
+    RowCondition,
     Selection,
     TableDescription,
     all_of,
@@ -104,7 +104,7 @@ def selection(
     """All rows of the replay, including those that are published already. Not dead letters: `walrelay dlq` publishes
     them.
     """
-    letters = Condition(f"({_is_letter(wiring, catalog, table)}) IS NOT TRUE")
+    letters = RowCondition(f"({_is_letter(wiring, catalog, table)}) IS NOT TRUE")
     return Selection(ceiling=replaying.ceiling, also=all_of(_filters(wiring, table, replaying, ids), letters))
 
 
@@ -129,7 +129,7 @@ def _begun(
 
 def _filters(
     wiring: Wiring, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
-) -> Condition:
+) -> RowCondition:
     asked = replaying.asked
     filters = Filters(
         since=replaying.since,

@@ -23,7 +23,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _CONSTANT = re.compile(r"(?:'((?:[^']|'')*)'|\(?(-?\d[\d.e+]*)\)?|(true|false))(?:::[a-z][a-z ]*[\w ()]*)?", re.DOTALL)
 
 
-class Column(NamedTuple):
+class CatalogColumn(NamedTuple):
     """A column of the catalog. `modifier`: atttypmod. `default`: its expression, as pg_get_expr prints it."""
 
     name: str
@@ -45,7 +45,7 @@ SUPPORTED = (
 )
 
 
-def column_reader(column: Column) -> ColumnReader | None:
+def column_reader(column: CatalogColumn) -> ColumnReader | None:
     """None for a type that is not in SUPPORTED."""
     found = _type(column)
     if found is None:
@@ -56,16 +56,16 @@ def column_reader(column: Column) -> ColumnReader | None:
     return ColumnReader(schema, lambda text: default if text is None else parse(text))
 
 
-def is_text(column: Column) -> bool:
+def is_text(column: CatalogColumn) -> bool:
     """Whether Debezium reads it as a string without a form of its own."""
     return column.type_oid in _MAY_BE_TEXT
 
 
-def is_bytes(column: Column) -> bool:
+def is_bytes(column: CatalogColumn) -> bool:
     return column.type_oid == _BYTEA
 
 
-def _type(column: Column) -> tuple[Schema, Callable[[str], Value]] | None:
+def _type(column: CatalogColumn) -> tuple[Schema, Callable[[str], Value]] | None:
     oid, digits = column.type_oid, 6 if column.modifier < 0 else column.modifier
     if oid in _MAY_BE_TEXT:
         name = _NAMED.get(oid)
@@ -154,7 +154,7 @@ def _zoned(text: str, digits: int) -> str:
     return f"{'+' if len(printed) > 4 and not bc else ''}{printed}-{month}-{day}T{hour}:{minute}:{second}{decimals}Z"
 
 
-def _default(column: Column, kind: str, parse: Callable[[str], Value]) -> Value:
+def _default(column: CatalogColumn, kind: str, parse: Callable[[str], Value]) -> Value:
     """Debezium reads the default of a column as a value, and puts it in the place of NULL."""
     if column.default is None or column.default.startswith("NULL") or kind == "struct":
         return None
@@ -168,7 +168,7 @@ def _default(column: Column, kind: str, parse: Callable[[str], Value]) -> Value:
         return None
 
 
-def _computed(column: Column, kind: str, parse: Callable[[str], Value]) -> Value:
+def _computed(column: CatalogColumn, kind: str, parse: Callable[[str], Value]) -> Value:
     """What stands for a default that is computed, as now() is."""
     match column.type_oid:
         case 2950:

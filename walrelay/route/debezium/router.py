@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Fatal, Undecodable, Unroutable
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
-from walrelay.route.debezium.columns import SUPPORTED, Column, ColumnReader, column_reader, is_bytes, is_text
+from walrelay.route.debezium.columns import SUPPORTED, CatalogColumn, ColumnReader, column_reader, is_bytes, is_text
 from walrelay.route.debezium.connect import ConverterName, Schema, Value, converter
 from walrelay.route.debezium.expansion import NotConverted, NotExpanded, expanded
 from walrelay.route.debezium.options import DebeziumOptions
@@ -58,7 +58,7 @@ class DebeziumRouter:
     def __init__(
         self,
         options: DebeziumOptions,
-        columns: Sequence[Column],
+        columns: Sequence[CatalogColumn],
         table: tuple[str, str],
         reserved: frozenset[str] = frozenset(),
         run_id: str | None = None,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from walrelay.model import OutboxRecord
 from walrelay.route.rules.fields import Fields, Known, parsed
-from walrelay.route.rules.templates import Missing, Render, renderer
+from walrelay.route.rules.templates import MissingText, Render, renderer
 
 Check = Callable[[str], str]
 """The text as it is to be written; ValueError for one that does not suit."""
@@ -23,7 +23,7 @@ _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 class Attribute(NamedTuple):
-    """`read` raises Missing where the record has no value. One that is not required is then left out."""
+    """`read` raises MissingText where the record has no value. One that is not required is then left out."""
 
     name: str
     read: Render
@@ -43,7 +43,7 @@ def of_role(name: str, role: str, check: Check, *, required: bool = False) -> At
     def read(record: OutboxRecord, known: Known) -> str:
         value = record[place]
         if type(value) is not str:
-            raise Missing(f"{role} is missing")
+            raise MissingText(f"{role} is missing")
         return value
 
     return Attribute(name, read, check, required)
@@ -71,7 +71,7 @@ def values(attributes: Iterable[Attribute], record: OutboxRecord, known: Known) 
     for name, read, check, required in attributes:
         try:
             text = read(record, known)
-        except Missing as why:
+        except MissingText as why:
             if required:
                 raise ValueError(f"there is no {name}: {why}") from None
             continue

@@ -16,7 +16,7 @@ from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
 from walrelay.route.rules.rule import Rule, Wrap
 from walrelay.route.rules.schemas import Encoder, Encoding
-from walrelay.route.rules.templates import Missing, Render, renderer
+from walrelay.route.rules.templates import MissingText, Render, renderer
 from walrelay.route.template import TopicTemplate, reserved_topic
 
 _MEMORY = 10_000  # headers of types kept
@@ -202,7 +202,7 @@ class RuleRouter:
         for name, render in each.headers:
             try:
                 text = render(record, known)
-            except Missing:
+            except MissingText:
                 continue  # as for a row whose headers do not have it
             found.append((name, self._bytes(each, f"header {name!r}", text, record)))
         found.append(("id", id_.encode("utf-8", "surrogateescape")))
@@ -235,7 +235,7 @@ class RuleRouter:
     def _text(self, each: _Compiled, what: str, render: Render, record: OutboxRecord, known: Known) -> str:
         try:
             return render(record, known)
-        except Missing as why:
+        except MissingText as why:
             template = each.rule.topic if what == "topic" else each.rule.key
             raise _refusal(each.rule, record, f"its {what} {template!r} cannot be made, {why}") from None
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from walrelay.model import Finding, Message, OutboxRecord, sink_and_topic
 from walrelay.route.rules import templates
 from walrelay.route.rules.fields import Field, Fields, Known
-from walrelay.route.rules.templates import Missing, Render, renderer
+from walrelay.route.rules.templates import MissingText, Render, renderer
 
 Format = Literal["avro", "json-schema", "protobuf"]
 Strategy = Literal["topic", "record", "topic-record"]
@@ -125,5 +125,5 @@ def subject_of(strategy: Strategy, topic: str, record: str | None) -> str:
 def _text(what: str, render: Render, record: OutboxRecord, known: Known) -> str:
     try:
         return render(record, known)
-    except Missing as why:
+    except MissingText as why:
         raise ValueError(f"the {what} of its schema cannot be made, {why}") from None

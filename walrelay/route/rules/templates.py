@@ -17,7 +17,7 @@ _MEMORY, _LONG = 1_000, 200  # values whose filtered text is remembered: how man
 
 Filter = Callable[[str | None], str | None]
 Render = Callable[[OutboxRecord, Known], str]
-"""The text for a record; Missing where a field has none."""
+"""The text for a record; MissingText where a field has none."""
 
 _PIECE = re.compile(
     r"""(?P<text> (?: [^{}] | \{\{ | \}\} )+ )
@@ -33,7 +33,7 @@ _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d
 _LAST_NAME = re.compile(r"[^.+$:/]*$")
 
 
-class Missing(Exception):
+class MissingText(Exception):
     """A field of the template has no text."""
 
 
@@ -76,7 +76,7 @@ def fields(template: str) -> list[Field]:
 
 
 def renderer(template: str, fields: Fields) -> Render:
-    """Renders the template for a record; Missing where a field has no text."""
+    """Renders the template for a record; MissingText where a field has no text."""
     match [*parse(template)]:
         case [str() as text]:
             return lambda record, known: text
@@ -104,7 +104,7 @@ def _part(part: str | Hole, fields: Fields, before: str = "") -> Render:
             for each in filters:
                 found = each(found)
             if found is None:
-                raise Missing(_why(part, value))
+                raise MissingText(_why(part, value))
             found = before + found
             if len(remembered) >= _MEMORY:
                 remembered.clear()
@@ -116,7 +116,7 @@ def _part(part: str | Hole, fields: Fields, before: str = "") -> Render:
         value = read(record, known)
         if type(value) is str:
             return before + value
-        raise Missing(_why(part, value))
+        raise MissingText(_why(part, value))
 
     return filtered if filters else text
 

@@ -5,19 +5,19 @@ from typing import cast
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.lab.bench.readers import Place, Reading
+from walrelay.lab.bench.readers import Reading, ReadingPlace
 from walrelay.lab.bench.results import ThroughputRequest
 from walrelay.lab.bench.throughput import taken
 from walrelay.lab.screen import Screen
 
-NOWHERE = cast(Place, None)
+NOWHERE = cast(ReadingPlace, None)
 
 
 class Fake:
     def __init__(self, name: str, events: int, turns: list[str]) -> None:
         self._name, self._events, self._turns = name, events, turns
 
-    def read(self, place: Place) -> Reading:
+    def read(self, place: ReadingPlace) -> Reading:
         self._turns.append(self._name)
         return Reading(self._events, 1.0, 0.1, None, 1)
 

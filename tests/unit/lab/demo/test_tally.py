@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.lab.demo.orders import committed
-from walrelay.lab.demo.events import Delivered, DemoTally, Latency
+from walrelay.lab.demo.events import Delivered, DemoTally, LatencyQuantiles
 
 MS = 1_000_000
 
@@ -12,7 +12,7 @@ def test_latency_is_from_the_commit_to_the_arrival() -> None:
     tally = DemoTally()
     assert tally.commit(committed("1", 10 * MS)) is None
     assert tally.arrive(Delivered("1", "A", 1, 13 * MS)) == 3.0
-    assert tally.result().latency_ms == Latency(3.0, 3.0, 3.0)
+    assert tally.result().latency_ms == LatencyQuantiles(3.0, 3.0, 3.0)
 
 
 def test_an_event_that_overtakes_the_answer_to_its_commit_took_no_time() -> None:
@@ -27,7 +27,7 @@ def test_percentiles_are_latencies_that_were_measured() -> None:
     for number in range(1, 201):
         tally.commit(committed(str(number), 0))
         tally.arrive(Delivered(str(number), "A", number, number * MS))
-    assert tally.result().latency_ms == Latency(100.0, 198.0, 200.0)
+    assert tally.result().latency_ms == LatencyQuantiles(100.0, 198.0, 200.0)
 
 
 def test_what_never_arrives_is_lost() -> None:
