@@ -161,7 +161,7 @@ class LiveFactories:
         await_letters(catalog, source.slot)
         named = skips(catalog, wiring.slot)
         encoding = catalog.server_encoding()
-        return source, wiring.decoder(wiring.needed, encoding=encoding, binary=binary, skips=named)
+        return source, wiring.decoder(wiring.streamed, encoding=encoding, binary=binary, skips=named)
 
     def sink(self) -> Sink:
         return self._wiring.sink.open()

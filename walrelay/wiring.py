@@ -133,6 +133,15 @@ class Wiring(NamedTuple):
         return only(self.outbox, roles)._replace(extra=tuple(columns))
 
     @property
+    def streamed(self) -> OutboxLayout:
+        """`needed`, and what dead letters are found by: the tenant, where it can be read."""
+        needed = self.needed
+        if self.policy.only_stops or not self.policy.table or needed.columns.tenant_id is not None:
+            return needed
+        columns = needed.columns._replace(tenant_id=self.outbox.columns.tenant_id)
+        return needed._replace(columns=columns, optional=frozenset({"tenant_id"}))
+
+    @property
     def shown(self) -> OutboxLayout:
         """The outbox with all its roles, and the columns that rules name; those roles that routing does not need may be
         missing in a row.

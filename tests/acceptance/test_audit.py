@@ -284,14 +284,39 @@ def test_rows_that_rules_make_several_messages_of_are_counted_in_each_topic(
     deployment.write("1", "2", "3")
     deployment.catch_up()
     code, found = audited(deployment)
-    assert (code, found["rows"], found["messages"], found["unknown"]) == (0, 3, 3, 0)
+    assert (code, found["rows"], found["due"], found["messages"], found["unknown"]) == (0, 3, 3, 3, 0)
+    _, report = told(deployment)
+    assert "3 messages of 3 rows to check\n" in report
+    assert "nothing: all 3 messages are in the topics\n" in report
     lost, _ = pass_over(deployment, "2", "3")
     code, found = audited(deployment)
-    assert (code, found["rows"], found["missing"], found["removed"]) == (1, 5, 2, 0)
+    assert (code, found["rows"], found["due"], found["missing"], found["removed"]) == (1, 5, 5, 2, 0)
+    _, report = told(deployment)
+    assert "missing       2 messages of 5\n" in report
+    assert f"to publish them: walrelay replay --id {lost}\n" in report
     assert {(each["id"], each["topic"]) for each in found["missing_listed"]} == {(lost, topic), (lost, f"{topic}.copy")}
     deployment.command("replay", "--id", lost)
     assert audited(deployment)[0] == 0
     kafka.delete_topics(f"{topic}.copy")
+
+
+def test_the_rows_of_a_tenant_are_checked_and_no_others(published: Deployment) -> None:
+    emitted = "SELECT walrelay.emit('thing', 'a', 'Happened', '{}', tenant_id => %s)"
+    for tenant in ("acme", "globex", "acme"):
+        published.database.execute(emitted, [tenant])
+    published.catch_up()
+    code, found = audited(published, "--tenant", "acme")
+    assert (code, found["rows"], found["missing"], found["unknown"]) == (0, 2, 0, 0)
+    assert audited(published, "--tenant", "acme", "--tenant", "globex")[1]["rows"] == 3
+    (lost,) = pass_over(published, "7")
+    published.database.execute("UPDATE outbox SET tenant_id = 'globex' WHERE id = %s", [lost])
+    produce(published, (str(uuid.uuid4()), "a", "0/1:0"))
+    assert audited(published, "--tenant", "acme")[0] == 0, "that row is another tenant's"
+    code, report = told(published, "--tenant", "globex")
+    assert (code, f"walrelay replay --id {lost}" in report) == (1, True)
+    assert "unknown       not looked for: a message does not say its tenant\n" in report
+    published.write_settings(outbox={"columns": {"tenant_id": None}})
+    assert "--tenant needs a column for tenant_id" in published.said("audit", "--tenant", "acme", exit_code=1)
 
 
 def test_rows_that_the_server_withholds_by_the_rules_are_not_missing(

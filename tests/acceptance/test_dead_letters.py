@@ -165,6 +165,35 @@ def test_a_row_that_no_rule_routes_is_set_aside_and_replayed_by_corrected_rules(
     assert first_deliveries(deployment) == [arrived, lost]
 
 
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_dead_letters_are_found_by_their_tenant_although_routing_does_not_need_it(
+    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, delivery: str
+) -> None:
+    deployment = deploy(database, kafka, small_topic, refusals=KEPT, delivery=delivery)
+    deployment.start()
+    tenants = ("acme", "globex", None, "acme", "initech")
+    emitted = "SELECT walrelay.emit('thing', 'a', 'Happened', %s::jsonb, tenant_id => %s)::text"
+    ids = [database.execute(emitted, [text_of(30_000), tenant])[0][0] for tenant in tenants]
+    deployment.catch_up()
+    forget = "UPDATE walrelay.dead_letters SET record = replace(record::text, %s, %s)::json"
+    database.execute(forget, ['"tenant_id": "acme", "created_at"', '"tenant_id": null, "created_at"'])  # as long ago
+    database.execute("DELETE FROM outbox WHERE id = ANY (%s::uuid[])", [[ids[1], ids[3]]])
+    assert [letter["id"] for letter in letters(deployment, "--tenant", "globex")] == [ids[1]], "of a row that is gone"
+    assert [letter["id"] for letter in letters(deployment, "--tenant", "acme")] == [ids[0]]
+    both = ("--tenant", "acme", "--tenant", "initech", "--limit", "2")
+    assert [letter["id"] for letter in letters(deployment, *both)] == [ids[0], ids[4]]
+    assert deployment.said("dlq", "list", "--tenant", "acme") == (
+        "left out: 1 dead letter whose tenant is not known: not readable, or the row is gone\n"
+    )
+    discard = ("dlq", "discard", "--tenant", "acme", "--tenant", "nobody", "--reason", "a test", "--yes")
+    assert deployment.command(*discard) == "1 discarded\n"
+    configure(kafka, small_topic, {"max.message.bytes": "40000"})
+    replayed = deployment.command("dlq", "replay", "--tenant", "globex")
+    assert replayed == "1 replayed, 0 refused again, 0 left as they are\n"
+    assert first_deliveries(deployment) == [ids[1]]
+    kafka.delete_topics(small_topic)
+
+
 def test_dead_letters_go_to_a_topic_of_their_own_as_well(
     deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, topic: str
 ) -> None:

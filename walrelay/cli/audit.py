@@ -30,6 +30,9 @@ _NAMED = 5  # ids in a command to paste
     "--topic", "topics", multiple=True, help="Also read this topic; those of the routing rules are always read."
 )
 @click.option(
+    "--tenant", "tenants", metavar="ID", multiple=True, help="Only rows of this tenant. May be given repeatedly."
+)
+@click.option(
     "--list",
     "listed",
     type=click.IntRange(min=0),
@@ -45,6 +48,7 @@ def audit(
     since: Moment | None,
     until: Moment | None,
     topics: tuple[str, ...],
+    tenants: tuple[str, ...],
     listed: int,
     as_json: bool,
 ) -> None:
@@ -59,8 +63,9 @@ def audit(
     Example:
       walrelay audit
       walrelay audit --from 2026-11-21T08:00Z --to 2026-11-21T09:00Z --json
+      walrelay audit --tenant acme --from 2h
     """
-    period = operation.Period(since and since.at, until and until.at, topics, listed)
+    period = operation.Period(since and since.at, until and until.at, topics, listed, tenants)
     report = operation.audit(compose.wiring(relay.settings()), period, sleep)
     click.echo(report.as_json() if as_json else "\n".join(lines(report)))
     ctx.exit(1 if report.faults else 0)
@@ -69,7 +74,8 @@ def audit(
 def lines(report: AuditReport) -> Iterator[str]:
     """The report as lines of text."""
     yield _line("period", f"from {_iso(report.since)} to {_iso(report.until) or 'what the relay has confirmed'}")
-    yield _line("table", f"{_count(report.rows, 'row')} to check")
+    due = f"{_count(report.due, 'message')} of " if report.several else ""
+    yield _line("table", f"{due}{_count(report.rows, 'row')} to check")
     if report.unconfirmed:
         yield _line(
             "", f"{_count(report.unconfirmed, 'row')} more may not be confirmed yet ({report.why}): not checked"
@@ -84,9 +90,12 @@ def lines(report: AuditReport) -> Iterator[str]:
             "again", f"{_count(report.again, 'message')} from a replay or a backfill: their order is not checked"
         )
     if report.unknown:
-        yield _line("unknown", f"{_count(report.unknown, 'event')} of the period without a row in the table")
+        what = "message" if report.several else "event"
+        yield _line("unknown", f"{_count(report.unknown, what)} of the period without a row in the table")
         yield f"{_INDENT}their rows were cleaned up, or the events were emitted without a row"
         yield from _found(report.unknown_listed)
+    if report.of_tenants:
+        yield _line("unknown", "not looked for: a message does not say its tenant")
     yield _line("verdict", _verdict(report))
 
 
@@ -106,19 +115,23 @@ def _topics(report: AuditReport) -> Iterator[str]:
 
 
 def _missing(report: AuditReport) -> Iterator[str]:
+    what = "message" if report.several else "row"
     if not report.missing:
-        arrived = report.rows - sum(report.set_aside.values())
-        yield _line("missing", f"nothing: {'the row is' if arrived == 1 else f'all {arrived} rows are'} in the topics")
+        arrived = report.due - sum(report.set_aside.values())
+        all_of_them = f"the {what} is" if arrived == 1 else f"all {arrived} {what}s are"
+        yield _line("missing", f"nothing: {all_of_them} in the topics")
         return
-    yield _line("missing", f"{_count(report.missing, 'row')} of {report.rows}")
+    yield _line("missing", f"{_count(report.missing, what)} of {report.due}")
     for each in report.missing_listed:
         yield f"{_INDENT}{each.id}  {_ms(each.at_ms)}  for {each.topic or 'no topic: no routing rule gives it one'}"
     yield from _more(report.missing - report.removed, len(report.missing_listed))
     if report.removed:
-        yield f"{_INDENT}{report.removed} of them were removed from the table while the topics were read"
+        rows = "are of rows that " if report.several else ""
+        yield f"{_INDENT}{report.removed} of them {rows}were removed from the table while the topics were read"
     if report.before_slot:
         yield f"{_INDENT}{report.before_slot} of them are older than the slot: init without --backfill skips those"
-    if ids := " ".join(f"--id {each.id}" for each in report.missing_listed[:_NAMED]):
+    named = [*dict.fromkeys(each.id for each in report.missing_listed)][:_NAMED]
+    if ids := " ".join(f"--id {each}" for each in named):
         yield f"{_INDENT}to publish them: walrelay replay {ids}"
 
 
@@ -149,7 +162,8 @@ def _repeated(report: AuditReport) -> Iterator[str]:
     if not report.repeated:
         yield _line("repeated", "nothing")
         return
-    times = ", ".join(f"{_count(events, 'event')} {_times(often)}" for often, events in report.repeated.items())
+    what = "message" if report.several else "event"
+    times = ", ".join(f"{_count(events, what)} {_times(often)}" for often, events in report.repeated.items())
     note = (
         ""
         if report.delivery == "exactly_once"

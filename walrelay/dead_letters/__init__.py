@@ -2,5 +2,6 @@
 
 from walrelay.dead_letters.handling import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.store import DeadLetterTableWriter
+from walrelay.dead_letters.tenants import TenantFilter
 
-__all__ = ["OPEN", "DeadLetterFilter", "DeadLetterTable", "DeadLetterTableWriter", "StoredDeadLetter"]
+__all__ = ["OPEN", "DeadLetterFilter", "DeadLetterTable", "DeadLetterTableWriter", "StoredDeadLetter", "TenantFilter"]

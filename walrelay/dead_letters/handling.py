@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from walrelay.dead_letter import DeadLetter, Origin, message_from, record_from
 from walrelay.dead_letters.store import TABLE, meaning, missing, present, text
+from walrelay.dead_letters.tenants import TenantFilter
 from walrelay.lsn import LSN
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
@@ -38,6 +39,7 @@ class DeadLetterFilter(NamedTuple):
     id: str | None = None
     key: bytes | None = None
     limit: int | None = None
+    tenants: TenantFilter | None = None
 
     @property
     def open(self) -> "DeadLetterFilter":
@@ -87,7 +89,9 @@ class DeadLetterTable:
         """Their ids, in order."""
         conditions, parameters = _conditions(wanted)
         query = f"SELECT id FROM {TABLE} WHERE slot_name = %s AND {conditions} ORDER BY {_ORDER} LIMIT %s"
-        return [id_ for (id_,) in self._rows(query, self._slot, *parameters, wanted.limit)]
+        limit = None if wanted.tenants else wanted.limit
+        found = [id_ for (id_,) in self._rows(query, self._slot, *parameters, limit)]
+        return wanted.tenants.select(self.catalog, found)[: wanted.limit] if wanted.tenants else found
 
     def find_to_replay(self, wanted: DeadLetterFilter) -> tuple[list[int], list[str]]:
         """Their ids and those of what is blocked behind them, in order; and the statuses one of which each must still

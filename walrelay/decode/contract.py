@@ -41,7 +41,7 @@ class OutboxLayout(NamedTuple):
     columns: Columns = Columns()
     prefix: str | None = None  # of pg_logical_emit_message; None: logical messages are not ours
     skip_non_transactional: bool = False  # else one with our prefix stops the relay
-    optional: frozenset[str] = frozenset()  # roles whose column may be missing in a row; else that is an error
+    optional: frozenset[str] = frozenset()  # roles whose column may be missing or unreadable; else that is an error
     encoding: str = "UTF8"  # of the database: logical messages are sent in it
     extra: tuple[str, ...] = ()  # columns without a role that are read as text, for rules
 

@@ -189,9 +189,9 @@ class PgoutputDecoder:
         readers: dict[str, Reader] = {}
         for role, column in zip(Columns._fields, self._outbox.columns, strict=True):
             if column is not None:
+                if role in self._outbox.optional and not self._is_read(types.get(column)):
+                    continue
                 if column not in types:
-                    if role in self._outbox.optional:
-                        continue
                     raise missing_column(self._outbox, role, column, types, self._position())
                 readers[column] = self._reader(role, column, types[column])
         for column in self._outbox.extra:
@@ -204,6 +204,9 @@ class PgoutputDecoder:
         head = pgoutput.insert_head(relation.oid, len(columns))
         extra = {column: columns.index(column) for column in self._outbox.extra}
         return Layout(columns, by_column, head, row_parser(by_column, places, _record, extra))
+
+    def _is_read(self, type_oid: int | None) -> bool:
+        return type_oid is not None and (type_oid in BINARY_PRINTERS or not self._binary)
 
     def _reader(self, role: str | None, column: str, type_oid: int) -> Reader:
         if role in BYTES_ROLES:

@@ -109,7 +109,7 @@ class Wal2jsonDecoder:
                 return None
             raise missing_column(self._outbox, role, column, row, self._position())
         type_oid, text = row[column]
-        if text is None and type_oid in wal2json.NULL_OR_NAN:
+        if text is None and type_oid in wal2json.NULL_OR_NAN and role not in self._outbox.optional:
             raise self._null_or_nan(role, column)
         if text is not None and type_oid == wal2json.BYTEA and role == "payload":
             try:

@@ -219,6 +219,18 @@ def test_a_column_that_plays_no_role_may_have_any_type() -> None:
     assert record(relation, row, binary=True).payload == b"x"
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_an_optional_column_may_be_missing_and_of_any_type(binary: bool) -> None:
+    columns = ONLY_REQUIRED._replace(tenant_id="tenant")
+    outbox = OutboxLayout(prefix="walrelay", columns=columns, optional=frozenset({"tenant_id"}))
+    kind = b"b" if binary else b"t"
+    for type_, tenant in ((TEXT, "42"), (NUMERIC, None if binary else "42"), (None, None)):
+        listed = [("id", TEXT), ("payload", TEXT), *([("tenant", type_)] if type_ else [])]
+        row = server.insert(7, [b"1", b"x", b"42"][: len(listed)], kind=kind)
+        found = record(server.relation(7, "public", "outbox", listed), row, outbox=outbox, binary=binary)
+        assert (found.payload, found.tenant_id) == (b"x", tenant)
+
+
 def test_a_message_with_our_prefix_that_is_not_transactional_stops_the_stream_unless_it_is_to_be_skipped() -> None:
     loose = server.message("walrelay", content("m"), lsn=0x500, transactional=False)
     with pytest.raises(Undecodable, match="non-transactional logical message with the prefix 'walrelay' at 0/500"):

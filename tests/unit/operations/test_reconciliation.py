@@ -50,7 +50,7 @@ def test_messages_of_the_stream_are_counted_for_each_event() -> None:
 def test_a_row_can_be_due_to_several_topics_and_more_than_once_to_one() -> None:
     account = AuditTally(SINCE, UNTIL, 10, by_topic=True)
     account.expect("a", ["t", "t", "u"])
-    assert (account.rows, account.missing) == (2, 2)
+    assert (account.rows, account.due, account.missing) == (1, 2, 2)
     account.found(message("a", "0/8:0"))
     assert account.is_missing("a", "t")
     account.found(message("a", "0/8:0", offset=1))

@@ -62,11 +62,11 @@ def listing(relay: Chosen, everything: bool, as_json: bool, **given: Any) -> Non
 
     \b
     Example:
-      walrelay dlq list --status waiting
+      walrelay dlq list --status waiting --tenant acme
       walrelay dlq list --error too_large --since 2026-11-21 --json | jq -r .id
     """
-    with _table(relay.settings()) as (_, table):
-        found = selected(**given)
+    with _table(relay.settings()) as (wiring, table):
+        found = selected(wiring, **given)
         ids = table.find(found if everything else found.open)
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))
@@ -149,7 +149,7 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
     settings = relay.settings()
     logs.configure(settings.log.format, settings.log.level)
     with _table(settings) as (wiring, table):
-        ids, statuses = table.find_to_replay(selected(**given))
+        ids, statuses = table.find_to_replay(selected(wiring, **given))
         if dry_run:
             for stored in table.letters(ids):
                 click.echo(_short(stored))
@@ -192,8 +192,8 @@ def discard(relay: Chosen, reason: str, dry_run: bool, yes: bool, **given: Any) 
       walrelay dlq discard --id 17 --reason 'test data'
       walrelay dlq discard --topic 'outbox.event.audit*' --until 2026-11-01 --reason 'retention is over' --yes
     """
-    with _table(relay.settings()) as (_, table):
-        ids = table.find_to_discard(selected(**given))
+    with _table(relay.settings()) as (wiring, table):
+        ids = table.find_to_discard(selected(wiring, **given))
         if not ids and given["id_"] is not None:
             raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` lists them.")
         if dry_run or not ids:
@@ -219,8 +219,8 @@ def export(relay: Chosen, output: Any, **given: Any) -> None:
     Example:
       walrelay dlq export --status waiting > waiting.jsonl
     """
-    with _table(relay.settings()) as (_, table):
-        ids = table.find(selected(**given))
+    with _table(relay.settings()) as (wiring, table):
+        ids = table.find(selected(wiring, **given))
         for stored in progress(table.letters(ids), len(ids), "exporting"):
             output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")
     click.echo(count(len(ids), "dead letter"), err=True)

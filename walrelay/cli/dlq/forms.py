@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
 from walrelay.dead_letter import message_json, record_json, shown
-from walrelay.dead_letters import DeadLetterFilter, StoredDeadLetter
+from walrelay.dead_letters import DeadLetterFilter, StoredDeadLetter, TenantFilter
+from walrelay.wiring import Wiring
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +38,7 @@ _FILTERS = (
     click.option("--until", type=_TIMES, help="Last refused before this time."),
     click.option("--id", "id_", help="The number of the dead letter, or the id of the record."),
     click.option("--key", type=click.UNPROCESSED, metavar="TEXT", help="The message's key."),
+    click.option("--tenant", "tenants", metavar="ID", multiple=True, help="The tenant. May be given repeatedly."),
     click.option("--limit", type=click.IntRange(min=1), help="At most this many dead letters, oldest positions first."),
 )
 
@@ -48,6 +51,7 @@ def filters(command: F) -> F:
 
 
 def selected(
+    wiring: Wiring,
     topic: str | None,
     statuses: tuple[str, ...],
     error: str | None,
@@ -55,11 +59,13 @@ def selected(
     until: datetime | None,
     id_: str | None,
     key: str | None,
+    tenants: tuple[str, ...],
     limit: int | None,
 ) -> DeadLetterFilter:
     """The filter that the options give."""
     raw = None if key is None else key.encode("utf-8", "surrogateescape")
-    return DeadLetterFilter(statuses or None, topic, error, since, until, id_, raw, limit)
+    of_tenants = TenantFilter(tenants, wiring, partial(click.echo, err=True)) if tenants else None
+    return DeadLetterFilter(statuses or None, topic, error, since, until, id_, raw, limit, of_tenants)
 
 
 def summary(stored: StoredDeadLetter) -> dict[str, Any]:

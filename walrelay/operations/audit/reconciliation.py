@@ -57,21 +57,27 @@ class SetAside(NamedTuple):
 class AuditTally:
     """Collects the events of a period (in milliseconds since 1970): first the rows, then the messages."""
 
-    def __init__(self, since_ms: int, until_ms: int, listed: int, *, by_topic: bool = False) -> None:
-        """`listed`: how many of each kind are listed. `by_topic`: a row may be due to several topics."""
+    def __init__(
+        self, since_ms: int, until_ms: int, listed: int, *, by_topic: bool = False, strangers: bool = True
+    ) -> None:
+        """`listed`: how many of each kind are listed. `by_topic`: a row may be due to several topics. `strangers`:
+        messages without a row are counted.
+        """
         self._since, self._until, self._listed, self._by_topic = since_ms, until_ms, listed, by_topic
+        self._counts_strangers = strangers
         self._rows: dict[int, int] = {}
         self._strangers: dict[int, int] = {}
         self._beside: set[int] = set()
         self._letters: set[int] = set()  # ids in the topic for dead letters
         self._last: dict[tuple[str, int], tuple[_Place, str]] = {}
-        self.read = self.again = self.misplaced = 0
+        self.rows = self.read = self.again = self.misplaced = 0
         self.out_of_order: list[Misplaced] = []
         self.repetitions: list[Found] = []
         self.unknown: list[Found] = []
 
     def expect(self, id_: str, topics: Sequence[str] = ("",)) -> None:
         """A row of the period that the relay has confirmed; with `by_topic` the topics of its messages."""
+        self.rows += 1
         for topic in topics:
             event = self._event(id_, topic)
             self._rows[event] = self._rows[event] - _ONE if self._by_topic and event in self._rows else 0
@@ -101,7 +107,8 @@ class AuditTally:
         """The event's slot in the counts; None: it is not of the period."""
         if hash_ in self._rows:
             return self._rows
-        if (self._beside and _hash(each.id) in self._beside) or not self._since <= each.timestamp_ms < self._until:
+        of_period = self._since <= each.timestamp_ms < self._until
+        if not (self._counts_strangers and of_period) or (self._beside and _hash(each.id) in self._beside):
             return None
         if hash_ not in self._strangers:
             self._strangers[hash_] = 0
@@ -145,7 +152,8 @@ class AuditTally:
         return _hash(f"{id_}\0{topic}" if self._by_topic else id_)
 
     @property
-    def rows(self) -> int:
+    def due(self) -> int:
+        """What may be missing: rows, or with `by_topic` their messages."""
         return len(self._rows)
 
     @property
@@ -189,6 +197,9 @@ class AuditReport(NamedTuple):
     until: str  # empty: up to what the relay has confirmed
     delivery: str
     rows: int  # that were checked
+    due: int  # what was looked for: these rows, or what rules make of them in several topics
+    several: bool  # rules may make several messages of a row; what is counted below is messages then
+    of_tenants: bool  # other messages without a row are not counted
     unconfirmed: int  # rows of the period that were not
     why: str  # nothing more is known to be confirmed
     messages: int

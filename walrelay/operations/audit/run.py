@@ -29,13 +29,14 @@ _AT_ONCE = 1000  # ids
 
 class Period(NamedTuple):
     """What to audit: rows committed since, and before (None: up to what the relay has confirmed), in the topics of the
-    rules and in these. `listed`: how many of each kind to list.
+    rules and in these. `listed`: how many of each kind to list. `tenants`: rows of these; none means all rows.
     """
 
     since: datetime | None = None
     until: datetime | None = None
     topics: Sequence[str] = ()
     listed: int = 10
+    tenants: Sequence[str] = ()
 
 
 def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> AuditReport:
@@ -68,7 +69,9 @@ class _Audit:
         now = datetime.fromtimestamp(view.microseconds / 1e6, UTC)
         self._since, self._until = self._period.since or now - _HOUR, self._period.until
         settled = min(self._until or now, now - _SETTLED)
-        self._tally = AuditTally(_ms(self._since), _ms(settled), self._period.listed, by_topic=self._several)
+        since_ms, until_ms, all_rows = _ms(self._since), _ms(settled), not self._period.tenants
+        listed = self._period.listed
+        self._tally = AuditTally(since_ms, until_ms, listed, by_topic=self._several, strangers=all_rows)
         self._known, self._why = known, known.why
         names = self._wiring.rules.whole_topics | {*self._period.topics}
         self._names = sorted(names | set(row_topics(self._wiring, view, self._table, self._selection())))
@@ -103,6 +106,9 @@ class _Audit:
             until=self._until.isoformat(timespec="seconds") if self._until else "",
             delivery="exactly_once" if self._wiring.exactly_once else "at_least_once",
             rows=tally.rows,
+            due=tally.due,
+            several=self._several,
+            of_tenants=bool(self._period.tenants),
             unconfirmed=self._unconfirmed,
             why=self._why or ("a transaction has been open since" if self._unconfirmed else ""),
             messages=tally.read,
@@ -167,8 +173,9 @@ class _Audit:
 
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin
-        filters = Filters(since=since.isoformat(), until=until.isoformat() if until else None)
-        return Selection(also=filter_condition(self._table, {}, filters))
+        end, tenants = until.isoformat() if until else None, self._period.tenants
+        filters = Filters(since=since.isoformat(), until=end, tenants=tenants)
+        return Selection(also=filter_condition(self._table, self._wiring.outbox.columns._asdict(), filters))
 
     @property
     def _in_period(self) -> str:
