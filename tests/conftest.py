@@ -188,6 +188,14 @@ def rabbitmq() -> Iterator[RabbitmqServer]:
 
 
 @pytest.fixture(scope="session")
+def stoppable_rabbitmq() -> Iterator[RabbitmqServer]:
+    """A node that tests may stop; each finds it running."""
+    home, port_mapper = _installed(choose.rabbitmq_home)
+    with RabbitmqServer(home, port_mapper) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def nats() -> Iterator[NatsServer]:
     """The server with JetStream that tests share. Not to be stopped."""
     with NatsServer(_installed(choose.nats_program)) as server:

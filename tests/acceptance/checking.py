@@ -28,7 +28,7 @@ def assert_delivered(
     if writers is not None:
         assert writers.acknowledged <= committed.keys(), "PostgreSQL lost commits; nothing can be said of the relay"
         assert not writers.undone & committed.keys()
-    messages = (at or deployment.kafka).read_all(deployment.topic, *topics)
+    messages = (at or deployment.broker).read_all(deployment.topic, *topics)
     first = _first_deliveries(messages)
     missing, strange = committed.keys() - first.keys(), first.keys() - committed.keys()
     assert not missing, f"{len(missing)} of {len(committed)} committed events never arrived, such as {min(missing)}"

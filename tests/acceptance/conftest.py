@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.acceptance.brokers import Broker
 from tests.acceptance.deployment import Deployment
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
@@ -14,7 +15,7 @@ from tests.servers.topics import Kafka
 class Deploy(Protocol):
     """Makes a deployment; the keywords are sections of the settings, to be merged with what tests need."""
 
-    def __call__(self, database: Database, kafka: Kafka, topic: str, **sections: Any) -> Deployment: ...
+    def __call__(self, database: Database, broker: Kafka | Broker, topic: str, **sections: Any) -> Deployment: ...
 
 
 class Measured(Protocol):
@@ -32,8 +33,8 @@ def measured(record_property: Measured) -> Measured:
 def deploy(tmp_path: Path) -> Iterator[Deploy]:
     deployments: list[Deployment] = []
 
-    def make(database: Database, kafka: Kafka, topic: str, **sections: Any) -> Deployment:
-        deployments.append(Deployment(tmp_path, database, kafka, topic, **sections))
+    def make(database: Database, broker: Kafka | Broker, topic: str, **sections: Any) -> Deployment:
+        deployments.append(Deployment(tmp_path, database, broker, topic, **sections))
         return deployments[-1]
 
     yield make

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import psycopg
 import yaml
 
+from tests.acceptance.brokers import Broker
 from tests.acceptance.relay_process import WALRELAY, RelayProcess
 from tests.servers.database import Database
 from tests.servers.topics import Kafka, Received
@@ -30,8 +31,10 @@ class Deployment:
     is left empty, and None leaves it out.
     """
 
-    def __init__(self, directory: Path, database: Database, kafka: Kafka, topic: str, **sections: Any) -> None:
-        self.database, self.kafka, self.topic = database, kafka, topic
+    def __init__(
+        self, directory: Path, database: Database, broker: Kafka | Broker, topic: str, **sections: Any
+    ) -> None:
+        self.database, self.broker, self.topic = database, broker, topic
         self.config = directory / f"{database.name}.yaml"
         self.relays: list[RelayProcess] = []
         self._sections = sections
@@ -46,7 +49,7 @@ class Deployment:
             "source": {"dsn": self.database.dsn, "slot": self.slot_name},
             "outbox": {"max_message_bytes": 2**30},  # so that what is too large for the broker gets there
             "route": {"topic": self.topic},
-            "sink": {"kind": "kafka", "bootstrap_servers": self.kafka.bootstrap_servers},
+            "sink": self._sink,
             "retry": {"max_pause": 1},
             "log": {"format": "json"},
         }
@@ -54,6 +57,19 @@ class Deployment:
             defaults[name] = {**defaults.get(name, {}), **section} if section and isinstance(section, dict) else section
         sections = {name: section for name, section in defaults.items() if section is not None}
         self.config.write_text(yaml.safe_dump(sections))
+
+    @property
+    def kafka(self) -> Kafka:
+        """For tests of Kafka."""
+        assert isinstance(self.broker, Kafka)
+        return self.broker
+
+    @property
+    def _sink(self) -> dict[str, Any]:
+        """Another broker than Kafka has its own section."""
+        if isinstance(self.broker, Kafka):
+            return {"kind": "kafka", "bootstrap_servers": self.broker.bootstrap_servers}
+        return self.broker.sink
 
     def command(self, *arguments: str, exit_code: int | None = 0) -> str:
         """The standard output of another walrelay command, which must succeed, or end with that exit code (None: with
@@ -138,7 +154,7 @@ class Deployment:
 
     def delivered(self) -> list[Received]:
         """Every message in the topic, each partition in its order."""
-        return self.kafka.read_all(self.topic)
+        return self.broker.read_all(self.topic)
 
     def delivered_ids(self) -> list[str]:
         """The ids of the messages in the topic, in the order of its partition."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
+from tests.contract.cases import KafkaCase, MemoryCase, MockCase, RabbitmqCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
@@ -31,6 +31,10 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         case "several":
             with MockKafka() as mock:
                 yield SeveralCase(MockCase(mock))
+        case "rabbitmq":
+            made = RabbitmqCase(request.getfixturevalue("stoppable_rabbitmq"))
+            yield made
+            made.close()
         case _:
             kafka: KafkaCase = request.getfixturevalue("kafka_case")
             yield kafka

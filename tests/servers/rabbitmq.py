@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 from pathlib import Path
 from typing import Self
 
@@ -27,13 +28,34 @@ class RabbitmqServer:
         try:
             self._start(self._port_mapper, "-port", str(self._port_mappers_port), "-address", LOOPBACK)
             wait_until(self._mapper_answers, 10, "Erlang's port mapper", ignoring=OSError)
-            self._start(self._server)
-            wait_until(self._answers, 60, "RabbitMQ to answer", ignoring=OSError)
+            self.start()
         except BaseException as error:
             error.add_note(self._log.read_text(errors="replace")[-5000:])
             self.__exit__()
             raise
         return self
+
+    def start(self) -> None:
+        """Unless it runs. What was persistent when it was killed is there again."""
+        if len(self._processes) < 2 or not self._processes[-1].running:
+            del self._processes[1:]
+            self._start(self._server)
+            wait_until(self._answers, 60, "RabbitMQ to answer", ignoring=OSError)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._processes[-1].signal(signal.SIGKILL)
+        self._processes[-1].wait(10)
+
+    @property
+    def pid(self) -> int:
+        """Of the node's process."""
+        return self._processes[-1].pid
+
+    def control(self, *command: str) -> None:
+        """Runs rabbitmqctl."""
+        program = str(self._server.with_name("rabbitmqctl"))
+        subprocess.run([program, *command], env=self._environment(), check=True, capture_output=True, timeout=120)
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._processes):

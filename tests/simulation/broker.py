@@ -102,6 +102,9 @@ class FakeSink:
     def close(self) -> None:
         self.vanish()
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return "the broker is slow today"
 

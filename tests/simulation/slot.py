@@ -243,6 +243,9 @@ class FusedSource(SlotSource):
         self.fuse.burn(self)
 
     @boundary
+    def wake_by(self, descriptor: int | None) -> None:
+        pass
+
     def vouch(self, lsn: LSN) -> LSN:
         return super().vouch(lsn if self.vouched is None else min(lsn, self.vouched))
 

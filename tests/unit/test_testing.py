@@ -52,6 +52,9 @@ class QueueSink:
     def close(self) -> None:
         self._waiting.clear()
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return "the broker is away" if self._broker.away else ""
 

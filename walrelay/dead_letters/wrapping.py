@@ -79,6 +79,9 @@ class DeadLetteringSink:
     def close(self) -> None:
         self._sink.close()
 
+    def descriptor(self) -> int | None:
+        return self._sink.descriptor()
+
     def trouble(self) -> str:
         return self._sink.trouble()
 

@@ -56,6 +56,12 @@ class Sink(Protocol):
         """
         ...
 
+    def descriptor(self) -> int | None:
+        """Readable when `receipts` would have something to do, so that the relay waits for PostgreSQL and the broker
+        together; None: it asks now and then.
+        """
+        ...
+
     def trouble(self) -> str:
         """Why nothing moves, as far as the sink knows (the client library's last complaint); empty otherwise."""
         ...

@@ -71,6 +71,7 @@ class Relay:
     def run(self, stop: Callable[[], bool]) -> None:
         """Relays until `stop` says so, or up to what cannot be published; settles, confirms and leaves."""
         self._stop = stop
+        self.source.wake_by(self._sink.descriptor())
         try:
             try:
                 self.settling.settle(self.source, 0)  # nothing may overtake what was refused before a resumption

@@ -6,11 +6,9 @@ the catalog, of the same server; the sink, which fences off its predecessors; th
 
 from collections.abc import Callable
 from contextlib import closing
-from contextvars import copy_context
 from functools import partial
-from threading import Lock, Timer
+from threading import Timer
 from time import monotonic
-from typing import Any, Protocol
 
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
@@ -21,6 +19,7 @@ from walrelay.postgres.failures import translated
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
+from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
 from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
@@ -32,21 +31,9 @@ from walrelay.supervise import Backoff, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
 from walrelay.wiring import Wiring
 
+_MOMENT = 0.02  # seconds between two looks at what a sink that goes on alone has heard
 _HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
 _FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
-
-
-class AnyTimer(Protocol):
-    """The part of threading.Timer that is used."""
-
-    daemon: bool
-
-    def start(self) -> None: ...
-
-    def cancel(self) -> None: ...
-
-
-MakeTimer = Callable[[float, Callable[[], Any]], AnyTimer]
 
 
 class Runs:
@@ -86,7 +73,7 @@ class Runs:
                 run=lambda: self.run(stop),
                 progress=lambda: self.bookmark,
                 stop=stop,
-                wait=wait,
+                wait=partial(self._pause, wait, stop),
                 observer=self._observer,
                 backoff=backoff,
             )
@@ -101,6 +88,24 @@ class Runs:
         """Lets the sink go, with everything that it has no receipt for."""
         self._holding.end()
         self._let_go()
+
+    def _pause(self, wait: Callable[[float], object], stop: Callable[[], bool], seconds: float) -> None:
+        """Between two runs. A sink that has a descriptor moves only while it is asked."""
+        end = self._clock() + seconds
+        while self._sink is not None and self._sink.descriptor() is not None and not stop():
+            if (left := end - self._clock()) <= 0:
+                return
+            wait(min(left, _MOMENT))
+            self._holding.unless_over(self._deliver)
+        wait(max(0.0, end - self._clock()))
+
+    def _deliver(self) -> None:
+        relay = self._relay
+        if relay is not None:
+            try:
+                relay.settling.fetch(0)
+            except Retryable:
+                self._let_go()  # the broker is away as well
 
     def _run(self, stop: Callable[[], bool]) -> None:
         try:
@@ -268,37 +273,3 @@ class Runs:
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())
         return ResumedRouting(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
-
-
-class Holding:
-    """How long a sink goes on alone: `close` is called `seconds` after `begin`, on its own thread, unless `end` comes
-    first.
-
-    A connection attempt may last for as long as the DSN says, and for each of its hosts. Meanwhile another instance may
-    lead and publish what the sink still holds.
-    """
-
-    def __init__(self, seconds: float, close: Callable[[], None], timer: MakeTimer) -> None:
-        self._seconds, self._close, self._make_timer = seconds, close, timer
-        self._lock = Lock()
-        self._timer: AnyTimer | None = None
-
-    def begin(self) -> None:
-        """A second call does not extend the time."""
-        if self._timer is None:
-            within = copy_context()  # what the sink logs at its end names the relay, as in this thread
-            self._timer = self._make_timer(self._seconds, partial(within.run, self._over))
-            self._timer.daemon = True
-            self._timer.start()
-
-    def end(self) -> None:
-        """Waits for a `close` that is under way; none comes afterwards."""
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None
-
-    def _over(self) -> None:
-        with self._lock:
-            if self._timer is not None:
-                self._close()

@@ -66,7 +66,7 @@ class Settling:
     def settle(self, source: Source, timeout: float) -> None:
         """Fetches receipts, for which it waits up to `timeout` seconds, and confirms; Refused at the first refusal."""
         ledger = self._ledger
-        self._fetch(timeout)
+        self.fetch(timeout)
         if self.idle > ledger.confirmable:
             ledger.idle(source.vouch(self.idle))
         if source.confirm(ledger.confirmable):
@@ -94,9 +94,10 @@ class Settling:
                 leading()
                 source.report_waiting(self._oldest())
                 asked = monotonic()
-            self._fetch(_AWAIT)
+            self.fetch(_AWAIT)
 
-    def _fetch(self, timeout: float) -> None:
+    def fetch(self, timeout: float) -> None:
+        """Fetches receipts, for which it waits up to `timeout` seconds; a refusal is told by the next `settle`."""
         ledger = self._ledger
         for receipt in self._sink.receipts(timeout):
             if isinstance(receipt, Receipt):

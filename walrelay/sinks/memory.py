@@ -43,6 +43,9 @@ class MemorySink:
     def close(self) -> None:
         pass
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return ""
 

@@ -76,6 +76,9 @@ class StdoutSink:
         del self._waiting[end_of_line if self._within_line else 0 :]
         self._last_line.rest = bytes(self._waiting)
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return "standard output is not being read" if self._waiting else ""
 

@@ -16,6 +16,10 @@ class Source(Protocol):
         """All frames that are ready; waits up to `timeout` seconds for the first. Retryable when the stream ended."""
         ...
 
+    def wake_by(self, descriptor: int | None) -> None:
+        """From now on a `read` ends early whenever that is readable: its sink has something to do."""
+        ...
+
     def confirm(self, lsn: LSN) -> bool:
         """Tells the server that everything before `lsn` is durable, if a status update is due: by progress, by the
         server's request or by time. To be called at every turn, reading or not. True if the update moved the position.

@@ -96,6 +96,9 @@ class SlotSource:
         xmin = self._xmin if self._keeper is None else self._keeper.xmin
         return RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin)
 
+    def wake_by(self, descriptor: int | None) -> None:
+        self._stream.wake_by(descriptor)
+
     def confirm(self, lsn: LSN) -> bool:
         if self._keeper is not None:
             lsn = self._keeper.keep(lsn, idle=lsn == self._idle)

@@ -115,6 +115,11 @@ class Stream:
             return {}
         return timeline_ends(self._row(result)[1])
 
+    def wake_by(self, descriptor: int | None) -> None:
+        """From now on a `read` ends early whenever that is readable."""
+        if descriptor is not None:
+            self._poll.register(descriptor, select.POLLIN)
+
     def start_stream(self, start: LSN, options: Options, *, confirmed: LSN | None = None) -> None:
         """The slot's own position is the floor: the server moves a lower `start` up to it. `confirmed`: up to where all
         is durable, if not up to `start`.

@@ -99,6 +99,9 @@ class _Sink:
     def close(self) -> None:
         self._waiting.clear()
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return ""
 

@@ -87,6 +87,9 @@ class Broker:
     def close(self) -> None:
         pass
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return ""
 

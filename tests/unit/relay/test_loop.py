@@ -50,6 +50,9 @@ class Script:
     def report_waiting(self, since: int | None) -> None:
         pass
 
+    def wake_by(self, descriptor: int | None) -> None:
+        pass
+
     def vouch(self, lsn: LSN) -> LSN:
         self._note("vouch", int(lsn))
         return lsn
@@ -73,6 +76,9 @@ class Script:
 
     def close(self) -> None:
         pass
+
+    def descriptor(self) -> int | None:
+        return None
 
     def trouble(self) -> str:
         return ""

@@ -44,6 +44,9 @@ class Sink:
     def close(self) -> None:
         pass
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return "the broker is away"
 

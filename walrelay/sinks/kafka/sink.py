@@ -172,6 +172,9 @@ class KafkaSink:
         while len(self._producer) and monotonic() < deadline:
             self._poll(_CLOSE_WAIT / 10)
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return self._complaints.text or self._missing_topic()
 

@@ -167,6 +167,9 @@ class KafkaTransactions:
             self._abort()
         self._state = _State.IDLE
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return self._complaints.text
 

@@ -1,0 +1,73 @@
+"""At least once, in the order of each key, whatever dies, for every sink: against the broker's own server."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance.brokers import Broker, RabbitmqQueue
+from tests.acceptance.checking import assert_delivered
+from tests.acceptance.conftest import Deploy, Measured
+from tests.acceptance.writing import Writers
+from tests.conftest import PostgresMaker
+from tests.servers.database import Database
+
+KILLS = 8
+BROKERS = ["rabbitmq"]
+
+
+@pytest.fixture(params=BROKERS)
+def place(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    server = request.getfixturevalue(f"stoppable_{request.param}")
+    yield {"rabbitmq": RabbitmqQueue}[request.param](server)
+    server.start()
+
+
+def test_kill_9_of_the_relay_loses_and_reorders_nothing(
+    deploy: Deploy, database: Database, place: Broker, measured: Measured
+) -> None:
+    rng = random.Random(15)
+    deployment = deploy(database, place, place.topic)
+    with Writers(database, seed=15, pause=0.02) as writers:
+        for _ in range(KILLS):
+            relay = deployment.launch()
+            if phase := rng.choice(["", "streaming", "streaming"]):
+                relay.wait_for(phase)
+            relay.lives_for(rng.uniform(0, 0.5))
+            relay.kill()
+    deployment.start()
+    deployment.catch_up()
+    measured(f"after {KILLS} kills of the relay", assert_delivered(deployment, writers))
+
+
+def test_a_broker_that_is_killed_and_comes_back_gets_everything(
+    deploy: Deploy, database: Database, place: Broker, measured: Measured
+) -> None:
+    deployment = deploy(database, place, place.topic)
+    relay = deployment.start()
+    with Writers(database, seed=16, pause=0.02) as writers:
+        writers.wait_for_more(300)
+        place.kill()
+        writers.wait_for_more(300)
+        place.start()
+        relay.wait_for("streaming", more_than=1)
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    assert relay.events("fatal") == []
+    measured("after the broker was killed", assert_delivered(deployment, writers))
+
+
+def test_postgres_killed_under_load_loses_and_reorders_nothing(
+    deploy: Deploy, private_postgres: PostgresMaker, place: Broker, measured: Measured
+) -> None:
+    server = private_postgres()
+    deployment = deploy(server.create_database(), place, place.topic)
+    relay = deployment.start()
+    with Writers(deployment.database, seed=17, pause=0.02) as writers:
+        for restarts in range(1, 3):
+            writers.wait_for_more(300)
+            server.restart("immediate", timeout=10)
+            relay.wait_for("streaming", more_than=restarts)
+        writers.wait_for_more(300)
+    deployment.catch_up()
+    measured("after 2 immediate restarts of PostgreSQL", assert_delivered(deployment, writers))

@@ -1,0 +1,157 @@
+"""What RabbitMQ's answers mean, and which headers it would misunderstand."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.contract.cases import RabbitmqCase
+from tests.servers.rabbitmq import RabbitmqServer
+from walrelay.errors import Retryable
+from walrelay.model import Message, Receipt, Refusal
+from walrelay.publish import Sink
+from walrelay.testing import message, numbers, publish, settle
+
+
+@pytest.fixture
+def case(stoppable_rabbitmq: RabbitmqServer) -> Iterator[RabbitmqCase]:
+    made = RabbitmqCase(stoppable_rabbitmq)
+    yield made
+    made.close()
+
+
+def refusal(sink: Sink) -> Refusal:
+    """The next one; receipts that come before it are passed over."""
+    deadline = monotonic() + 30
+    while monotonic() < deadline:
+        for each in sink.receipts(0.05):
+            if isinstance(each, Refusal):
+                return each
+    raise AssertionError("nothing was refused")
+
+
+def failure(sink: Sink) -> str:
+    deadline = monotonic() + 30
+    try:
+        while monotonic() < deadline:
+            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
+    except Retryable as why:
+        return str(why)
+    raise AssertionError("it did not fail")
+
+
+def test_a_message_that_no_queue_takes_is_refused_and_the_others_of_other_keys_arrive(case: RabbitmqCase) -> None:
+    with closing(case.open()) as sink:
+        lost = message(case, 1, key="b")._replace(topic="nowhere")
+        for each in (message(case, 0), lost, message(case, 2, key="c")):
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (lost, "unroutable", "topic", False)
+        assert told.reason == "no queue takes it (NO_ROUTE): exchange '', routing key 'nowhere'"
+        sink.flush(10)
+    assert [got.value for got in case.arrived()] == [b"0", b"2"]
+
+
+def test_with_mandatory_off_such_a_message_is_lost_as_asked(case: RabbitmqCase) -> None:
+    with closing(case.open(mandatory=False)) as sink:
+        assert sink.publish(message(case, 1)._replace(topic="nowhere"), 0)
+        settle(sink, 1)
+
+
+def test_an_exchange_that_does_not_exist_is_a_refusal_that_names_it(case: RabbitmqCase) -> None:
+    with closing(case.open(exchange="none.such")) as sink:
+        assert sink.publish(message(case, 1), 0)
+        told = refusal(sink)
+        assert "no exchange 'none.such' in vhost '/'" in told.reason
+        assert (told.error, told.scope, told.ends) == ("unknown_topic", "topic", True)
+
+
+def test_a_refused_message_is_not_overtaken_by_those_of_its_key(case: RabbitmqCase) -> None:
+    with closing(case.open(routing_key="{header.to}")) as sink:
+        first = with_headers(case, 0, ("to", case.topic.encode()))
+        lost = with_headers(case, 1, ("to", b"nowhere"))
+        later = with_headers(case, 2, ("to", case.topic.encode()))
+        for each in (first, lost, later):
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert told.message is lost
+        assert told.ends
+        assert not sink.publish(later, 0)
+    assert numbers(case.arrived()) == [0]
+    with closing(case.open(routing_key="{header.to}")) as careful:
+        assert careful.publish(lost, 0)
+        assert not careful.publish(later, 0), "taken before the one ahead of it was decided"
+        assert not refusal(careful).ends
+        assert careful.publish(later, 0)
+        settle(careful, 1)
+    assert numbers(case.arrived()) == [2]
+
+
+def test_a_full_queue_is_waited_for(stoppable_rabbitmq: RabbitmqServer) -> None:
+    case = RabbitmqCase(stoppable_rabbitmq, **{"x-max-length": 2, "x-overflow": "reject-publish"})
+    with closing(case.open()) as sink:
+        settle(sink, 2, publish(sink, case, range(2)))
+        for number in range(2, 6):
+            sink.publish(message(case, number), 0)
+        assert failure(sink).startswith("RabbitMQ could not store a message for")
+    case.close()
+
+
+def test_a_cut_connection_leaves_a_prefix_of_the_key(case: RabbitmqCase) -> None:
+    with closing(case.open()) as sink:
+        settle(sink, 10, publish(sink, case, range(10)))
+        for number in range(10, 200):
+            assert sink.publish(message(case, number), 0)
+        case.cut_connections()
+        failure(sink)
+    arrived = numbers(case.arrived())
+    assert arrived == list(range(len(arrived)))
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ([("CC", b"elsewhere")], "of a header 'CC' RabbitMQ would make further routing keys"),
+        ([("Bcc", b"elsewhere")], "of a header 'Bcc' RabbitMQ would make further routing keys"),
+        ([("a", b"1"), ("a", b"2")], "the header 'a' is there twice, and RabbitMQ keeps one"),
+        ([("n" * 256, b"1")], "the name of the header 'nnnnnnnnnnnnnnnnnnnn'... is longer than 255 bytes"),
+        ([("a", b"x" * 140_000)], "the headers have 140041 bytes, and RabbitMQ takes 130048"),
+        ([("\udcff", b"1")], "the name of the header '\\udcff' is not UTF-8"),
+    ],
+)
+def test_headers_that_rabbitmq_would_misunderstand_are_refused(
+    case: RabbitmqCase, headers: list[tuple[str, bytes | None]], reason: str
+) -> None:
+    with closing(case.open()) as sink:
+        assert sink.publish(message(case, 0), 0)
+        assert sink.publish(with_headers(case, 1, *headers), 0)
+        told = refusal(sink)
+        assert (told.reason, told.error, told.ends) == (reason, "serialization", False)
+        assert sink.publish(message(case, 2), 0)
+        settle(sink, 1)
+    assert numbers(case.arrived()) == [0, 2]
+
+
+@pytest.mark.parametrize("value", [b"", b"\0", b"\xff\xfe", "ü☃".encode(), b"a\r\nb", b"x" * 70_000, None])
+def test_header_values_arrive_as_they_are(case: RabbitmqCase, value: bytes | None) -> None:
+    with closing(case.open()) as sink:
+        assert sink.publish(with_headers(case, 0, ("odd", value), ("ü ☃", b"1")), 0)
+        settle(sink, 1)
+    headers = dict(case.arrived()[0].headers)
+    assert headers == {"id": b"0", "position": b"0/1:0", "odd": value, "ü ☃": b"1"}
+
+
+def test_properties_say_what_consumers_look_for(case: RabbitmqCase) -> None:
+    with closing(case.open(content_type="application/json")) as sink:
+        assert sink.publish(with_headers(case, 7, ("type", b"OrderPlaced"), ("correlation_id", b"c-1")), 0)
+        settle(sink, 1)
+    got = case.properties()
+    assert (got.message_id, got.type, got.correlation_id) == ("7", "OrderPlaced", "c-1")
+    assert (got.delivery_mode, got.timestamp, got.content_type) == (2, 1_700_000_000, "application/json")
+
+
+def with_headers(case: RabbitmqCase, number: int, *more: tuple[str, bytes | None]) -> Message:
+    made: Any = message(case, number)
+    return made._replace(headers=[*made.headers, *more])  # type: ignore[no-any-return]

@@ -1,0 +1,271 @@
+"""One channel in confirm mode, through pika: what RabbitMQ's answers mean for each message.
+
+An answer names a delivery tag, or all up to one. A message that no queue takes comes back before it is confirmed, and
+without its tag. An exchange that does not exist, or that the user may not write to, ends the channel with a text.
+"""
+
+import asyncio
+import re
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pika
+from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.channel import Channel
+from pika.exceptions import ChannelClosed
+
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.model import Message
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses, template
+
+_SHORT = 255  # bytes of a short string
+_FRAME = 131_072 - 1_024  # bytes of properties that surely fit one frame
+_DANGEROUS = {"cc", "bcc"}  # of these headers RabbitMQ makes further routing keys
+_PROPERTIES = {"content-type": "content_type", "correlation_id": "correlation_id", "type": "type", "id": "message_id"}
+_PERSISTENT = 2
+_QUOTED = re.compile(r"(exchange|topic) '([^']*)'")
+
+
+class RabbitmqConnection:
+    """See `walrelay.sinks.hosting.Connection`."""
+
+    def __init__(self, settings: RabbitmqSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+        self._settings, self._loop, self._fail = settings, loop, fail
+        self._exchange, self._routing_key = filler(settings.exchange), filler(settings.routing_key)
+        self._connection: AsyncioConnection | None = None
+        self._channel: Channel | None = None
+        self._blocked = ""
+        self._tag = 0
+        self._open: dict[int, Sending] = {}  # by delivery tag, rising
+        self._places: dict[Sending, tuple[str, str]] = {}  # exchange and routing key
+
+    async def open(self) -> None:
+        self._connection = connection = await self._connect()
+        connection.add_on_connection_blocked_callback(self._on_blocked)
+        connection.add_on_connection_unblocked_callback(self._on_unblocked)
+        connection.add_on_close_callback(self._on_lost)
+        ready: asyncio.Future[None] = self._loop.create_future()
+
+        def opened(channel: Channel) -> None:
+            self._channel = channel
+            channel.add_on_close_callback(self._on_channel_closed)
+            channel.add_on_return_callback(self._on_returned)
+            channel.confirm_delivery(self._on_answer, lambda frame: ready.set_result(None))
+
+        connection.channel(on_open_callback=opened)
+        await ready
+
+    async def _connect(self) -> AsyncioConnection:
+        done: asyncio.Future[Any] = self._loop.create_future()
+        AsyncioConnection.create_connection(parameters(self._settings), done.set_result, custom_ioloop=self._loop)
+        made = await done
+        if isinstance(made, BaseException):
+            raise Retryable(f"RabbitMQ cannot be reached: {said(made)}")
+        return made
+
+    def send(self, sending: Sending) -> None:
+        ((message, _),) = sending.taken
+        exchange, routing_key = self._exchange(message), self._routing_key(message)
+        self._tag += 1
+        self._open[self._tag] = sending
+        self._places[sending] = exchange, routing_key
+        assert self._channel is not None
+        self._channel.basic_publish(
+            exchange,
+            routing_key,
+            message.value or b"",
+            self._properties(message),
+            mandatory=self._settings.mandatory,
+        )
+
+    def push(self) -> None:
+        """pika writes as soon as the loop runs."""
+
+    def misfit(self, message: Message) -> Misfit | None:
+        if len(self._exchange(message).encode(errors="surrogateescape")) > _SHORT:
+            return Misfit("the exchange's name is longer than 255 bytes", "Correct sink.exchange.")
+        if len(self._routing_key(message).encode(errors="surrogateescape")) > _SHORT:
+            return Misfit("the routing key is longer than 255 bytes", "Correct sink.routing_key, or the topic.")
+        return header_misfit(message.headers)
+
+    def trouble(self) -> str:
+        return self._blocked
+
+    def close(self) -> None:
+        transport = getattr(self._connection, "_transport", None)
+        if transport is not None:
+            transport.abort()  # close would send what is queued; pika has no other way
+
+    def _properties(self, message: Message) -> pika.BasicProperties:
+        table: dict[str, Any] = {}
+        known: dict[str, Any] = {}
+        if self._settings.key_header is not None and message.key is not None:
+            table[self._settings.key_header] = _text(message.key)
+        for name, value in message.headers:
+            table[name] = text = _text(value)
+            if name in _PROPERTIES and isinstance(text, str) and len(value or b"") <= _SHORT:
+                known[_PROPERTIES[name]] = text
+        if "content_type" not in known and self._settings.content_type:
+            known["content_type"] = self._settings.content_type
+        return pika.BasicProperties(
+            headers=table, delivery_mode=_PERSISTENT, timestamp=message.timestamp_ms // 1000, **known
+        )
+
+    def _on_answer(self, frame: Any) -> None:
+        method = frame.method
+        tags = [method.delivery_tag]
+        if method.multiple:
+            tags = []
+            for tag in self._open:  # rising
+                if tag > method.delivery_tag:
+                    break
+                tags.append(tag)
+        taken = type(method) is pika.spec.Basic.Ack
+        for tag in tags:
+            sending = self._open.pop(tag, None)
+            if sending is None:
+                continue  # it came back before
+            del self._places[sending]
+            if taken:
+                sending.durable()
+            else:
+                topic = sending.taken[0].message.topic
+                sending.failed(f"RabbitMQ could not store a message for {topic!r} now, as a queue that is full does")
+
+    def _on_returned(self, channel: Channel, method: Any, properties: Any, body: bytes) -> None:
+        place = method.exchange, method.routing_key
+        for tag, sending in self._open.items():  # the oldest that looks like it
+            message = sending.taken[0].message
+            if self._places[sending] == place and (message.value or b"") == body:
+                del self._open[tag], self._places[sending]
+                sending.refused(
+                    f"no queue takes it ({method.reply_text}): exchange {place[0]!r}, routing key {place[1]!r}",
+                    "Bind a queue to that exchange for that key, or set sink.mandatory to false to lose such messages.",
+                    "unroutable",
+                    "topic",
+                )
+                return
+
+    def _on_channel_closed(self, channel: Channel, why: BaseException) -> None:
+        """RabbitMQ ends a channel because of one message, and says which exchange it is about at most."""
+        if not isinstance(why, ChannelClosed) or not self._open:
+            self._fail(Retryable(f"RabbitMQ closed the channel: {said(why)}"))
+            return
+        named = {found.group(1): found.group(2) for found in _QUOTED.finditer(why.reply_text)}
+        guilty = self._guilty(why, named)
+        hint = {
+            403: "Grant the user of sink.url the right to write there (rabbitmqctl set_permissions).",
+            404: "Declare the exchange, or correct sink.exchange.",
+        }.get(why.reply_code, "Look for the message at this position.")
+        error = {403: "not_authorized", 404: "unknown_topic"}.get(why.reply_code, "refused")
+        scope = "topic" if why.reply_code in (403, 404) else "message"
+        guilty.refused(f"RabbitMQ refused it: {why.reply_text}", hint, error, scope, ends=True)
+        self._fail(Retryable(f"RabbitMQ closed the channel: {why.reply_text}"))
+
+    def _guilty(self, why: ChannelClosed, named: dict[str, str]) -> Sending:
+        if why.reply_code == 406:  # too large
+            return max(self._open.values(), key=lambda sending: len(sending.taken[0].message.value or b""))
+        for sending, (exchange, routing_key) in self._places.items():
+            if named.get("exchange", exchange) == exchange and named.get("topic", routing_key) == routing_key:
+                return sending
+        return next(iter(self._open.values()))
+
+    def _on_lost(self, connection: Any, why: BaseException) -> None:
+        self._fail(Retryable(f"the connection to RabbitMQ is gone: {said(why)}"))
+
+    def _on_blocked(self, connection: Any, frame: Any) -> None:
+        self._blocked = f"RabbitMQ takes nothing for now: {frame.method.reason}"
+
+    def _on_unblocked(self, connection: Any, frame: Any) -> None:
+        self._blocked = ""
+
+
+def parameters(settings: RabbitmqSettings) -> Sequence[pika.ConnectionParameters]:
+    """One for each address; Fatal where the files of a certificate cannot be read."""
+    made = []
+    for address in addresses(settings.url):
+        try:
+            each = pika.URLParameters(address)
+        except (ValueError, TypeError) as why:
+            raise Fatal(
+                f"sink.url is no address of RabbitMQ: {why}", hint="amqp://user:password@host:5672/vhost"
+            ) from why
+        if address.startswith("amqps://"):
+            each.ssl_options = pika.SSLOptions(_tls(settings), each.host)
+        each.blocked_connection_timeout = None
+        each.socket_timeout = each.stack_timeout = settings.request_timeout
+        each.client_properties = {"connection_name": "walrelay"}
+        made.append(each)
+    return made
+
+
+def _tls(settings: RabbitmqSettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.certificate_file:
+            context.load_cert_chain(settings.certificate_file, settings.key_file)
+    except (OSError, ssl.SSLError) as why:
+        raise Fatal(
+            f"the certificates for RabbitMQ cannot be read: {why}", hint="Correct the files under sink."
+        ) from why
+    return context
+
+
+def filler(text: str) -> Callable[[Message], str]:
+    """What makes the text of a message by that template."""
+    parts = template(text)
+    if parts == [("", "topic")]:
+        return lambda message: message.topic
+    if not any(name for _, name in parts):
+        fixed = "".join(literal for literal, _ in parts)
+        return lambda message: fixed
+    return lambda message: "".join(literal + _value(message, name) for literal, name in parts)
+
+
+def _value(message: Message, name: str) -> str:
+    if not name:
+        return ""
+    if name == "topic":
+        return message.topic
+    if name == "key":
+        return (message.key or b"").decode(errors="replace")
+    wanted = name.removeprefix("header.")
+    return next((value or b"" for header, value in message.headers if header == wanted), b"").decode(errors="replace")
+
+
+def header_misfit(headers: Sequence[tuple[str, bytes | None]]) -> Misfit | None:
+    """Why RabbitMQ could not have these headers, or would take them for something else."""
+    names = [name for name, _ in headers]
+    for name in names:
+        if name.lower() in _DANGEROUS:
+            return Misfit(f"of a header {name!r} RabbitMQ would make further routing keys", "Rename or remove it.")
+        if len(name.encode(errors="surrogateescape")) > _SHORT:
+            return Misfit(f"the name of the header {name[:20]!r}... is longer than 255 bytes", "Shorten it.")
+        if any(0xD800 <= ord(letter) <= 0xDFFF for letter in name):
+            return Misfit(f"the name of the header {name!r} is not UTF-8", "Rename or remove it.")
+    if len(names) != len({*names}):
+        twice = next(name for name in names if names.count(name) > 1)
+        return Misfit(f"the header {twice!r} is there twice, and RabbitMQ keeps one", "Rename or remove one of them.")
+    size = sum(len(name) + len(value or b"") + 8 for name, value in headers)
+    if size > _FRAME:
+        return Misfit(f"the headers have {size} bytes, and RabbitMQ takes {_FRAME}", "Shorten or remove headers.")
+    return None
+
+
+def _text(value: bytes | None) -> str | bytes | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def said(why: BaseException) -> str:
+    """What went wrong, without what pika wraps around it."""
+    inner = getattr(why, "exceptions", None) or getattr(why, "exception", None)
+    if inner is not None:
+        return said(inner[-1] if isinstance(inner, (list, tuple)) else inner)
+    return f"{type(why).__name__}: {why}" if str(why) else repr(why)
