@@ -5,6 +5,7 @@ has no room nothing more is read, so what the others have is sent, and then they
 """
 
 from collections.abc import Iterable, Mapping
+from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
 from walrelay.errors import Fatal, WalrelayError
@@ -30,6 +31,14 @@ class SeveralSinks:
         self._refusal: Refusal | None = None
         self._error: WalrelayError | None = None
         self._deadline = 0.0
+        self._selector = DefaultSelector()
+        self._descriptors = [each for sink in self._all if (each := sink.descriptor()) is not None]
+        for each in self._descriptors:
+            self._selector.register(each, EVENT_READ)
+
+    def descriptor(self) -> int | None:
+        """Of all sinks that have one; kqueue's and epoll's selectors have one themselves."""
+        return self._selector.fileno() if self._descriptors and hasattr(self._selector, "fileno") else None
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._ending:
@@ -69,6 +78,7 @@ class SeveralSinks:
     def close(self) -> None:
         for sink in self._all:
             sink.close()
+        self._selector.close()
 
     def trouble(self) -> str:
         """Of the sinks that owe receipts, each with its name."""

@@ -48,6 +48,9 @@ class Broker:
     def close(self) -> None:
         self.closed += 1
 
+    def descriptor(self) -> int | None:
+        return None
+
     def trouble(self) -> str:
         return "away"
 
