@@ -8,14 +8,46 @@ The broker is the real one: a sink is as good as what its broker does when it is
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from statistics import median
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-from walrelay.model import Message, Receipt
+from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Sink
+
+NASTY_HEADERS: Mapping[str, list[tuple[str, bytes | None]]] = {
+    "no value": [("a", None)],
+    "an empty value": [("a", b"")],
+    "an empty name": [("", b"1")],
+    "a name of 300 characters": [("n" * 300, b"1")],
+    "a name with a blank": [("a b", b"1")],
+    "a name with a colon": [("a:b", b"1")],
+    "a name with a line's end": [("a\r\nb", b"1")],
+    "a name that is not ASCII": [("ü ☃", b"1")],
+    "a name in capitals": [("Trace-ID", b"1")],
+    "a name twice": [("a", b"1"), ("a", b"2")],
+    "names that differ in their case": [("a", b"1"), ("A", b"2")],
+    "not UTF-8": [("a", b"\xff\xfe")],
+    "UTF-8": [("a", "ü ☃".encode())],
+    "a zero byte": [("a", b"a\0b")],
+    "a line's end": [("a", b"a\r\nX-Injected: b")],
+    "blanks around it": [("a", b"  a ")],
+    "70,000 bytes": [("a", b"x" * 70_000)],
+    "200,000 bytes": [("a", b"x" * 200_000)],
+    "100 of them": [(f"name-{number}", b"1") for number in range(100)],
+    "further routing keys of RabbitMQ": [("CC", b"elsewhere"), ("BCC", b"elsewhere")],
+    "a roll-up of NATS": [("Nats-Rollup", b"all")],
+    "an id of NATS": [("nats-msg-id", b"0")],
+    "HTTP's own": [("Host", b"elsewhere"), ("Content-Length", b"1"), ("Transfer-Encoding", b"chunked")],
+    "a webhook's own": [("webhook-id", b"0"), ("webhook-signature", b"v1,forged")],
+    "AWS's own": [("AWS.x", b"1")],
+    "Google's own": [("googclient_x", b"1")],
+    "the key": [("key", b"1")],
+    "the name that the sink may use for the position": [("position", b"0/2:0")],
+}
+"""Headers that a client or a broker may alter, obey, choke on or forget, by what is nasty about them."""
 
 _KEYS = ["a", "b", "c", "d"]
 _MANY = 2000
@@ -75,6 +107,26 @@ class SinkContract:
                 settled += receipts(sink, 0)
             settled = settle(sink, sum(sizes.values()), settled) + receipts(sink, 0.1)
         assert settled == sizes, f"receipts {dict(settled)} for messages {sizes}"
+
+    def test_a_header_arrives_as_it_is_or_its_message_is_refused(self, case: Case) -> None:
+        """Never altered, never obeyed, never forgotten. What is refused is not sent, and what follows arrives."""
+        expected: list[list[tuple[str, bytes | None]]] = []
+        with closing(case.open()) as sink:
+            for number, (name, headers) in enumerate(NASTY_HEADERS.items()):
+                plain = message(case, number)
+                nasty = plain._replace(headers=[*plain.headers, *headers])
+                assert sink.publish(nasty, ticket=0), "there was no room"
+                refusal = answer(sink)
+                if refusal is None:
+                    expected.append(nasty.headers)
+                else:
+                    told = refusal.message, refusal.error, refusal.scope, refusal.ends
+                    assert told == (nasty, "serialization", "message", False), f"{name}: {refusal}"
+            assert sink.publish(message(case, len(NASTY_HEADERS)), ticket=0), "a refusal left no room"
+            settle(sink, 1)
+        *arrived, _ = case.arrived()
+        for got, sent in zip(arrived, expected, strict=True):
+            assert sorted(got.headers, key=repr) == sorted(sent, key=repr), f"altered: {sent}"
 
     def test_close_may_be_called_twice(self, case: Case) -> None:
         sink = case.open()
@@ -180,6 +232,16 @@ def settle(sink: Sink, count: int, settled: Counter[int] | None = None, timeout:
         sink.flush(0.05)
         total.update(receipts(sink, 0.05))
     return total
+
+
+def answer(sink: Sink, timeout: float = 60) -> Refusal | None:
+    """What becomes of the one message that is on its way: its refusal, or None where it is durable."""
+    deadline = monotonic() + timeout
+    while monotonic() < deadline:
+        sink.flush(0.05)
+        for told in sink.receipts(0.05):
+            return told if isinstance(told, Refusal) else None
+    raise AssertionError(f"neither a receipt nor a refusal in {timeout:g} s")
 
 
 def seconds(call: Callable[[], object]) -> float:

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.acceptance.brokers import Broker
 from tests.acceptance.deployment import Deployment
+from tests.brokers import Broker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import psycopg
 import yaml
 
-from tests.acceptance.brokers import Broker
 from tests.acceptance.relay_process import WALRELAY, RelayProcess
+from tests.brokers import Broker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka, Received
 from tests.servers.waiting import NotInTime, wait_until

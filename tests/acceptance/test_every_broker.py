@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.brokers import Broker, RabbitmqQueue
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.writing import Writers
+from tests.brokers import Broker
+from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 

@@ -4,23 +4,18 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from base64 import b64decode
+from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
-import pika
 import pytest
 
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
-from tests.servers.rabbitmq import RabbitmqServer
 from walrelay.publish import SeveralSinks, Sink
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
-from walrelay.sinks.rabbitmq.plugin import plugin as rabbitmq
-from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
 from walrelay.sinks.stdout import LastLine, StdoutSink
 from walrelay.testing import Arrived, Case
 
@@ -149,58 +144,10 @@ class SeveralCase:
         return self._case.arrived()
 
 
-class RabbitmqCase:
-    """RabbitMQ, and a queue of its own; stopped to hold it."""
-
-    def __init__(self, server: RabbitmqServer, **queue: Any) -> None:
-        self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = rabbitmq.memory()
-        with self._client() as client:
-            client.queue_declare(self.topic, durable=True, arguments=queue or None)
-
-    def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
-        settings = {"url": self.server.url, "max_in_flight": room, **settings}
-        return rabbitmq.open(RabbitmqSettings.model_validate(settings), self.memory)
-
-    def hold(self) -> None:
-        os.kill(self.server.pid, signal.SIGSTOP)
-
-    def release(self) -> None:
-        os.kill(self.server.pid, signal.SIGCONT)
-
-    def arrived(self) -> list[Arrived]:
-        arrived = []
-        with self._client() as client:
-            while (got := client.basic_get(self.topic, auto_ack=True))[0] is not None:
-                headers = {
-                    name: value if isinstance(value, bytes) else _bytes(value) for name, value in got[1].headers.items()
-                }
-                arrived.append(Arrived(headers.pop("key", None), got[2], [*headers.items()]))
-        return arrived
-
-    def properties(self) -> Any:
-        """Those of the first message."""
-        with self._client() as client:
-            return client.basic_get(self.topic, auto_ack=True)[1]
-
-    def cut_connections(self) -> None:
-        """As a network does that forgets them."""
-        self.server.control("close_all_connections", "cut by the test")
-
-    def close(self) -> None:
-        with self._client() as client:
-            client.queue_delete(self.topic)
-
-    @contextmanager
-    def _client(self) -> Iterator[Any]:
-        connection = pika.BlockingConnection(pika.URLParameters(self.server.url))
-        try:
-            yield connection.channel()
-        finally:
-            connection.close()
-
-
-def _bytes(text: str | None) -> bytes | None:
+def _bytes(text: str | dict[str, str] | None) -> bytes | None:
+    """Of a line: bytes that are no text are there in base64."""
+    if isinstance(text, dict):
+        return b64decode(text["base64"])
     return None if text is None else text.encode()
 
 

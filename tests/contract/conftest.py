@@ -1,13 +1,19 @@
 """Fixtures of the contract tests: each sink with its broker, one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 
-from tests.contract.cases import KafkaCase, MemoryCase, MockCase, RabbitmqCase, SeveralCase, StdoutCase
+from tests.brokers.rabbitmq import RabbitmqCase
+from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
+
+BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {"rabbitmq": ("stoppable_rabbitmq", RabbitmqCase)}
+"""By the name of the case: the fixture of its server, and what makes the case of it."""
 
 
 @pytest.fixture
@@ -31,10 +37,10 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         case "several":
             with MockKafka() as mock:
                 yield SeveralCase(MockCase(mock))
-        case "rabbitmq":
-            made = RabbitmqCase(request.getfixturevalue("stoppable_rabbitmq"))
-            yield made
-            made.close()
-        case _:
+        case "kafka":
             kafka: KafkaCase = request.getfixturevalue("kafka_case")
             yield kafka
+        case name:
+            server, make = BROKERS[name]
+            with closing(make(request.getfixturevalue(server))) as made:
+                yield made

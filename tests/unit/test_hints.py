@@ -15,7 +15,8 @@ from pydantic import BaseModel
 import walrelay
 from walrelay.cli import main
 from walrelay.config import Settings
-from walrelay.sinks.kafka.settings import KafkaSettings
+from walrelay.publish import installed
+from walrelay.publish.plugins import load
 
 PACKAGE = Path(walrelay.__file__).parent
 DOCUMENTS = [
@@ -157,15 +158,19 @@ def setting_exists(name: str) -> bool:
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    """As `section.name`, in any text; and of the sink those of Kafka, which has the most."""
+    """As `section.name`, in any text; and of the sink those of its kind, or outside of the sinks those of Kafka, which
+    has the most.
+    """
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
+        kind = path.parent.name if path.parent.parent.name == "sinks" and path.parent.name in installed() else "kafka"
+        of_sink = {*load(kind).settings.model_fields, "kind", "settings"}
         for line, text, _ in literals(path):
             for match in re.finditer(rf"(?<![\w./*{{'-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-zA-Z_]+)*)(?![\w(/=])", text):
                 if not setting_exists(match[1]) and not match[1].startswith((*TOPICS, *OF_DEBEZIUM)):
                     wrong.append(f"{path.relative_to(PACKAGE)}:{line}: {match[1]}")
             for match in re.finditer(r"(?<![\w.])sink\.([a-z_]+)", text):
-                if match[1] not in {*KafkaSettings.model_fields, "kind", "settings"} and match[0] not in OF_DEBEZIUM:
+                if match[1] not in of_sink and match[0] not in OF_DEBEZIUM:
                     wrong.append(f"{path.relative_to(PACKAGE)}:{line}: {match[0]}")
     assert wrong == []
 

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
-from walrelay.errors import Fatal
 from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import (
     ExactlyOnce,
@@ -18,18 +17,19 @@ from walrelay.publish.contract import (
     Span,
     TopicStream,
 )
+from walrelay.sinks.clients import client_library
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 def _memory() -> Any:
     """One for each relay: what one broker refused says nothing about another."""
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.batching import BatchingHistory
     return BatchingHistory()
 
 
 def _open(settings: KafkaSettings, history: Any) -> Sink:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.sink import KafkaSink, UnbatchedSink
     return (UnbatchedSink if history.batch_refused else KafkaSink)(settings.client_options(), history)
 
@@ -37,43 +37,43 @@ def _open(settings: KafkaSettings, history: Any) -> Sink:
 def _open_exactly_once(
     settings: KafkaSettings, history: Any, system: System, slot: str, counting: Counting | None = None
 ) -> ExactlyOnceSink:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.transactions import KafkaTransactions
     return KafkaTransactions(settings, system, slot, history, counting)
 
 
 def _open_positions(settings: KafkaSettings, system: System, slot: str) -> PositionKeeper:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.position_keeper import KafkaPositionKeeper
     return KafkaPositionKeeper(settings, system, slot)
 
 
 def _examine_positions(settings: KafkaSettings) -> Iterable[Finding]:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.examine import examine_positions
     return examine_positions(settings)
 
 
 def _examine(settings: KafkaSettings, topics: Sequence[str]) -> Iterable[Finding]:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.examine import examine
     return examine(settings, topics)
 
 
 def _newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.read_back import newest
     return newest(settings, topics, count)
 
 
 def _read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.read_back import read_back
     return read_back(settings, topics, since_ms)
 
 
 def _topic_stream(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> AbstractContextManager[TopicStream]:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.topic_stream import topic_stream
     return topic_stream(settings, topics, since_ms)
 
@@ -81,7 +81,7 @@ def _topic_stream(settings: KafkaSettings, topics: Sequence[str], since_ms: int)
 def _make_topics(
     settings: KafkaSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
 ) -> Iterator[tuple[str, bool]]:
-    with _client_library():
+    with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.topics import make_topics
     return make_topics(settings, topics, partitions, replication_factor)
 
@@ -91,18 +91,6 @@ def topic_fault(name: str) -> str:
     if strange := sorted(set(re.sub(r"[a-zA-Z0-9._-]", "", name))):
         return f"a name has letters, digits, '.', '_' and '-', and not {''.join(strange)!r}"
     return "" if 0 < len(name) <= 249 and name not in (".", "..") else "a name has 1 to 249 characters"
-
-
-@contextmanager
-def _client_library() -> Iterator[None]:
-    """Around imports that need it."""
-    try:
-        yield
-    except ImportError as cause:
-        raise Fatal(
-            f"the Kafka client is not installed ({cause})",
-            hint="Install it in the environment walrelay runs in: pip install 'walrelay[kafka]'",
-        ) from cause
 
 
 plugin = SinkPlugin(

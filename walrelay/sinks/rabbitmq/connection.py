@@ -6,7 +6,6 @@ without its tag. An exchange that does not exist, or that the user may not write
 
 import asyncio
 import re
-import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +16,9 @@ from pika.exceptions import ChannelClosed
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
+from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
-from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses, template
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses
 
 _SHORT = 255  # bytes of a short string
 _FRAME = 131_072 - 1_024  # bytes of properties that surely fit one frame
@@ -33,7 +33,7 @@ class RabbitmqConnection:
 
     def __init__(self, settings: RabbitmqSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
-        self._exchange, self._routing_key = filler(settings.exchange), filler(settings.routing_key)
+        self._exchange, self._routing_key = AddressTemplate(settings.exchange), AddressTemplate(settings.routing_key)
         self._connection: AsyncioConnection | None = None
         self._channel: Channel | None = None
         self._blocked = ""
@@ -84,11 +84,15 @@ class RabbitmqConnection:
         """pika writes as soon as the loop runs."""
 
     def misfit(self, message: Message) -> Misfit | None:
-        if len(self._exchange(message).encode(errors="surrogateescape")) > _SHORT:
+        try:
+            exchange, routing_key = self._exchange(message), self._routing_key(message)
+        except NoAddress as why:
+            return Misfit(str(why), "Correct sink.exchange and sink.routing_key, or the event.", "unroutable")
+        if len(exchange.encode(errors="surrogateescape")) > _SHORT:
             return Misfit("the exchange's name is longer than 255 bytes", "Correct sink.exchange.")
-        if len(self._routing_key(message).encode(errors="surrogateescape")) > _SHORT:
+        if len(routing_key.encode(errors="surrogateescape")) > _SHORT:
             return Misfit("the routing key is longer than 255 bytes", "Correct sink.routing_key, or the topic.")
-        return header_misfit(message.headers)
+        return header_misfit(self._headers(message))
 
     def trouble(self) -> str:
         return self._blocked
@@ -98,12 +102,15 @@ class RabbitmqConnection:
         if transport is not None:
             transport.abort()  # close would send what is queued; pika has no other way
 
+    def _headers(self, message: Message) -> Sequence[tuple[str, bytes | None]]:
+        if self._settings.key_header is None or message.key is None:
+            return message.headers
+        return [(self._settings.key_header, message.key), *message.headers]
+
     def _properties(self, message: Message) -> pika.BasicProperties:
         table: dict[str, Any] = {}
         known: dict[str, Any] = {}
-        if self._settings.key_header is not None and message.key is not None:
-            table[self._settings.key_header] = _text(message.key)
-        for name, value in message.headers:
+        for name, value in self._headers(message):
             table[name] = text = _text(value)
             if name in _PROPERTIES and isinstance(text, str) and len(value or b"") <= _SHORT:
                 known[_PROPERTIES[name]] = text
@@ -193,46 +200,12 @@ def parameters(settings: RabbitmqSettings) -> Sequence[pika.ConnectionParameters
                 f"sink.url is no address of RabbitMQ: {why}", hint="amqp://user:password@host:5672/vhost"
             ) from why
         if address.startswith("amqps://"):
-            each.ssl_options = pika.SSLOptions(_tls(settings), each.host)
+            each.ssl_options = pika.SSLOptions(settings.context("RabbitMQ"), each.host)
         each.blocked_connection_timeout = None
         each.socket_timeout = each.stack_timeout = settings.request_timeout
         each.client_properties = {"connection_name": "walrelay"}
         made.append(each)
     return made
-
-
-def _tls(settings: RabbitmqSettings) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        if settings.certificate_file:
-            context.load_cert_chain(settings.certificate_file, settings.key_file)
-    except (OSError, ssl.SSLError) as why:
-        raise Fatal(
-            f"the certificates for RabbitMQ cannot be read: {why}", hint="Correct the files under sink."
-        ) from why
-    return context
-
-
-def filler(text: str) -> Callable[[Message], str]:
-    """What makes the text of a message by that template."""
-    parts = template(text)
-    if parts == [("", "topic")]:
-        return lambda message: message.topic
-    if not any(name for _, name in parts):
-        fixed = "".join(literal for literal, _ in parts)
-        return lambda message: fixed
-    return lambda message: "".join(literal + _value(message, name) for literal, name in parts)
-
-
-def _value(message: Message, name: str) -> str:
-    if not name:
-        return ""
-    if name == "topic":
-        return message.topic
-    if name == "key":
-        return (message.key or b"").decode(errors="replace")
-    wanted = name.removeprefix("header.")
-    return next((value or b"" for header, value in message.headers if header == wanted), b"").decode(errors="replace")
 
 
 def header_misfit(headers: Sequence[tuple[str, bytes | None]]) -> Misfit | None:

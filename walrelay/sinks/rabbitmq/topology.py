@@ -8,9 +8,10 @@ import pika
 from pika.exceptions import AMQPError, ChannelClosed
 
 from walrelay.errors import Fatal
-from walrelay.model import Finding, Message
-from walrelay.sinks.rabbitmq.connection import filler, parameters, said
-from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, template
+from walrelay.model import Finding
+from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.rabbitmq.connection import parameters, said
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
 
 _MISSING = 404
 _SOME = "*"  # in a topic or template: what only a row can say
@@ -57,17 +58,14 @@ def declare(
 
 def _places(settings: RabbitmqSettings, topics: Sequence[str]) -> list[tuple[str, str]]:
     """("exchange" or "queue", its name): those that are known beforehand."""
-    if any(name.startswith("header.") or name == "key" for _, name in template(settings.exchange)):
-        return []
-    exchange, routing_key = filler(settings.exchange), filler(settings.routing_key)
+    exchange, routing_key = AddressTemplate(settings.exchange), AddressTemplate(settings.routing_key)
     places: dict[tuple[str, str], None] = {}
-    for topic in topics:
-        message = Message(topic, _SOME.encode(), None, [], 0)
-        name = exchange(message)
-        place = ("exchange", name) if name else ("queue", routing_key(message))
-        if _SOME not in place[1]:
-            places[place] = None
-    return [*places]
+    for topic in topics if not exchange.by_row else ():
+        if name := exchange.of_topic(topic):
+            places["exchange", name] = None
+        elif not routing_key.by_row:
+            places["queue", routing_key.of_topic(topic)] = None
+    return [place for place in places if _SOME not in place[1]]
 
 
 def _examined(connection: Any, kind: str, name: str) -> Finding:

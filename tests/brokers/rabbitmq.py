@@ -1,0 +1,102 @@
+"""RabbitMQ: a queue of a node."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pika
+
+from tests.servers.rabbitmq import RabbitmqServer
+from tests.servers.topics import Received
+from walrelay.publish import Sink
+from walrelay.sinks.rabbitmq.plugin import plugin
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
+from walrelay.testing import Arrived
+
+
+class RabbitmqCase:
+    """RabbitMQ, and a queue of its own; stopped to hold it."""
+
+    def __init__(self, server: RabbitmqServer, **queue: Any) -> None:
+        self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
+        self.memory = plugin.memory()
+        with self._client() as client:
+            client.queue_declare(self.topic, durable=True, arguments=queue or None)
+
+    def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
+        settings = {"url": self.server.url, "max_in_flight": room, **settings}
+        return plugin.open(RabbitmqSettings.model_validate(settings), self.memory)
+
+    def hold(self) -> None:
+        os.kill(self.server.pid, signal.SIGSTOP)
+
+    def release(self) -> None:
+        os.kill(self.server.pid, signal.SIGCONT)
+
+    def arrived(self) -> list[Arrived]:
+        arrived = []
+        with self._client() as client:
+            while (got := client.basic_get(self.topic, auto_ack=True))[0] is not None:
+                headers = {
+                    name: value.encode() if isinstance(value, str) else value for name, value in got[1].headers.items()
+                }
+                arrived.append(Arrived(headers.pop("key", None), got[2], [*headers.items()]))
+        return arrived
+
+    def properties(self) -> Any:
+        """Those of the first message."""
+        with self._client() as client:
+            return client.basic_get(self.topic, auto_ack=True)[1]
+
+    def cut_connections(self) -> None:
+        """As a network does that forgets them."""
+        self.server.control("close_all_connections", "cut by the test")
+
+    def close(self) -> None:
+        with self._client() as client:
+            client.queue_delete(self.topic)
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        connection = pika.BlockingConnection(pika.URLParameters(self.server.url))
+        try:
+            yield connection.channel()
+        finally:
+            connection.close()
+
+
+class RabbitmqQueue:
+    """A quorum queue."""
+
+    def __init__(self, server: RabbitmqServer) -> None:
+        self._server, self.topic = server, f"test-{uuid4().hex[:12]}"
+        self.kill, self.start = server.kill, server.start
+        connection = self._connect()
+        connection.channel().queue_declare(self.topic, durable=True, arguments={"x-queue-type": "quorum"})
+        connection.close()
+
+    @property
+    def sink(self) -> dict[str, Any]:
+        return {"kind": "rabbitmq", "url": self._server.url}
+
+    def read_all(self, *topics: str) -> list[Received]:
+        keys: dict[str, int] = {}
+        received: list[Received] = []
+        connection = self._connect()
+        channel = connection.channel()
+        while (got := channel.basic_get(self.topic, auto_ack=True))[0] is not None:
+            _, properties, body = got
+            key = properties.headers["key"]
+            headers: list[tuple[str, bytes | None]] = [
+                (name, value.encode()) for name, value in properties.headers.items() if isinstance(value, str)
+            ]
+            partition = keys.setdefault(key, len(keys))
+            received.append(Received(self.topic, partition, len(received), key.encode(), body, headers, 0))
+        connection.close()
+        return received
+
+    def _connect(self) -> Any:
+        return pika.BlockingConnection(pika.URLParameters(self._server.url))

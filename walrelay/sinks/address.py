@@ -1,0 +1,85 @@
+"""Where a message goes at a broker, as a template of the settings: text with `{topic}`, `{key}` and `{header.NAME}`.
+
+A message that lacks what the template asks for has no address: it is refused, and goes nowhere else instead.
+"""
+
+from collections.abc import Callable
+from string import Formatter
+from typing import NamedTuple
+
+from walrelay.errors import WalrelayError
+from walrelay.model import Message
+
+_HEADER = "header."
+
+
+class NoAddress(WalrelayError):
+    """The message has no address by this template; the text says why."""
+
+
+class _Part(NamedTuple):
+    literal: str  # before the name
+    name: str  # "topic", "key", "header.NAME" or ""
+
+
+class AddressTemplate:
+    """Of a text; ValueError if that is no template. Called with a message it gives its address, or raises NoAddress."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._parts = [*_parts(text)]
+        self.by_row = any(part.name not in ("", "topic") for part in self._parts)
+        """Whether only a row says where its message goes."""
+        self._make = self._of_topic_and_row()
+
+    def __call__(self, message: Message) -> str:
+        return self._make(message)
+
+    def of_topic(self, topic: str) -> str:
+        """The address of every message of that topic, for a template that is not `by_row`."""
+        return "".join(part.literal + (topic if part.name else "") for part in self._parts)
+
+    def _of_topic_and_row(self) -> Callable[[Message], str]:
+        if self._parts == [_Part("", "topic")]:
+            return lambda message: message.topic
+        if not self.by_row:
+            return lambda message: self.of_topic(message.topic)
+        return lambda message: "".join(part.literal + _value(message, part.name) for part in self._parts)
+
+
+def is_address_template(text: str) -> str:
+    """For validators of settings: the text, or ValueError."""
+    AddressTemplate(text)
+    return text
+
+
+def _parts(text: str) -> list[_Part]:
+    parts = []
+    try:
+        for literal, name, form, conversion in Formatter().parse(text):
+            if form or conversion:
+                raise ValueError("it has no formats and conversions")
+            parts.append(_Part(literal, name or ""))
+            if name is not None and name not in ("topic", "key") and not (name.startswith(_HEADER) and name > _HEADER):
+                raise ValueError(f"{{{name}}} is unknown, there are {{topic}}, {{key}} and {{header.NAME}}")
+    except ValueError as why:
+        raise ValueError(f"{text!r} is no template of an address: {why}") from why
+    return parts
+
+
+def _value(message: Message, name: str) -> str:
+    if name == "topic":
+        return message.topic
+    if not name:
+        return ""
+    if name == "key":
+        value = message.key
+    else:
+        wanted = name.removeprefix(_HEADER)
+        value = next((value for header, value in message.headers if header == wanted), None)
+    if value is None:
+        raise NoAddress(f"the address has {{{name}}}, and the message has none")
+    try:
+        return value.decode()
+    except UnicodeDecodeError as why:
+        raise NoAddress(f"the address has {{{name}}}, and the message's is not UTF-8") from why
