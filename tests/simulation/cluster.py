@@ -148,6 +148,9 @@ class FakeStream(_Connection):
     def connection(self) -> Self:
         return self
 
+    def wake_by(self, descriptor: int | None) -> None:
+        """The fake brokers have none."""
+
     @property
     def pid(self) -> int:
         return self.backend.pid

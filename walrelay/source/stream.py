@@ -68,6 +68,7 @@ class Stream:
         self._idle_limit = patience or 60.0
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
+        self._sinks: int | None = None  # the descriptor of the sink
         self._wakes = wakes
         if wakes is not None:
             self._poll.register(wakes, select.POLLIN)
@@ -116,7 +117,10 @@ class Stream:
         return timeline_ends(self._row(result)[1])
 
     def wake_by(self, descriptor: int | None) -> None:
-        """From now on a `read` ends early whenever that is readable."""
+        """From now on a `read` ends early whenever that is readable, and not for the one before, which may be closed."""
+        if self._sinks is not None:
+            self._poll.unregister(self._sinks)
+        self._sinks = descriptor
         if descriptor is not None:
             self._poll.register(descriptor, select.POLLIN)
 
