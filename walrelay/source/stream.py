@@ -117,7 +117,7 @@ class Stream:
         return timeline_ends(self._row(result)[1])
 
     def wake_by(self, descriptor: int | None) -> None:
-        """From now on a `read` ends early whenever that is readable, and not for the one before, which may be closed."""
+        """From now on a `read` ends early whenever that is readable; the one before is forgotten."""
         if self._sinks is not None:
             self._poll.unregister(self._sinks)
         self._sinks = descriptor
