@@ -10,7 +10,7 @@ import pytest
 
 from tests import workers
 from tests.servers import choose
-from tests.servers.choose import Address, Docker, Machine, Missing
+from tests.servers.choose import Address, Docker, Machine
 from tests.servers.database import Database, Postgres
 from tests.servers.kafka import KafkaServer
 from tests.servers.nats import NatsServer
@@ -239,12 +239,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _installed(look: Callable[[], T]) -> T:
-    return _found(lambda _: look(), choose.this_machine())
+    return choose.found(look)
 
 
 def _found(look: Callable[[Machine], T], machine: Machine) -> T:
-    try:
-        return look(machine)
-    except Missing as error:
-        missing = error
-    return choose.give_up(missing)
+    return choose.found(lambda: look(machine))

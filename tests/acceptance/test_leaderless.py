@@ -10,7 +10,7 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy
 from tests.conftest import PostgresMaker
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.kafka import KafkaServer
 from tests.servers.topics import QUIET
 from tests.servers.waiting import wait_until
@@ -21,11 +21,7 @@ ROWS = 2_000
 @pytest.fixture(scope="module")
 def brokers(machine: Machine) -> Iterator[tuple[KafkaServer, KafkaServer]]:
     """Two of one cluster. Positions, and what Kafka notes of transactions, are on the first: the second came later."""
-    try:
-        jars = choose.kafka_jars(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    jars = choose.found(lambda: choose.kafka_jars(machine))
     with KafkaServer(jars) as first:
         first.create_topic("walrelay.positions", config={"cleanup.policy": "compact"})
         options = {"bootstrap.servers": first.bootstrap_servers, "transactional.id": "first"}

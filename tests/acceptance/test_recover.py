@@ -123,10 +123,7 @@ def test_a_recovery_killed_in_the_middle_under_load_loses_nothing(deployment: De
 
 @pytest.fixture
 def primary(machine: Machine) -> Iterator[PostgresServer]:
-    try:
-        programs = choose.newest_postgres_programs(machine)
-    except choose.Missing as missing:
-        choose.give_up(missing)
+    programs = choose.found(lambda: choose.newest_postgres_programs(machine))
     with PostgresServer(programs, {"wal_keep_size": "256MB"}) as server:
         yield server
 

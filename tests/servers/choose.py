@@ -10,13 +10,15 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import pytest
 
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
 from tests.servers.older_postgres import fetched_programs
 from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
+
+T = TypeVar("T")
 
 POSTGRES_ADDRESS = "WALRELAY_TEST_POSTGRES_DSN"
 KAFKA_ADDRESS = "WALRELAY_TEST_KAFKA"
@@ -128,6 +130,15 @@ def rabbitmq_home() -> tuple[Path, Path]:
     if not found:
         raise Missing("RabbitMQ is not installed")
     return found[-1], _program("epmd", "Erlang")
+
+
+def found(look: Callable[[], T]) -> T:
+    """What it finds; without that server the test is given up."""
+    try:
+        return look()
+    except Missing as error:
+        missing = error
+    return give_up(missing)
 
 
 def give_up(missing: Missing) -> NoReturn:

@@ -9,9 +9,11 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
+from tests.servers import choose
+from tests.servers.kafka import KafkaServer
 from tests.servers.ports import LOOPBACK
 
 LOST, UNHEARD, GARBLED = "lost", "unheard", "garbled"
@@ -142,6 +144,21 @@ class FaultyKafka:
                 client.sendall(struct.pack(">i", len(frame)) + frame)
         _shut(client)
         _shut(broker)
+
+
+@contextlib.contextmanager
+def faulty_broker(machine: choose.Machine) -> Iterator[tuple[KafkaServer, FaultyKafka]]:
+    """A broker that every client reaches through the other."""
+    jars = choose.found(lambda: choose.kafka_jars(machine))
+    listeners: list[FaultyKafka] = []
+
+    def through(target: tuple[str, int]) -> FaultyKafka:
+        listeners.append(FaultyKafka(target))
+        return listeners[0]
+
+    with KafkaServer(jars, through=through) as kafka:
+        yield kafka, listeners[0]
+        listeners[0].close()
 
 
 def _garbled(frame: bytes) -> bytes:

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from tests.simulation.breaking import broken_at_each_step, steps
 from tests.simulation.clock import Clock
 from tests.simulation.wal import Wal, numbered
 from tests.simulation.world import World
@@ -61,23 +62,11 @@ def random_wal(random: Random) -> Wal:
     return wal
 
 
-def steps_without_a_crash(clock: Clock, seed: int = 0) -> int:
-    world = World(small_wal(), clock, seed)
-    world.live()
-    world.verify()
-    assert world.repetitions() == 0
-    return world.fuse.burnt
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crash_at_any_step_loses_nothing_and_keeps_the_order(clock: Clock, kind: str, seed: int) -> None:
     """Section D: D2, kill between receipt and broker acknowledgement, at every message type."""
-    for step in range(1, steps_without_a_crash(clock, seed) + 1):
-        world = World(small_wal(), clock, seed)
-        world.fuse.crashes[step] = getattr(world, kind)
-        world.live()
-        world.verify()
+    broken_at_each_step(lambda: World(small_wal(), clock, seed), kind, stride=1)
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -103,7 +92,7 @@ def test_without_a_crash_everything_arrives_exactly_once(clock: Clock, seed: int
 
 def test_after_a_server_crash_the_process_goes_on_from_what_it_confirmed_itself(clock: Clock) -> None:
     """The server forgets confirmed positions (guarantees A10); this process does not."""
-    for step in range(1, steps_without_a_crash(clock) + 1):
+    for step in range(1, steps(lambda: World(small_wal(), clock)) + 1):
         world = World(small_wal(), clock)
         confirmed: list[LSN] = []
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.simulation.breaking import broken_at_each_step, steps
 from tests.simulation.clock import Clock
 from tests.simulation.groups import FakePositions, FakeProducer, TransactionalBroker
 from tests.simulation.slot import FusedSource
@@ -112,22 +113,11 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "_LOOK", 1)
 
 
-def steps_without_a_crash(make_world: MakeWorld, seed: int) -> int:
-    world = make_world(small_wal(), seed)
-    world.live()
-    world.verify()
-    return world.fuse.burnt
-
-
 @one_step_in(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_a_crash_at_any_step_commits_each_event_once(make_world: MakeWorld, kind: str, seed: int, stride: int) -> None:
-    for step in range(1 + seed % stride, steps_without_a_crash(make_world, seed) + 1, stride):
-        world = make_world(small_wal(), seed)
-        world.fuse.crashes[step] = getattr(world, kind)
-        world.live()
-        world.verify()
+    broken_at_each_step(lambda: make_world(small_wal(), seed), kind, first=1 + seed % stride, stride=stride)
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -200,7 +190,7 @@ def commits_that_are_not_answered(make_world: MakeWorld) -> None:
 
 
 def test_a_server_that_forgets_everything_gets_no_event_published_twice(make_world: MakeWorld) -> None:
-    for step in range(1, steps_without_a_crash(make_world, 0) + 1):
+    for step in range(1, steps(lambda: make_world(small_wal())) + 1):
         world = make_world(small_wal())
 
         def crash(world: ExactlyOnceWorld = world) -> None:

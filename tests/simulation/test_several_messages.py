@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulation.breaking import broken_at_each_step
 from tests.simulation.clock import Clock
 from tests.simulation.test_crashes import KINDS, random_wal, small_wal
 from tests.simulation.test_exactly_once import ALL_KINDS, ExactlyOnceWorld, MakeWorld, cut, large_wal, make_world
@@ -94,28 +95,14 @@ class FannedExactlyOnce(ExactlyOnceWorld):
         assert committed == expected, f"not what {position} says"
 
 
-def steps(clock: Clock, seed: int) -> int:
-    world = Fanned(small_wal(), clock, seed, room=4)
-    world.live()
-    world.verify()
-    assert world.repetitions() == 0
-    return world.fuse.burnt
-
-
-def broken_at_each_step(clock: Clock, kind: str, seed: int, world_type: type[Fanned] = Fanned) -> None:
-    for step in range(1 + seed, steps(clock, seed) + 1, 2):
-        world = world_type(small_wal(), clock, seed, room=4)
-        world.fuse.crashes[step] = getattr(world, kind)
-        world.live()
-        world.verify()
-        if kind == "connection_breaks_alone":
-            assert world.repetitions() == 0, f"it broke at step {step}"
+def broken(clock: Clock, kind: str, seed: int) -> None:
+    broken_at_each_step(lambda: Fanned(small_wal(), clock, seed, room=4), kind, first=1 + seed)
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crash_at_any_step_loses_no_message_of_a_record(clock: Clock, kind: str, seed: int) -> None:
-    broken_at_each_step(clock, kind, seed)
+    broken(clock, kind, seed)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -178,7 +165,7 @@ def test_a_relay_that_resumes_at_the_wrong_message_is_caught(
 
     def everywhere() -> None:
         for seed in range(2):
-            broken_at_each_step(clock, "connection_breaks_alone", seed)
+            broken(clock, "connection_breaks_alone", seed)
 
     with pytest.raises(AssertionError):
         everywhere()

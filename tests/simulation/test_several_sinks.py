@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.simulation.breaking import broken_at_each_step
 from tests.simulation.broker import FakeBroker, FakeSink
 from tests.simulation.clock import Clock
 from tests.simulation.process import Process, _DeadLettering
@@ -125,24 +126,8 @@ class SeveralWorld(World):
         return sum(map(self.repetitions_at, self.brokers))
 
 
-def steps(clock: Clock, seed: int, world_type: type[SeveralWorld]) -> int:
-    world = world_type(small_wal(), clock, seed, room=4)
-    world.live()
-    world.verify()
-    assert world.repetitions() == 0
-    return world.fuse.burnt
-
-
-def broken_at_each_step(
-    clock: Clock, kind: str, seed: int, stride: int = 2, world_type: type[SeveralWorld] = SeveralWorld
-) -> None:
-    for step in range(1 + seed, steps(clock, seed, world_type) + 1, stride):
-        world = world_type(small_wal(), clock, seed, room=4)
-        world.fuse.crashes[step] = getattr(world, kind)
-        world.live()
-        world.verify()
-        if kind == "connection_breaks_alone":
-            assert world.repetitions() == 0, f"it broke at step {step}"
+def broken(clock: Clock, kind: str, seed: int, stride: int = 2, world_type: type[SeveralWorld] = SeveralWorld) -> None:
+    broken_at_each_step(lambda: world_type(small_wal(), clock, seed, room=4), kind, first=1 + seed, stride=stride)
 
 
 @one_step_in(3)
@@ -150,7 +135,7 @@ def broken_at_each_step(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crash_at_any_step_loses_nothing_at_any_sink(clock: Clock, kind: str, seed: int, stride: int) -> None:
     """Also the crash of one sink: each of its calls is a step."""
-    broken_at_each_step(clock, kind, seed, stride)
+    broken(clock, kind, seed, stride)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -287,4 +272,4 @@ def test_a_relay_that_forgets_what_a_sink_had_when_it_connects_again_is_caught(c
         sink_type = _Forgets
 
     with pytest.raises(AssertionError, match="is confirmed, but the broker does not have"):
-        broken_at_each_step(clock, "connection_breaks", 0, world_type=Broken)
+        broken(clock, "connection_breaks", 0, world_type=Broken)

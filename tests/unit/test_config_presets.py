@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.unit.refused_settings import problems_of
 from walrelay.config import Settings, parse, presets
 from walrelay.config.documentation import example
 from walrelay.errors import SettingsError
@@ -19,9 +20,7 @@ def read(text: str) -> Settings:
 
 
 def problems(text: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        read(text)
-    return [line.removeprefix("walrelay.yaml:") for line in str(caught.value).splitlines()]
+    return problems_of(lambda: read(text))
 
 
 @pytest.mark.parametrize("name", OF_OTHERS)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.unit.refused_settings import problems_of
 from walrelay.config import Settings
 from walrelay.config.reading import parse, parse_relays
-from walrelay.errors import SettingsError
 
 FILE = """\
 defaults:
@@ -30,9 +30,7 @@ def read(text: str, *wanted: str, **env: str) -> dict[str, Settings]:
 
 
 def problems(text: str, *wanted: str, **env: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        read(text, *wanted, **env)
-    return [line.removeprefix("walrelay.yaml:") for line in str(caught.value).splitlines()]
+    return problems_of(lambda: read(text, *wanted, **env))
 
 
 def file_of(*relays: str, defaults: str = "") -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.refused_settings import problems_of
 from walrelay.config import Settings, parse
-from walrelay.errors import SettingsError
 
 HEAD = "source: {dsn: postgresql://localhost/shop}\nsink: {kind: kafka, bootstrap_servers: 'localhost:9092'}\nroutes:\n"
 
@@ -14,9 +14,7 @@ def read(*rules: str, more: str = "") -> Settings:
 
 
 def problems(*rules: str, more: str = "") -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        read(*rules, more=more)
-    return [line.removeprefix("walrelay.yaml:") for line in str(caught.value).splitlines()]
+    return problems_of(lambda: read(*rules, more=more))
 
 
 def test_without_rules_nothing_changes() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.unit.refused_settings import problems_of
 from walrelay.config import Settings, parse
 from walrelay.config.reading import parse_relays
-from walrelay.errors import SettingsError
 
 SOURCE = "source: {dsn: postgresql://localhost/shop}\n"
 KAFKA = "{kind: kafka, bootstrap_servers: 'localhost:9092'}"
@@ -16,9 +16,7 @@ def read(more: str, head: str = SINKS) -> Settings:
 
 
 def problems(more: str, head: str = SINKS) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        read(more, head)
-    return [line.removeprefix("walrelay.yaml:") for line in str(caught.value).splitlines()]
+    return problems_of(lambda: read(more, head))
 
 
 def test_a_rule_names_a_sink_or_several_or_leaves_that_to_the_route() -> None:

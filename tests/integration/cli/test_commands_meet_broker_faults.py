@@ -21,10 +21,9 @@ import yaml
 
 from tests.integration.cli.signals import replace_signals
 from tests.integration.cli.test_commands_meet_faults import Outcome, invoke
-from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.database import Database, Postgres
-from tests.servers.faulty_kafka import GARBLED, LOST, UNHEARD, BrokerFault, FaultyKafka
+from tests.servers.faulty_kafka import GARBLED, LOST, UNHEARD, BrokerFault, FaultyKafka, faulty_broker
 from tests.servers.kafka import KafkaServer
 from tests.servers.waiting import wait_until
 from walrelay.cli import ending
@@ -207,21 +206,9 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(postgres: Postgres, machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    try:
-        jars = choose.kafka_jars(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
-    listeners: list[FaultyKafka] = []
-
-    def through(target: tuple[str, int]) -> FaultyKafka:
-        listeners.append(FaultyKafka(target))
-        return listeners[0]
-
     database = postgres.create_database()
-    with KafkaServer(jars, through=through) as kafka:
-        yield World(database, kafka, listeners[0], tmp_path_factory.mktemp("faults"))
-        listeners[0].close()
+    with faulty_broker(machine) as (kafka, faulty):
+        yield World(database, kafka, faulty, tmp_path_factory.mktemp("faults"))
     database.drop()
 
 

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.integration.cli.test_commands_meet_broker_faults import KINDS
-from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.database import Database
-from tests.servers.faulty_kafka import GARBLED, BrokerFault, FaultyKafka
+from tests.servers.faulty_kafka import GARBLED, BrokerFault, FaultyKafka, faulty_broker
 from tests.servers.kafka import KafkaServer
 from walrelay.cli import ending
 
@@ -32,20 +31,8 @@ class Brokers(NamedTuple):
 
 @pytest.fixture(scope="module")
 def brokers(machine: Machine) -> Iterator[Brokers]:
-    try:
-        jars = choose.kafka_jars(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
-    listeners: list[FaultyKafka] = []
-
-    def through(target: tuple[str, int]) -> FaultyKafka:
-        listeners.append(FaultyKafka(target))
-        return listeners[0]
-
-    with KafkaServer(jars, through=through) as kafka:
-        yield Brokers(kafka, listeners[0])
-        listeners[0].close()
+    with faulty_broker(machine) as (kafka, faulty):
+        yield Brokers(kafka, faulty)
 
 
 def tour(words: str, brokers: Brokers, database: Database, fault: BrokerFault) -> None:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.integration.libraries import LIBRARIES, Client, Library
-from tests.servers.choose import Missing, give_up
+from tests.servers import choose
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
 from walrelay.inbox import IdempotencyKeys, Inbox
@@ -21,11 +21,7 @@ Pooled = Callable[[str], str]
 @pytest.fixture
 def pooled(database: Database) -> Iterator[Pooled]:
     """The connection string of a PgBouncer of that mode, which has two sessions, in front of the shared server."""
-    try:
-        program = pgbouncer_program()
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    program = choose.found(pgbouncer_program)
     with database.connect() as direct, ExitStack() as stack:
         info = direct.info
         Inbox().create(direct)

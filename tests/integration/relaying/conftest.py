@@ -64,10 +64,7 @@ def every_way(database: Database) -> list[Outbox]:
 @pytest.fixture(scope="package")
 def own_server(machine: Machine) -> Iterator[PostgresServer]:
     """A server that these tests may stop, crash and configure; each leaves it running and as it found it."""
-    try:
-        programs = choose.postgres_programs(machine)
-    except choose.Missing as missing:
-        choose.give_up(missing)
+    programs = choose.found(lambda: choose.postgres_programs(machine))
     with PostgresServer(programs, {"max_prepared_transactions": 5}) as server:
         yield server
 

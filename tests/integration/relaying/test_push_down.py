@@ -45,6 +45,14 @@ def write(outbox: Outbox, **columns: Any) -> None:
     )
 
 
+def assert_pushed_down(outbox: Outbox) -> None:
+    pushed(outbox)
+    with outbox.relay() as relay:
+        write(outbox, type="debug.x", payload="1")
+        write(outbox, payload="2")
+        assert outbox.values(relay) == [b"2"]
+
+
 @pytest.mark.parametrize("way", ["text", "binary"], indirect=True)
 def test_rows_that_rules_drop_never_leave_the_server(make_outbox: OutboxMaker) -> None:
     outbox = make_outbox(routes=[NOISE, TENANT, REST])
@@ -142,22 +150,14 @@ def test_a_partitioned_outbox_can_have_a_filter(database: Database, way: str) ->
     with Catalog(outbox.wiring.dsn) as catalog:
         steps = setup.plan(catalog, outbox.wiring, partitioned=True)
         assert [*setup.apply(catalog, outbox.wiring, steps, patience=10)]
-    pushed(outbox)
-    with outbox.relay() as relay:
-        write(outbox, type="debug.x", payload="1")
-        write(outbox, payload="2")
-        assert outbox.values(relay) == [b"2"]
+    assert_pushed_down(outbox)
 
 
 @pgoutput
 def test_an_outbox_with_children_can_have_a_filter(make_outbox: OutboxMaker) -> None:
     outbox = make_outbox(routes=[NOISE, REST])
     outbox.database.execute("CREATE TABLE child () INHERITS (outbox)")
-    pushed(outbox)
-    with outbox.relay() as relay:
-        write(outbox, type="debug.x", payload="1")
-        write(outbox, payload="2")
-        assert outbox.values(relay) == [b"2"]
+    assert_pushed_down(outbox)
 
 
 @pgoutput

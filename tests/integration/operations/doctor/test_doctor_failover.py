@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.operations.doctor.patient import Patient
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Pair, Standby
@@ -21,11 +21,7 @@ SUBJECTS = ("failover", "synchronized_standby_slots", "sync_replication_slots", 
 @pytest.fixture(scope="module")
 def pair(machine: Machine) -> Iterator[Pair]:
     """A primary and a standby with failover slots; each test leaves both running."""
-    try:
-        programs = choose.newest_postgres_programs(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    programs = choose.found(lambda: choose.newest_postgres_programs(machine))
     if programs.major < 17:
         pytest.skip("PostgreSQL 17 has failover slots first")
     with PostgresServer(programs) as primary, Standby(primary) as standby:

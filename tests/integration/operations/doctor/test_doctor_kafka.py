@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AclOperation
 
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.kafka import KafkaServer
 from tests.servers.kafka_jars import KafkaJars
 from tests.servers.ports import LOOPBACK
@@ -26,11 +26,7 @@ USERS = {"admin": "secret", "relay": "secret", "stranger": "secret"}
 
 @pytest.fixture(scope="module")
 def jars(machine: Machine) -> KafkaJars:
-    try:
-        return choose.kafka_jars(machine)
-    except Missing as error:
-        missing = error
-    return give_up(missing)
+    return choose.found(lambda: choose.kafka_jars(machine))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.integration.operations.doctor.patient import Patient
-from tests.servers.choose import Missing, give_up
+from tests.servers import choose
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
 from walrelay.errors import Disconnected
@@ -47,11 +47,7 @@ class MakePooler(Protocol):
 
 @pytest.fixture
 def in_front(database: Database) -> Iterator[MakePooler]:
-    try:
-        program = pgbouncer_program()
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    program = choose.found(pgbouncer_program)
     with ExitStack() as stack, psycopg.connect(database.dsn) as direct:
         info = direct.info
         yield lambda *settings: stack.enter_context(

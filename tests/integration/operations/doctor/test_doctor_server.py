@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import PostgresMaker
 from tests.integration.operations.doctor.patient import Patient, as_role
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 
@@ -18,11 +18,7 @@ from tests.servers.waiting import wait_until
 @pytest.fixture(scope="module")
 def small(machine: Machine) -> Iterator[PostgresServer]:
     """A server with room for one slot and one walsender; its settings are put back after each test."""
-    try:
-        programs = choose.postgres_programs(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    programs = choose.found(lambda: choose.postgres_programs(machine))
     with PostgresServer(programs, {"max_replication_slots": 1, "max_wal_senders": 1}) as server:
         yield server
 

@@ -14,7 +14,7 @@ from tests.integration.operations.doctor.commands import Commands
 from tests.integration.operations.doctor.patient import as_role
 from tests.integration.operations.doctor.situations import SITUATIONS, Situation
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer, Setting
 
@@ -46,14 +46,11 @@ def servers(machine: Machine) -> Iterator[Callable[[str], PostgresServer]]:
 
         def server(version: str) -> PostgresServer:
             if version not in running:
-                try:
-                    if version == "newest":
-                        programs = choose.newest_postgres_programs(machine)
-                    else:
-                        programs = choose.postgres_programs(machine, OLDEST if version == "oldest" else None)
-                except Missing as error:
-                    missing = error
-                    give_up(missing)
+                if version == "newest":
+                    programs = choose.found(lambda: choose.newest_postgres_programs(machine))
+                else:
+                    major = OLDEST if version == "oldest" else None
+                    programs = choose.found(lambda: choose.postgres_programs(machine, major))
                 running[version] = stack.enter_context(PostgresServer(programs, SERVER))
             return running[version]
 

@@ -13,7 +13,7 @@ from tests.conftest import PostgresMaker
 from tests.integration.operations.doctor.commands import Commands, RelayState
 from tests.integration.operations.doctor.patient import as_role
 from tests.servers import choose
-from tests.servers.choose import Machine, Missing, give_up
+from tests.servers.choose import Machine
 from tests.servers.database import Database
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_program
 from tests.servers.ports import LOOPBACK
@@ -29,11 +29,7 @@ SCRAM = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-s
 @pytest.fixture(scope="module")
 def server(machine: Machine) -> Iterator[PostgresServer]:
     """With room for one slot and two walsenders; only postgres needs no password."""
-    try:
-        programs = choose.postgres_programs(machine)
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    programs = choose.found(lambda: choose.postgres_programs(machine))
     with PostgresServer(programs, {"max_replication_slots": 1, "max_wal_senders": 2}) as server:
         (server.data / "pg_hba.conf").write_text(SCRAM)
         server.configure()
@@ -197,11 +193,7 @@ def test_a_password_that_is_changed_under_a_relay_is_waited_for(
 def test_a_pooler_that_carries_no_replication_ends_the_run_with_the_address_of_the_server(
     server: PostgresServer, database: Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        program = pgbouncer_program()
-    except Missing as error:
-        missing = error
-        give_up(missing)
+    program = choose.found(pgbouncer_program)
     with PgBouncer(program, "127.0.0.1", server.port, "postgres", "") as pooler:
         commands = of(pooler.dsn(database.name), tmp_path, capfd)
         commands.settings["source"]["dsn"] = database.dsn
