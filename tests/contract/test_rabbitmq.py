@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
 from tests.brokers.rabbitmq import RabbitmqCase
+from tests.servers.ports import LOOPBACK, free_port
+from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitmqServer
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Sink
+from walrelay.sinks.rabbitmq.plugin import plugin
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
 from walrelay.testing import message, numbers, publish, settle
 
 
@@ -32,12 +37,12 @@ def refusal(sink: Sink) -> Refusal:
     raise AssertionError("nothing was refused")
 
 
-def failure(sink: Sink) -> str:
+def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
     deadline = monotonic() + 30
     try:
         while monotonic() < deadline:
             assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except Retryable as why:
+    except kind as why:
         return str(why)
     raise AssertionError("it did not fail")
 
@@ -150,6 +155,70 @@ def test_properties_say_what_consumers_look_for(case: RabbitmqCase) -> None:
     got = case.properties()
     assert (got.message_id, got.type, got.correlation_id) == ("7", "OrderPlaced", "c-1")
     assert (got.delivery_mode, got.timestamp, got.content_type) == (2, 1_700_000_000, "application/json")
+
+
+def test_over_tls_both_sides_show_certificates(case: RabbitmqCase, tmp_path: Path) -> None:
+    server = case.server
+    certificate, key = server.authority.sign("relay")
+    trusting = {"url": server.tls_url, "ca_file": str(server.authority.certificate)}
+    with closing(case.open(**trusting, certificate_file=str(certificate), key_file=str(key))) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+    assert numbers(case.arrived()) == [0]
+    with closing(case.open(**trusting)) as anonymous:
+        assert anonymous.publish(message(case, 0), 0)
+        assert "RabbitMQ cannot be reached" in failure(anonymous)
+    with closing(case.open(url=server.tls_url, certificate_file=str(certificate), key_file=str(key))) as distrustful:
+        assert distrustful.publish(message(case, 0), 0)
+        assert "certificate verify failed" in failure(distrustful)
+    with closing(case.open(url=server.tls_url, ca_file=str(tmp_path / "none.crt"))) as wrong:
+        assert "the certificates for RabbitMQ cannot be read" in failure(wrong, Fatal)
+
+
+def test_a_user_that_is_not_let_in_is_waited_for_and_said(case: RabbitmqCase) -> None:
+    url = case.server.url.replace("guest:guest", "guest:wrong")
+    with closing(case.open(url=url)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        assert "ACCESS_REFUSED" in failure(sink)
+
+
+def test_of_several_nodes_the_first_that_answers_is_taken(case: RabbitmqCase) -> None:
+    with closing(case.open(url=f"amqp://guest:guest@{LOOPBACK}:{free_port()}/, {case.server.url}")) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+    assert numbers(case.arrived()) == [0]
+
+
+def test_a_connection_that_is_half_open_is_given_up(case: RabbitmqCase) -> None:
+    """Bytes go nowhere and nobody says so, as with a firewall that forgets: without an answer the sink ends."""
+    with Proxy((LOOPBACK, case.server.port)) as proxy:
+        url = f"amqp://guest:guest@{LOOPBACK}:{proxy.port}/"
+        with closing(case.open(url=url, request_timeout=1)) as sink:
+            settle(sink, 1, publish(sink, case, range(1)))
+            proxy.stall()
+            assert sink.publish(message(case, 1), 0)
+            assert failure(sink) == f"RabbitMQ has not answered for 1 s to a message for {case.topic!r}"
+
+
+def test_the_doctor_says_what_is_there_and_what_is_missing(case: RabbitmqCase) -> None:
+    settings = RabbitmqSettings.model_validate({"url": case.server.url})
+    findings = [(each.verdict, each.detail) for each in plugin.examine(settings, [case.topic, "nowhere"])]
+    assert findings == [
+        ("ok", f"connected to RabbitMQ {case.server.version} as the user of sink.url"),
+        ("ok", f"queue {case.topic!r} is there"),
+        ("problem", "queue 'nowhere' does not exist"),
+    ]
+    away = RabbitmqSettings.model_validate({"url": f"amqp://guest:guest@{LOOPBACK}:{free_port()}/", "mandatory": False})
+    (problem, warning) = plugin.examine(away, [])
+    assert problem.verdict == "problem"
+    assert problem.detail.startswith("RabbitMQ cannot be reached")
+    assert warning.detail == "sink.mandatory is off: a message that no queue takes is lost"
+
+
+def test_init_declares_what_is_missing_and_leaves_what_is_there(case: RabbitmqCase) -> None:
+    made = f"{case.topic}-made"
+    settings = RabbitmqSettings.model_validate({"url": case.server.url})
+    assert plugin.make_topics is not None
+    assert [*plugin.make_topics(settings, [case.topic, made], 1, None)] == [(case.topic, False), (made, True)]
+    case.server.control("delete_queue", made)
 
 
 def with_headers(case: RabbitmqCase, number: int, *more: tuple[str, bytes | None]) -> Message:

@@ -8,19 +8,26 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
+from tests.servers.certificates import Authority
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import ServerProcess, temporary_directory
 from tests.servers.waiting import wait_until
 
 
 class RabbitmqServer:
-    """Runs from when it is entered. `home` is the server's directory, in which the programs are in `sbin`."""
+    """Runs from when it is entered. `home` is the server's directory, in which the programs are in `sbin`.
+
+    Over TLS, at `tls_url`, it asks for a certificate of `authority`, which has signed its own.
+    """
 
     def __init__(self, home: Path, port_mapper: Path) -> None:
-        self.port, self._port_mappers_port = free_port(), free_port()
+        self.port, self._tls_port, self._port_mappers_port = free_port(), free_port(), free_port()
         self.url = f"amqp://guest:guest@{LOOPBACK}:{self.port}/"
+        self.tls_url = f"amqps://guest:guest@localhost:{self._tls_port}/"
         self._server, self._port_mapper = home / "sbin" / "rabbitmq-server", port_mapper
         self._home = temporary_directory("rabbitmq")
+        self.authority = Authority(self._home)
+        self._certificate, self._key = self.authority.sign("rabbitmq")
         self._log = self._home / "log"
         self._processes: list[ServerProcess] = []
 
@@ -52,10 +59,18 @@ class RabbitmqServer:
         """Of the node's process."""
         return self._processes[-1].pid
 
-    def control(self, *command: str) -> None:
-        """Runs rabbitmqctl."""
+    @property
+    def version(self) -> str:
+        """As the node says it."""
+        return self.control("version").strip()
+
+    def control(self, *command: str) -> str:
+        """What rabbitmqctl says."""
         program = str(self._server.with_name("rabbitmqctl"))
-        subprocess.run([program, *command], env=self._environment(), check=True, capture_output=True, timeout=120)
+        command = program, "-q", *command
+        environment = self._environment()
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=120)
+        return done.stdout
 
     def __exit__(self, *_: object) -> None:
         for process in reversed(self._processes):
@@ -72,7 +87,17 @@ class RabbitmqServer:
 
     def _environment(self) -> dict[str, str]:
         settings = self._home / "rabbitmq.conf"
-        settings.write_text(f"listeners.tcp.1 = {LOOPBACK}:{self.port}\nlog.console = true\nlog.file = false\n")
+        settings.write_text(
+            f"listeners.tcp.1 = {LOOPBACK}:{self.port}\n"
+            f"listeners.ssl.1 = {LOOPBACK}:{self._tls_port}\n"
+            f"ssl_options.cacertfile = {self.authority.certificate}\n"
+            f"ssl_options.certfile = {self._certificate}\n"
+            f"ssl_options.keyfile = {self._key}\n"
+            "ssl_options.verify = verify_peer\n"
+            "ssl_options.fail_if_no_peer_cert = true\n"
+            "log.console = true\n"
+            "log.file = false\n"
+        )
         return {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",

@@ -100,6 +100,7 @@ def configure(form: str, level: str, *, shared: bool = False) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _WholeLines(sys.stderr)) if shared else sys.stderr),
     )
+    logging.lastResort = None  # other libraries say what our errors say, with tracebacks
     kafka = logging.getLogger("walrelay.kafka")
     kafka.handlers = [_Librdkafka()]
     kafka.propagate = False

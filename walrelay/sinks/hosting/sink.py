@@ -243,7 +243,7 @@ class HostedSink:
             async with asyncio.timeout(self._window.seconds):
                 await self._connection.open()
             self._connected = True
-            for sending in self._in_flight:  # taken meanwhile
+            for sending in [*self._in_flight]:  # taken meanwhile; some may be answered at once
                 self._hand_over(sending)
             self._loop.wake()
         except WalrelayError as why:

@@ -39,7 +39,7 @@ class RabbitmqConnection:
         self._blocked = ""
         self._tag = 0
         self._open: dict[int, Sending] = {}  # by delivery tag, rising
-        self._places: dict[Sending, tuple[str, str]] = {}  # exchange and routing key
+        self._places: dict[Sending, tuple[str, str, str | None]] = {}  # exchange, routing key and message id
 
     async def open(self) -> None:
         self._connection = connection = await self._connect()
@@ -70,13 +70,14 @@ class RabbitmqConnection:
         exchange, routing_key = self._exchange(message), self._routing_key(message)
         self._tag += 1
         self._open[self._tag] = sending
-        self._places[sending] = exchange, routing_key
+        properties = self._properties(message)
+        self._places[sending] = exchange, routing_key, properties.message_id
         assert self._channel is not None
         self._channel.basic_publish(
             exchange,
             routing_key,
             message.value or b"",
-            self._properties(message),
+            properties,
             mandatory=self._settings.mandatory,
         )
 
@@ -142,7 +143,7 @@ class RabbitmqConnection:
                 sending.failed(f"RabbitMQ could not store a message for {topic!r} now, as a queue that is full does")
 
     def _on_returned(self, channel: Channel, method: Any, properties: Any, body: bytes) -> None:
-        place = method.exchange, method.routing_key
+        place = method.exchange, method.routing_key, properties.message_id
         for tag, sending in self._open.items():  # the oldest that looks like it
             message = sending.taken[0].message
             if self._places[sending] == place and (message.value or b"") == body:
@@ -174,7 +175,7 @@ class RabbitmqConnection:
     def _guilty(self, why: ChannelClosed, named: dict[str, str]) -> Sending:
         if why.reply_code == 406:  # too large
             return max(self._open.values(), key=lambda sending: len(sending.taken[0].message.value or b""))
-        for sending, (exchange, routing_key) in self._places.items():
+        for sending, (exchange, routing_key, _) in self._places.items():
             if named.get("exchange", exchange) == exchange and named.get("topic", routing_key) == routing_key:
                 return sending
         return next(iter(self._open.values()))
