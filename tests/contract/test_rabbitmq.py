@@ -160,7 +160,7 @@ def test_properties_say_what_consumers_look_for(case: RabbitmqCase) -> None:
 def test_over_tls_both_sides_show_certificates(case: RabbitmqCase, tmp_path: Path) -> None:
     server = case.server
     certificate, key = server.authority.sign("relay")
-    trusting = {"url": server.tls_url, "ca_file": str(server.authority.certificate)}
+    trusting: dict[str, Any] = {"url": server.tls_url, "ca_file": str(server.authority.certificate)}
     with closing(case.open(**trusting, certificate_file=str(certificate), key_file=str(key))) as sink:
         settle(sink, 1, publish(sink, case, range(1)))
     assert numbers(case.arrived()) == [0]
