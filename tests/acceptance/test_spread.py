@@ -172,11 +172,26 @@ def test_each_instance_leads_its_share_whoever_comes_or_goes(
     under_load(fleet, databases, measured)
 
 
+def test_leads_move_on_a_server_that_has_no_connection_for_whoever_waits(
+    tmp_path: Path, deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka
+) -> None:
+    """max_wal_senders is 10 where nobody sets it, and ten relays use all of them."""
+    database = private_postgres(max_wal_senders=4).create_database()
+    fleet = Fleet(tmp_path, 4, deploy(database, kafka, kafka.create_topic()))
+    first = fleet.join()
+    fleet.wait_for_shares()
+    second = fleet.join()
+    fleet.wait_for_shares()
+    fleet.leave(first, signal.SIGTERM)
+    fleet.wait_for_shares()
+    assert {entry["relay"] for entry in second.events("standing by")} == fleet.relays.keys()
+
+
 @pytest.mark.chaos
 def test_fifty_relays_of_three_instances(
     tmp_path: Path, deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, measured: Measured
 ) -> None:
-    server = private_postgres(max_replication_slots=60, max_wal_senders=60, max_connections=200)
+    server = private_postgres(max_replication_slots=50, max_wal_senders=50, max_connections=200)
     databases = [server.create_database() for _ in range(2)]
     fleet = Fleet(tmp_path, 25, *(deploy(each, kafka, kafka.create_topic()) for each in databases))
     under_load(fleet, databases, measured, within=5)  # two cores for everything

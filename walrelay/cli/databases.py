@@ -109,7 +109,7 @@ class _Relays:
             observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed)
             self._observers[name] = observer
             with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:
-                spread.run(name, lambda turn: compose.relay_until(turn, wiring, observer))
+                spread.run(name, lambda turn, told: compose.relay_until(turn, wiring, told))
         except Exception as error:
             if streamed.yet:
                 raise

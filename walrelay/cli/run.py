@@ -113,9 +113,7 @@ class _Relays(NamedTuple):
             done = SideBySide(alone, stop, ended).run()
         else:
             with Spread(self.wirings, observers, stop) as spread:
-                runs = {
-                    name: partial(_in_turns, name, each, observers[name], spread) for name, each in self.wirings.items()
-                }
+                runs = {name: partial(_in_turns, name, each, spread) for name, each in self.wirings.items()}
                 done = SideBySide(runs, stop, ended).run()
         return ending.DONE if done else ending.FAILED
 
@@ -130,6 +128,6 @@ def _relay(name: str, wiring: Wiring, observer: Observer, stop: Stop, from_slot:
     compose.relay_until(stop, wiring, observer, from_slot=from_slot)
 
 
-def _in_turns(name: str, wiring: Wiring, observer: Observer, spread: Spread) -> None:
+def _in_turns(name: str, wiring: Wiring, spread: Spread) -> None:
     logs.name_relay(name)
-    spread.run(name, lambda turn: compose.relay_until(turn, wiring, observer))
+    spread.run(name, lambda turn, observer: compose.relay_until(turn, wiring, observer))

@@ -1,10 +1,11 @@
 """Which instances are there to lead a slot: each holds a shared advisory lock for it, which pg_locks shows to all.
 
 The lock lives and dies with an instance's connection, as the lead does, so nobody has to be told who is gone. The keys
-are two int4: one is made of the slot's name, the other is the instance's number.
+are two int4: one is made of the slot's name, the other is the instance's number. With the number less 2**31 it is a
+claim: whoever leads is to give the slot up, if it is not of its share.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from hashlib import sha256
 from typing import NamedTuple, Self
 
@@ -22,12 +23,18 @@ _LOOK = (
 )
 
 
+_CLAIM = 2**31
+
+
 class Look(NamedTuple):
-    """Who was there for a slot at a moment. `led`: something holds the lead; `awaited`: something waits for it."""
+    """Who was there for a slot at a moment. `led`: something holds the lead; `awaited`: something waits for it;
+    `claimed`: an instance asks for it.
+    """
 
     candidates: frozenset[int]
     led: bool
     awaited: bool
+    claimed: bool
 
 
 def candidate_key(slot: str) -> int:
@@ -43,7 +50,8 @@ class Candidacy:
     """
 
     def __init__(self, dsn: str, number: int) -> None:
-        self._catalog, self._number, self._held = Catalog(dsn), number, set[int]()
+        self._catalog, self._number = Catalog(dsn), number
+        self._held = set[tuple[int, int]]()
         self._catalog.rows(_ENDS_IF_FROZEN)
 
     def __enter__(self) -> Self:
@@ -52,9 +60,12 @@ class Candidacy:
     def __exit__(self, *_: object) -> None:
         self._catalog.close()
 
-    def look(self, slots: Collection[str], willing: Iterable[str]) -> dict[str, Look]:
-        """Who is there for each of the slots, after this instance is a candidate for the `willing` and no others."""
-        wanted = {candidate_key(slot) for slot in willing}
+    def look(self, slots: Collection[str], willing: Collection[str], claimed: Collection[str] = ()) -> dict[str, Look]:
+        """Who is there for each of the slots, after this instance is a candidate for the `willing` and no others, and
+        claims the `claimed`.
+        """
+        wanted = {(candidate_key(slot), self._number) for slot in willing}
+        wanted |= {(candidate_key(slot), self._number - _CLAIM) for slot in claimed}
         self._ask("pg_try_advisory_lock_shared", wanted - self._held)
         self._ask("pg_advisory_unlock_shared", self._held - wanted)
         self._held = wanted
@@ -63,18 +74,21 @@ class Candidacy:
         found: dict[tuple[int, int], set[tuple[int, bool]]] = {}
         for high, low, kind, granted in rows:
             found.setdefault((high, kind), set()).add((low, granted))
-        return {
-            slot: Look(
-                frozenset(number for number, granted in found.get((candidate, 2), ()) if granted),
+        looks = {}
+        for slot, ((high, low), candidate) in keys.items():
+            there = {number for number, granted in found.get((candidate, 2), ()) if granted}
+            looks[slot] = Look(
+                frozenset(number for number in there if number < _CLAIM),
                 (low, True) in found.get((high, 1), ()),
                 (low, False) in found.get((high, 1), ()),
+                any(number >= _CLAIM for number in there),
             )
-            for slot, ((high, low), candidate) in keys.items()
-        }
+        return looks
 
-    def _ask(self, function: str, keys: set[int]) -> None:
+    def _ask(self, function: str, keys: set[tuple[int, int]]) -> None:
         if keys:
-            self._catalog.rows(f"SELECT {function}(key, %s::int4) FROM unnest(%s::int4[]) key", self._number, [*keys])
+            pairs = "unnest(%s::int4[], %s::int4[]) each (slot, number)"
+            self._catalog.rows(f"SELECT {function}(slot, number) FROM {pairs}", *map(list, zip(*keys, strict=True)))
 
 
 def _halves(key: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ A lock has a name, and its key is an int8 that is made of it; processes of earli
     walrelay backfill of SLOT     hashtextextended(name, 0), and so are the next two
     walrelay replay NAME of SLOT
     walrelay cleanup of TABLE
-    walrelay candidate SLOT       two int4, see walrelay.postgres.candidates; shared: it keeps nobody away
+    walrelay candidate SLOT       two int4, see walrelay.postgres.candidates; shared: they keep nobody away
     SLOT TOPIC KEY                hashtextextended(name, 7301), for one transaction: of one key of a topic
 """
 

@@ -2,22 +2,35 @@
 
 A process with several relays looks four times a second who is there, on one connection to each database, and runs those
 of its share. The others stand by without any connection of their own. Who leads is decided by the lock of the lead
-alone: a relay that is begun here waits for it as ever.
+alone: a relay that is begun here waits for it as ever. It is begun when nobody leads it. Before that it is claimed, on
+the connection that is there anyway: a server whose max_wal_senders are all in use has none for those that wait.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import randbits
 from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Protocol, Self
 
 from walrelay.errors import WalrelayError
-from walrelay.observe import GivingUp, Noticed, Observer, StandingBy, TakingOver
+from walrelay.observe import (
+    GivingUp,
+    Happening,
+    Noticed,
+    Observer,
+    Observers,
+    Retrying,
+    StandingBy,
+    Streaming,
+    TakingOver,
+)
 from walrelay.postgres.candidates import Candidacy, Look
-from walrelay.relay.shares import GRACE, Duty, rank, shares
+from walrelay.relay.shares import Duty, Pace, shares, steps
 from walrelay.supervise import Stop
 
 _INTERVAL = 0.25  # seconds between two looks
+_SOON = 0.1  # while leads move
 _RETRY = 1.0  # seconds before the next connection
 _LEAVING = 2.0  # seconds for a server to answer before the process ends
 
@@ -35,18 +48,25 @@ class Place(Protocol):
 class Seat:
     """One relay of the process. Its thread takes its turns here; another says when they begin and end."""
 
-    def __init__(self, name: str, slot: str, observer: Observer) -> None:
-        self.name, self.slot, self.duty, self.observer = name, slot, Duty(), observer
+    def __init__(self, name: str, slot: str, observer: Observer, begun: Callable[[], None]) -> None:
+        """`begun` is called when the relay streams, or when it takes longer until it does."""
+        self.name, self.slot, self.observer, self._begun = name, slot, observer, begun
         self._changed, self._closed, self._stands_by = Condition(), False, False
         self._turn: Stop | None = None
         self.willing = True  # until the relay ended in an error
+        self.claimed = False
 
     @property
     def running(self) -> bool:
         return self._turn is not None
 
-    def run(self, relay: Callable[[Stop], None]) -> None:
+    def saw(self, happening: Happening) -> None:
+        if isinstance(happening, Streaming | StandingBy | Retrying):
+            self._begun()
+
+    def run(self, relay: Callable[[Stop, Observer], None]) -> None:
         """Calls `relay` for each turn, which it ends when its stop is set; returns when the process stops."""
+        observer = Observers(self.observer, self)
         try:
             while True:
                 with self._changed:
@@ -54,11 +74,13 @@ class Seat:
                     turn = self._turn
                 if self._closed or turn is None:
                     return
-                relay(turn)
+                relay(turn, observer)
+                self._begun()
                 with self._changed:
                     self._turn = None
         finally:
             self.willing = False
+            self._begun()
 
     def begin(self, why: str) -> None:
         if self._stands_by:
@@ -90,10 +112,15 @@ class Seat:
 
 
 class Instance:
-    """What the relays of a process know together: the number of the process, and the candidates of each relay."""
+    """What the relays of a process know together: its number, the candidates of each, and which of them begin."""
 
     def __init__(self) -> None:
         self.number, self.lock, self.candidates = randbits(31), Lock(), dict[str, frozenset[int]]()
+        self.pace = Pace()
+
+    def begun(self, name: str) -> None:
+        with self.lock:
+            self.pace.done(name)
 
 
 class Spread:
@@ -107,12 +134,15 @@ class Spread:
         instance: Instance | None = None,
     ) -> None:
         """`instance`: that of other Spreads in the process, whose relays are shared out together with these."""
-        self._seats = {name: Seat(name, each.slot, observers[name]) for name, each in places.items()}
+        self._stop, self._instance = stop, instance or Instance()
+        self._me = self._instance.number
+        self._seats = {
+            name: Seat(name, each.slot, observers[name], partial(self._instance.begun, name))
+            for name, each in places.items()
+        }
         databases: dict[str, list[Seat]] = {}
         for name, each in places.items():
             databases.setdefault(each.dsn, []).append(self._seats[name])
-        self._stop, self._instance = stop, instance or Instance()
-        self._me = self._instance.number
         watches = [Thread(target=self._watch, args=each, name="spread", daemon=True) for each in databases.items()]
         self._threads = [*watches, Thread(target=self._close, name="spread", daemon=True)]
 
@@ -128,9 +158,12 @@ class Spread:
         with self._instance.lock:
             for name in self._seats:
                 self._instance.candidates.pop(name, None)
+                self._instance.pace.done(name)
 
-    def run(self, name: str, relay: Callable[[Stop], None]) -> None:
-        """Runs that relay whenever this instance is to lead it, until `stop` is set; raises what ends the relay."""
+    def run(self, name: str, relay: Callable[[Stop, Observer], None]) -> None:
+        """Runs that relay whenever this instance is to lead it, until `stop` is set; raises what ends the relay.
+        `relay` gets the stop of its turn, and whom to tell what happens.
+        """
         self._seats[name].run(relay)
 
     def _close(self) -> None:
@@ -145,39 +178,47 @@ class Spread:
         while not self._stop.is_set():
             try:
                 with Candidacy(dsn, self._me) as candidacy:
-                    for seat in seats:
-                        seat.duty = Duty()
+                    duties = dict[str, Duty]()
                     while not self._stop.is_set():
                         willing = [seat.slot for seat in seats if seat.willing]
-                        self._decide(seats, candidacy.look([seat.slot for seat in seats], willing))
+                        claimed = [seat.slot for seat in seats if seat.claimed and seat.willing]
+                        looks = candidacy.look([seat.slot for seat in seats], willing, claimed)
+                        moving = self._decide(seats, looks, duties)
                         seen = True
-                        self._stop.wait(_INTERVAL)
+                        self._stop.wait(_SOON if moving else _INTERVAL)
             except Exception as error:  # whatever it is: relays that could run must not wait for it
                 if not seen:
                     _run_all(seats, error)
                     seen = True
             self._stop.wait(_RETRY)
 
-    def _decide(self, seats: list[Seat], looks: Mapping[str, Look]) -> None:
+    def _decide(self, seats: list[Seat], looks: Mapping[str, Look], duties: dict[str, Duty]) -> bool:
+        """Whether leads move, as far as this instance has to do with it."""
+        now, willing = monotonic(), {seat.name: seat for seat in seats if seat.willing}
+        seen = {name: looks[seat.slot] for name, seat in willing.items()}
+        running = {name for name, seat in willing.items() if seat.running}
         with self._instance.lock:
             known = self._instance.candidates
             known |= {seat.name: looks[seat.slot].candidates for seat in seats}
-            owners, instances = shares(known), len(set().union(*known.values()))
-        now = monotonic()
+            owners, there = shares(known), f"{len(set().union(*known.values()))} instances are there"
+            due = [*steps(duties, seen, owners, running, self._me, self._instance.pace, now)]
+            moving = self._instance.pace.busy(now) > 0
         for seat in seats:
-            if not seat.willing:
-                continue
-            owner, look = owners.get(seat.name), looks[seat.slot]
-            mine, my_rank = owner == self._me, rank(seat.name, self._me, owner, look.candidates)
-            match seat.duty.due(look, now, running=seat.running, mine=mine, rank=my_rank):
+            seat.claimed = False
+        for name, step in due:
+            seat = willing[name]
+            match step:
                 case "begin":
-                    seat.begin(f"it is of this instance's share: {instances} instances are there")
+                    seat.begin(f"it is of this instance's share: {there}")
                 case "stand in":
-                    seat.begin(f"nobody has led it for {GRACE * my_rank:g} s")
+                    seat.begin("nobody has led it for a while, and this instance is next")
                 case "give up":
-                    seat.give_up(f"another instance, whose share it is, waits for it: {instances} are there")
+                    seat.give_up(f"another instance, whose share it is, waits for it: {there}")
+                    moving = True
                 case _ if not seat.running:
+                    seat.claimed = step == "claim"
                     seat.stand_by()
+        return moving
 
 
 def _run_all(seats: list[Seat], error: Exception) -> None:

@@ -12,7 +12,7 @@ from tests.seen import Seen
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.errors import Disconnected, Fatal
-from walrelay.observe import GivingUp, StandingBy, TakingOver
+from walrelay.observe import GivingUp, Observer, StandingBy, TakingOver
 from walrelay.postgres import candidates, connect
 from walrelay.postgres.candidates import Candidacy, Look
 from walrelay.postgres.locks import lock_key
@@ -25,7 +25,7 @@ OVER = 30.0  # seconds: nothing here takes as long
 SLOTS = {"a": "slot_a", "b": "slot_b", "c": "slot_c", "d": "slot_d"}
 
 
-NOBODY = Look(frozenset(), led=False, awaited=False)
+NOBODY = Look(frozenset(), led=False, awaited=False, claimed=False)
 
 
 class Place(NamedTuple):
@@ -85,6 +85,16 @@ def test_a_frozen_instance_is_no_candidate_any_more(database: Database, monkeypa
                 frozen.look(["one"], ["one"])
 
 
+def test_a_claim_is_seen_by_all_but_makes_no_candidate(database: Database) -> None:
+    with Candidacy(database.dsn, 1) as first, Candidacy(database.dsn, 2**31 - 1) as second:
+        first.look(["one", "another"], ["one"], ["one"])
+        seen = second.look(["one", "another"], [])
+        assert seen == {"one": NOBODY._replace(candidates=frozenset({1}), claimed=True), "another": NOBODY}
+        second.look(["one", "another"], [], ["another"])
+        seen = first.look(["one", "another"], ["one"])
+        assert seen == {"one": NOBODY._replace(candidates=frozenset({1})), "another": NOBODY._replace(claimed=True)}
+
+
 class Instance:
     """Relays that do nothing but lead; or, those of an instance that is `unfit`, what that does."""
 
@@ -119,7 +129,7 @@ class Instance:
         except Fatal:
             self.ended.add(name)
 
-    def _relay(self, name: str, turn: Stop) -> None:
+    def _relay(self, name: str, turn: Stop, observer: Observer) -> None:
         self.begun.add(name)
         if self._unfit:
             return self._unfit(turn)
@@ -149,7 +159,8 @@ def test_an_instance_that_joins_gets_its_share_and_gives_it_back_when_it_goes(da
             assert not first.leads & second.leads
             moved = sorted(second.leads)
             assert first.told(GivingUp) == moved
-            assert second.told(StandingBy) == sorted(first.leads)
+            assert second.told(StandingBy) == sorted(SLOTS)
+            assert second.told(TakingOver) == moved
         wait_until(lambda: len(first.leads) == 4, OVER, "the first to lead all again")
         assert first.told(TakingOver) == moved
 

@@ -92,6 +92,18 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
         ('FATAL:  role "relay" is not permitted to log in', 'ALTER ROLE "relay" LOGIN;'),
         ('FATAL:  permission denied for database "shop"', 'GRANT CONNECT ON DATABASE "shop" TO "relay";'),
         (
+            "FATAL:  number of requested standby connections exceeds max_wal_senders (currently 10)",
+            "ALTER SYSTEM SET max_wal_senders = 20;  -- and restart the server",
+        ),
+        (
+            'FATAL:  number of requested standby connections exceeds "max_wal_senders" (currently 10)',
+            "ALTER SYSTEM SET max_wal_senders = 20;  -- and restart the server",
+        ),
+        (
+            "FATAL:  sorry, too many clients already",
+            "ALTER SYSTEM SET max_connections = ...;  -- more than SHOW says, and restart the server",
+        ),
+        (
             "could not translate host name",
             'pg_isready --dbname="host=db port=5433"  # no answer: start PostgreSQL, or correct source.dsn',
         ),
