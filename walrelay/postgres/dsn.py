@@ -121,10 +121,10 @@ def cure(text: str, dsn: str) -> Cure:
             )
         return Cure(f"ALTER DATABASE {identifier(match[1])} ALLOW_CONNECTIONS true;  -- or correct source.dsn", True)
     if match := re.search(r'exceeds "?max_wal_senders"? \(currently (\d+)\)', text):
-        more = f"ALTER SYSTEM SET max_wal_senders = {2 * int(match[1])};  -- and restart the server"
+        more = f"ALTER SYSTEM SET max_wal_senders = {int(match[1]) + 10};  -- then restart PostgreSQL"
         return Cure(more, False)
     if "too many clients already" in text or "remaining connection slots are reserved" in text:
-        return Cure("ALTER SYSTEM SET max_connections = ...;  -- more than SHOW says, and restart the server", False)
+        return Cure("SHOW max_connections;  -- then ALTER SYSTEM SET max_connections to more, and restart PostgreSQL", False)
     if "does not support SSL" in text:
         plain = without_password(dsn, sslmode="disable")
         return Cure(f"ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf();  -- or source.dsn: {plain}", True)

@@ -93,15 +93,15 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
         ('FATAL:  permission denied for database "shop"', 'GRANT CONNECT ON DATABASE "shop" TO "relay";'),
         (
             "FATAL:  number of requested standby connections exceeds max_wal_senders (currently 10)",
-            "ALTER SYSTEM SET max_wal_senders = 20;  -- and restart the server",
+            "ALTER SYSTEM SET max_wal_senders = 20;  -- then restart PostgreSQL",
         ),
         (
             'FATAL:  number of requested standby connections exceeds "max_wal_senders" (currently 10)',
-            "ALTER SYSTEM SET max_wal_senders = 20;  -- and restart the server",
+            "ALTER SYSTEM SET max_wal_senders = 20;  -- then restart PostgreSQL",
         ),
         (
             "FATAL:  sorry, too many clients already",
-            "ALTER SYSTEM SET max_connections = ...;  -- more than SHOW says, and restart the server",
+            "SHOW max_connections;  -- then ALTER SYSTEM SET max_connections to more, and restart PostgreSQL",
         ),
         (
             "could not translate host name",
