@@ -124,7 +124,7 @@ def cure(text: str, dsn: str) -> Cure:
         more = f"ALTER SYSTEM SET max_wal_senders = {int(match[1]) + 10};  -- then restart PostgreSQL"
         return Cure(more, False)
     if "too many clients already" in text or "remaining connection slots are reserved" in text:
-        return Cure("SHOW max_connections;  -- then ALTER SYSTEM SET max_connections to more, and restart PostgreSQL", False)
+        return Cure("SHOW max_connections;  -- ALTER SYSTEM SET it to more, then restart PostgreSQL", False)
     if "does not support SSL" in text:
         plain = without_password(dsn, sslmode="disable")
         return Cure(f"ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf();  -- or source.dsn: {plain}", True)

@@ -101,7 +101,7 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
         ),
         (
             "FATAL:  sorry, too many clients already",
-            "SHOW max_connections;  -- then ALTER SYSTEM SET max_connections to more, and restart PostgreSQL",
+            "SHOW max_connections;  -- ALTER SYSTEM SET it to more, then restart PostgreSQL",
         ),
         (
             "could not translate host name",
