@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, event_id
 from tests.acceptance.relay_process import WALRELAY
-from tests.servers.topics import QUIET, Received
+from tests.servers.database import Database
+from tests.servers.topics import QUIET, Kafka, Received
 from tests.servers.waiting import wait_until
 
 
@@ -121,6 +123,31 @@ def test_a_topic_without_the_events_is_a_fault(published: Deployment, old: str) 
     assert summary["faults"] == ["no message of OLD has a counterpart in NEW"]
     said = published.said("compare", "--old", "no-such-topic", "--new", published.topic, exit_code=1)
     assert "there is no topic 'no-such-topic'" in said
+
+
+def test_an_event_that_rules_publish_to_two_topics_is_compared_in_both(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, old: str
+) -> None:
+    copies, old_copies = kafka.create_topic(), kafka.create_topic()
+    routes = [{"name": "copy", "topic": copies, "continue": True}, {"name": "all", "topic": topic}]
+    deployment = deploy(database, kafka, topic, routes=routes)
+    deployment.start()
+    deployment.write("1", "2", "3")
+    deployment.catch_up()
+    lost, *others = kafka.read_all(copies)
+    copy(deployment, old, *deployment.delivered())
+    copy(deployment, old_copies, *others)
+    deviations, summary = compared(deployment, old, "--old", old_copies, "--new", copies, "--from", "1h")
+    assert [(each["verdict"], each["new"]["topic"]) for each in deviations] == [("only in NEW", copies)]
+    assert deviations[0]["id"] == event_id(lost)
+    assert (summary["pairs"], summary["identical"], summary["repeated"]) == (5, 5, {"old": 0, "new": 0})
+    copy(deployment, old_copies, lost)
+    _, summary = compared(deployment, old, "--old", old_copies, "--new", copies, "--from", "1h")
+    assert (summary["pairs"], [*summary["differing"]]) == (6, ["order"]), "it came after the others"
+    marked = ("compare", "--marked", "true", "--wait", "0.1", "--json", "--from", "1h")
+    summary = json.loads(deployment.command(*marked))
+    assert (summary["identical"], summary["repeated"]) == (6, {"old": 0, "new": 0})
+    kafka.delete_topics(copies, old_copies)
 
 
 MARKED = ("--marked", "published_at IS NOT NULL", "--marked-at", "published_at")

@@ -10,6 +10,7 @@ import pytest
 from walrelay.operations.compare.fields import ComparedField, milliseconds
 from walrelay.operations.compare.pairing import NEW, OLD, Comparing, Judging, Pairing, Side
 from walrelay.operations.compare.report import Deviation, Latency
+from walrelay.operations.compare.waiting import lanes
 from walrelay.publish import TopicMessage
 
 ALL = Judging(0, None)
@@ -68,8 +69,41 @@ def test_a_message_in_a_topic_that_does_not_correspond_differs_in_topic() -> Non
     pairing = Pairing(Comparing([("a", "new.a"), ("b", "new.b")]), ALL)
     assert [*pairing.add(OLD, message("1", topic="a"), 0), *pairing.add(NEW, message("1", topic="new.a"), 0)] == []
     list(pairing.add(OLD, message("2", topic="a", offset=1), 0))
-    (found,) = pairing.add(NEW, message("2", topic="new.b"), 0)
+    assert list(pairing.add(NEW, message("2", topic="new.b"), 0)) == [], "it may still come where it should"
+    (found,) = pairing.give_up(1.0)
     assert [each.what for each in found.differences] == ["topic"]
+    assert (pairing.report.pairs, pairing.report.alone) == (2, [0, 0])
+
+
+TWO_TOPICS = Comparing([("a", "new.a"), ("b", "new.b")])
+
+
+@pytest.mark.parametrize("id_", ["1", None])
+def test_an_event_in_two_topics_is_a_pair_in_each(id_: str | None) -> None:
+    pairing = Pairing(TWO_TOPICS, ALL)
+    sides: list[tuple[Side, str]] = [(OLD, "a"), (OLD, "b"), (NEW, "new.b"), (NEW, "new.a")]
+    for side, topic in sides:
+        assert list(pairing.add(side, message(id_, topic=topic), 0)) == []
+    assert (pairing.report.identical, pairing.report.repeated) == (2, [0, 0])
+    list(pairing.add(NEW, message("1", topic="new.a", offset=1), 0))
+    assert pairing.report.repeated == [0, int(id_ == "1")]
+
+
+def test_an_event_that_is_missing_in_one_of_two_topics_is_told_of_that_topic() -> None:
+    pairing = Pairing(TWO_TOPICS, ALL)
+    for topic in ("a", "b"):
+        assert list(pairing.add(OLD, message("1", topic=topic), 0)) == []
+    assert list(pairing.add(NEW, message("1", topic="new.b"), 0)) == []
+    (found,) = pairing.give_up(1.0)
+    assert (found.verdict, found.old and found.old.topic) == ("only in OLD", "a")
+
+
+def test_topics_that_were_one_correspond_to_it_and_not_to_others() -> None:
+    assert lanes([("a", "x"), ("b", "y"), ("a", "z"), ("c", "y")]) == (
+        {"a": 2, "b": 3, "c": 3},
+        {"x": 2, "y": 3, "z": 2},
+    )
+    assert lanes([("a", "x"), ("b", "y"), ("a", "y")]) == ({"a": 2, "b": 2}, {"x": 2, "y": 2})
 
 
 def test_headers_can_be_ignored_by_pattern_and_the_relay_s_own_is_always() -> None:

@@ -1,31 +1,29 @@
 """Pairs the messages of two publishers, and says what differs. Pure.
 
-Two messages are a pair if they have the same id, or, where one of them has none, the same key and value. A message
-waits for its counterpart; so many wait at most, and then the oldest is given up. Messages that come again with an id
-are counted as repetitions: any publisher that delivers at least once makes them.
+Two messages in corresponding topics are a pair if they have the same id, or, where one of them has none, the same key
+and value. A message waits for its counterpart; so many wait at most, and then the oldest is given up: its counterpart
+may then be in any topic. Messages that come again with an id, to the same topic, are counted as repetitions: any
+publisher that delivers at least once makes them.
 
 The order is judged within a key: of two pairs, the one that is completed later must be later on both sides. That needs
 no memory of single messages: pairs that are in order on both sides are completed in that order, however the two
 readings run beside each other.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from walrelay.operations.compare.fields import ComparedField, milliseconds
 from walrelay.operations.compare.report import NO_HEADER, NO_TOPIC, CompareReport, Deviation, Difference, differences
+from walrelay.operations.compare.waiting import KeyOrder, Waiting, WaitingSide, content_of, lanes
 from walrelay.publish import TopicMessage
 
 Side = Literal[0, 1]
 OLD: Side = 0
 NEW: Side = 1
 OWN_HEADER = "position"  # which no other publisher can give
-_MOST_BYTES = 2**28  # of messages that wait on one side
-
-_Where = tuple[str, int]
 
 
 class Judging(NamedTuple):
@@ -52,106 +50,14 @@ class Comparing(NamedTuple):
     listed: int = 10
 
 
-class _Waiting(NamedTuple):
-    message: TopicMessage
-    id: str | None
-    content: bytes
-    read_at: float
-
-
-class _Side:
-    """The messages of one side that wait, the oldest first, and the ids that were paired lately."""
-
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._waiting = OrderedDict[int, _Waiting]()
-        self._by_id = dict[str, int]()
-        self._alike = dict[tuple[bytes, bool], dict[int, None]]()  # by content, and whether they have an id
-        self._paired = OrderedDict[str, None]()
-        self._next = self.size = 0
-        self.first_pair = dict[_Where, int]()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._waiting) > self._window or (self.size > _MOST_BYTES and len(self._waiting) > 1)
-
-    def repeats(self, id_: str) -> bool:
-        return id_ in self._by_id or id_ in self._paired
-
-    def wait(self, waiting: _Waiting) -> None:
-        number = self._next = self._next + 1
-        self._waiting[number] = waiting
-        self._alike.setdefault((waiting.content, waiting.id is not None), {})[number] = None
-        if waiting.id is not None:
-            self._by_id[waiting.id] = number
-        self.size += _size(waiting.message)
-
-    def counterpart(self, id_: str | None, content: bytes) -> _Waiting | None:
-        """Of a message of the other side; it waits no more."""
-        number = self._by_id.get(id_) if id_ is not None else None
-        if number is None:
-            having = (False,) if id_ is not None else (False, True)
-            number = next((each for has_id in having for each in self._alike.get((content, has_id), ())), None)
-        return None if number is None else self._remove(number)
-
-    def oldest(self) -> _Waiting | None:
-        return next(iter(self._waiting.values()), None)
-
-    def give_up(self) -> _Waiting:
-        """The oldest."""
-        return self._remove(next(iter(self._waiting)))
-
-    def paired(self, waiting: _Waiting) -> None:
-        self.first_pair.setdefault((waiting.message.topic, waiting.message.partition), waiting.message.offset)
-        if waiting.id is not None:
-            self._paired[waiting.id] = None
-            if len(self._paired) > self._window:
-                self._paired.popitem(last=False)
-
-    def all(self) -> Iterator[_Waiting]:
-        return iter(self._waiting.values())
-
-    def _remove(self, number: int) -> _Waiting:
-        waiting = self._waiting.pop(number)
-        content = waiting.content, waiting.id is not None
-        del self._alike[content][number]
-        if not self._alike[content]:
-            del self._alike[content]
-        if waiting.id is not None:
-            del self._by_id[waiting.id]
-        self.size -= _size(waiting.message)
-        return waiting
-
-
-class _Order:
-    """The latest pair of each key, of the last so many keys."""
-
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._last = OrderedDict[Any, tuple[int, int, str]]()
-
-    def behind(self, old: TopicMessage, new: TopicMessage, name: str) -> str | None:
-        """The name of a pair that is later on one side and earlier on the other; None if there is none, or no key."""
-        if old.key is None or new.key is None:
-            return None
-        key = old.topic, old.partition, new.topic, new.partition, old.key
-        last_old, last_new, last_name = self._last.pop(key, (-1, -1, ""))
-        self._last[key] = max(last_old, old.offset), max(last_new, new.offset), name
-        if len(self._last) > self._window:
-            self._last.popitem(last=False)
-        return last_name if old.offset < last_old or new.offset < last_new else None
-
-
 class Pairing:
     """Collects messages of both sides, and what is to be said about them."""
 
     def __init__(self, rules: Comparing, judging: Judging) -> None:
         self._rules, self._judging = rules, judging
-        self._sides = _Side(rules.window), _Side(rules.window)
-        self._order = _Order(rules.window)
+        self._sides = WaitingSide(rules.window), WaitingSide(rules.window)
+        self._lanes, self._order = lanes(rules.topics), KeyOrder(rules.window)
+        self._all_lanes = [*dict.fromkeys((*self._lanes[OLD].values(), *self._lanes[NEW].values(), None))]
         self._listed = Counter[str]()
         self.report = CompareReport()
 
@@ -169,30 +75,37 @@ class Pairing:
         back.
         """
         self.report.read[side] += 1
-        id_, mine, other = self._rules.ids[side].of(message), self._sides[side], self._sides[1 - side]
-        if id_ is not None and mine.repeats(id_):
+        mine, lane = self._sides[side], self._lanes[side].get(message.topic)
+        waiting = Waiting(message, lane, self._rules.ids[side].of(message), content_of(message), now)
+        if mine.repeats(waiting):
             self.report.repeated[side] += 1
             return
-        waiting = _Waiting(message, id_, _content(message), now)
-        found = other.counterpart(id_, waiting.content)
+        found = self._sides[1 - side].counterpart(waiting, self._all_lanes if lane is None else (lane, None))
         if found is not None:
-            yield from self._pair(*((waiting, found) if side == OLD else (found, waiting)))
+            yield from self._pair(side, waiting, found)
             return
         mine.wait(waiting)
         while mine.is_full:
-            yield from self._without(side, mine.give_up(), full=True)
+            yield from self._given_up(side, full=True)
 
     def give_up(self, read_before: float) -> Iterator[Deviation]:
         """Those that wait since before that time."""
         for side in (OLD, NEW):
             while (oldest := self._sides[side].oldest()) is not None and oldest.read_at < read_before:
-                yield from self._without(side, self._sides[side].give_up())
+                yield from self._given_up(side)
 
     def stop(self) -> None:
         """What still waits is neither here nor there."""
         self.report.waiting = [len(self._sides[OLD]), len(self._sides[NEW])]
 
-    def _pair(self, old: _Waiting, new: _Waiting) -> Iterator[Deviation]:
+    def _given_up(self, side: Side, *, full: bool = False) -> Iterator[Deviation]:
+        """The oldest. What has no counterpart where it should may have it in another topic."""
+        waiting = self._sides[side].give_up()
+        found = self._sides[1 - side].counterpart(waiting, self._all_lanes)
+        yield from self._without(side, waiting, full=full) if found is None else self._pair(side, waiting, found)
+
+    def _pair(self, side: Side, waiting: Waiting, other: Waiting) -> Iterator[Deviation]:
+        old, new = (waiting, other) if side == OLD else (other, waiting)
         self._sides[OLD].paired(old)
         self._sides[NEW].paired(new)
         report, name = self.report, old.id or new.id or ""
@@ -227,7 +140,7 @@ class Pairing:
         own = name == OWN_HEADER and difference.old == NO_HEADER
         return own or any(fnmatchcase(name, pattern) for pattern in self._rules.ignored)
 
-    def _without(self, side: Side, waiting: _Waiting, *, full: bool = False) -> Iterator[Deviation]:
+    def _without(self, side: Side, waiting: Waiting, *, full: bool) -> Iterator[Deviation]:
         if not self._judged(side, waiting):
             self.report.beside[side] += 1
             return
@@ -236,7 +149,7 @@ class Pairing:
         old, new = (waiting.message, None) if side == OLD else (None, waiting.message)
         yield from self._told(Deviation("only in OLD" if side == OLD else "only in NEW", waiting.id or "", old, new))
 
-    def _judged(self, side: Side, waiting: _Waiting) -> bool:
+    def _judged(self, side: Side, waiting: Waiting) -> bool:
         message, (since_ms, until_ms) = waiting.message, self._judging
         if until_ms is not None and message.timestamp_ms >= until_ms:
             return False
@@ -266,13 +179,3 @@ class Pairing:
         self._listed[kind] += 1
         if self._listed[kind] <= self._rules.listed:
             yield deviation
-
-
-def _content(message: TopicMessage) -> bytes:
-    hashed = blake2b(b"-" if message.key is None else b"%d:%s" % (len(message.key), message.key), digest_size=16)
-    hashed.update(b"-" if message.value is None else b":" + message.value)
-    return hashed.digest()
-
-
-def _size(message: TopicMessage) -> int:
-    return len(message.value or b"") + len(message.key or b"")
