@@ -209,6 +209,20 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def stoppable_redis() -> Iterator[RedisServer]:
+    """One that tests may stop and kill; what it has answered is on disk."""
+    with RedisServer(_installed(choose.redis_program), "--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
+
+
+@pytest.fixture
+def private_redis() -> Iterator[Callable[..., RedisServer]]:
+    """Makes servers, with options of the command line."""
+    with ExitStack() as stack:
+        yield lambda *options: stack.enter_context(RedisServer(_installed(choose.redis_program), *options))
+
+
 @pytest.fixture
 def proxy() -> Iterator[ProxyMaker]:
     """Makes proxies that break connections on purpose."""

@@ -10,17 +10,18 @@ from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.writing import Writers
 from tests.brokers import Broker
 from tests.brokers.rabbitmq import RabbitmqQueue
+from tests.brokers.redis import RedisStream
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 
 KILLS = 8
-BROKERS = ["rabbitmq"]
+BROKERS = ["rabbitmq", "redis"]
 
 
 @pytest.fixture(params=BROKERS)
 def place(request: pytest.FixtureRequest) -> Iterator[Broker]:
     server = request.getfixturevalue(f"stoppable_{request.param}")
-    yield {"rabbitmq": RabbitmqQueue}[request.param](server)
+    yield {"rabbitmq": RabbitmqQueue, "redis": RedisStream}[request.param](server)
     server.start()
 
 

@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 
 from tests.brokers.rabbitmq import RabbitmqCase
+from tests.brokers.redis import RedisCase
 from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
 
-BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {"rabbitmq": ("stoppable_rabbitmq", RabbitmqCase)}
+BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
+    "redis": ("stoppable_redis", RedisCase),
+}
 """By the name of the case: the fixture of its server, and what makes the case of it."""
 
 

@@ -1,0 +1,5 @@
+"""The Redis Streams sink; the entry point names `plugin`."""
+
+from walrelay.sinks.redis.plugin import plugin
+
+__all__ = ["plugin"]

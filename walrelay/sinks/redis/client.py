@@ -1,0 +1,144 @@
+"""A connection to the server that is the master, through redis-py's connection for asyncio."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from redis.asyncio.connection import Connection, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from walrelay.errors import Fatal, Retryable
+from walrelay.sinks.redis.settings import Address, RedisSettings
+
+_OLDEST = (6, 2)  # the first that knows NOMKSTREAM and MINID
+
+
+class Client:
+    """One connection: a command and its answer after the other."""
+
+    def __init__(self, connection: Connection, info: Mapping[str, str]) -> None:
+        self._connection = connection
+        self.info = info
+        """What INFO says; empty where the user may not ask."""
+
+    @property
+    def address(self) -> str:
+        return f"{self._connection.host}:{self._connection.port}"
+
+    async def ask(self, *command: Any) -> Any:
+        """The answer; ResponseError where it is an error."""
+        await self.send(self._connection.pack_command(*command))
+        return await self.answer()
+
+    async def send(self, packed: Any) -> None:
+        await self._connection.send_packed_command(packed, check_health=False)
+
+    async def answer(self) -> Any:
+        return await self._connection.read_response(disconnect_on_error=False)
+
+    async def setting(self, name: str, otherwise: str) -> str:
+        """Of the server; `otherwise` where the user may not ask."""
+        with suppress(ResponseError):
+            found = await self.ask("CONFIG", "GET", name)
+            return str(found[1].decode()) if found else otherwise
+        return otherwise
+
+    async def close(self) -> None:
+        await self._connection.disconnect(nowait=True)
+
+
+async def connected(settings: RedisSettings) -> Client:
+    """To the first of the servers that is a master. Retryable where none answers, Fatal where the files of a
+    certificate cannot be read, or the server is of a kind that walrelay cannot publish to.
+    """
+    sentinels, servers = settings.sentinel_servers, settings.servers
+    patience = settings.request_timeout / (len(sentinels) + len(servers) + 1)
+    troubles: list[str] = []
+    if sentinels:
+        servers = await _told_by_sentinels(settings, sentinels, servers[0], patience, troubles)
+    for address in servers:
+        try:
+            async with asyncio.timeout(patience):
+                client = await _client(settings, address)
+        except (RedisError, OSError, TimeoutError) as why:
+            troubles.append(f"{address}: {said(why)}")
+            continue
+        _refuse_unfit(client)
+        if (role := client.info.get("role", "master")) == "master":
+            return client
+        troubles.append(f"{address}: it is a {'replica' if role == 'slave' else role}")
+        await client.close()
+    raise Retryable(f"Redis cannot be reached: {'; '.join(troubles)}")
+
+
+async def _told_by_sentinels(
+    settings: RedisSettings, sentinels: Iterable[Address], master: Address, patience: float, troubles: list[str]
+) -> list[Address]:
+    for sentinel in sentinels:
+        try:
+            async with asyncio.timeout(patience):
+                client = await _client(settings, sentinel)
+                found = await client.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master.host)
+                await client.close()
+        except (RedisError, OSError, TimeoutError) as why:
+            troubles.append(f"sentinel {sentinel}: {said(why)}")
+            continue
+        if found:
+            return [master._replace(host=found[0].decode(), port=int(found[1]))]
+        troubles.append(f"sentinel {sentinel}: it knows no master {master.host!r}")
+    return []
+
+
+async def _client(settings: RedisSettings, address: Address) -> Client:
+    options: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "username": address.username,
+        "password": address.password,
+        "db": address.database,
+        "protocol": 2,
+        "client_name": "walrelay",
+        "socket_timeout": None,
+        "socket_connect_timeout": None,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.tls:
+        settings.context("Redis")  # Fatal where a file cannot be read
+        connection: Connection = SSLConnection(
+            **options,
+            ssl_check_hostname=True,
+            ssl_ca_certs=settings.ca_file,
+            ssl_certfile=settings.certificate_file,
+            ssl_keyfile=settings.key_file or settings.certificate_file,
+        )
+    else:
+        connection = Connection(**options)
+    await connection.connect()
+    info: dict[str, str] = {}
+    client = Client(connection, info)
+    with suppress(ResponseError):
+        for line in (await client.ask("INFO")).decode().splitlines():
+            name, _, value = line.partition(":")
+            info[name] = value
+    return client
+
+
+def _refuse_unfit(client: Client) -> None:
+    version = client.info.get("redis_version", "")
+    if version and tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise Fatal(f"{client.address} is Redis {version}", hint="walrelay publishes to Redis 6.2 and later.")
+    if client.info.get("cluster_enabled") == "1":
+        raise Fatal(
+            f"{client.address} is a node of a Redis Cluster, and walrelay does not publish to one",
+            hint="Use a master with replicas, with Sentinel if you like: sink.sentinels.",
+        )
+
+
+def said(why: BaseException) -> str:
+    """What went wrong, in a line."""
+    if isinstance(why, TimeoutError) and not str(why):
+        return "it does not answer"
+    return str(why) or type(why).__name__

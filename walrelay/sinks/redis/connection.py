@@ -1,0 +1,200 @@
+"""One connection to Redis: messages go in groups, one at a time, and what Redis's answers mean for each message.
+
+What is published while a group is on its way becomes the next one; so the groups are as large as the answers are slow.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hiredis import pack_command
+from redis.exceptions import RedisError, ResponseError
+
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.model import Message
+from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.redis.client import Client, connected, said
+from walrelay.sinks.redis.groups import FENCED, HEADERS, NO_STREAM, Entry, arguments, fields_of, script
+from walrelay.sinks.redis.settings import RedisSettings
+
+GROUP = 500  # messages: while they are added, Redis does nothing else
+_GROUP_BYTES = 2**20
+_BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
+_WAIT_MS = 500  # after which a WAIT is asked again
+_NOT_NOW = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "OOM", "READONLY")
+_ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
+_RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"
+_IN_SCRIPT, _OF_A_KEY = "executing the script can't", " key"  # parts of what Redis says of rights
+
+
+class RedisConnection:
+    """See `walrelay.sinks.hosting.Connection`. Durable is what Redis has answered, and `wait_replicas` have."""
+
+    _all_or_none = False  # of a group
+
+    def __init__(self, settings: RedisSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+        self._settings, self._loop, self._fail = settings, loop, fail
+        self._stream = AddressTemplate(settings.stream)
+        self._own_fields = {settings.key_field, settings.value_field}
+        self._script = script(settings)
+        self._queue: deque[Sending] = deque()
+        self._wanted = asyncio.Event()
+        self._client: Client | None = None
+        self._largest = _BULK
+        self._one_stream = False  # a group: so that Redis's answer says which stream it is about
+        self._trouble = ""
+        self._over = False  # nothing may follow what was refused
+
+    async def open(self) -> None:
+        self._client = await connected(self._settings)
+        self._largest = int(await self._client.setting("proto-max-bulk-len", str(_BULK)))
+        await self._begin()
+        self._loop.start(self._converse())
+
+    async def _begin(self) -> None:
+        """Before the first group."""
+
+    def send(self, sending: Sending) -> None:
+        self._queue.append(sending)
+
+    def push(self) -> None:
+        if self._queue:
+            self._wanted.set()
+
+    def misfit(self, message: Message) -> Misfit | None:
+        try:
+            if not self._stream(message):
+                return Misfit("the stream's name is empty", "Correct sink.stream, or the event.", "unroutable")
+        except NoAddress as why:
+            return Misfit(str(why), "Correct sink.stream, or the event.", "unroutable")
+        if len(message.headers) > HEADERS:
+            return Misfit(f"{len(message.headers)} headers are more than {HEADERS}", "Remove headers.")
+        for name, value in message.headers:
+            if value is None:
+                return Misfit(f"the header {name!r} is null, and a field of Redis cannot be", "Leave the header out.")
+            if name in self._own_fields:
+                return Misfit(
+                    f"the header {name!r} has the name of the field for the message's own",
+                    "Rename the header, or set sink.key_field or sink.value_field.",
+                )
+        return self._too_large(message)
+
+    def _too_large(self, message: Message) -> Misfit | None:
+        largest = max(map(len, self._fields(message)), default=0)
+        if largest <= self._largest:
+            return None
+        return Misfit(
+            f"it has {largest} bytes in a field, and Redis takes {self._largest} (proto-max-bulk-len)",
+            "Raise proto-max-bulk-len, or make the event smaller.",
+        )
+
+    def trouble(self) -> str:
+        return self._trouble
+
+    def close(self) -> None:
+        """The loop aborts the connection."""
+
+    async def _converse(self) -> None:
+        try:
+            while not self._over:
+                if group := self._next_group():
+                    await self._publish(group)
+                elif not self._over:
+                    self._wanted.clear()
+                    await self._wanted.wait()
+        except ResponseError as why:
+            self._fail(Retryable(f"Redis does not do what it is asked: {why}"))
+        except (RedisError, OSError) as why:
+            self._fail(Retryable(f"the connection to Redis is gone: {said(why)}"))
+
+    def _next_group(self) -> list[Sending]:
+        """What is sent next; what is left stays in the queue."""
+        group: list[Sending] = []
+        size, stream = 0, None
+        while self._queue and len(group) < GROUP and size < _GROUP_BYTES:
+            message = self._queue[0].taken[0].message
+            if self._one_stream and stream not in (None, self._stream(message)):
+                break
+            stream = self._stream(message)
+            if self._largest < _BULK and (misfit := self._too_large(message)) is not None:  # since it is connected
+                if not group:
+                    reason, hint, error = misfit
+                    self._queue.popleft().refused(reason, hint, error)
+                    self._over = bool(self._queue)
+                break
+            size += len(message.value or b"")
+            group.append(self._queue.popleft())
+        return group
+
+    async def _publish(self, group: Sequence[Sending]) -> None:
+        assert self._client is not None
+        replicas = self._settings.wait_replicas
+        wait = ("WAIT", str(replicas), str(_WAIT_MS))
+        await self._client.send([pack_command(self._command(group)), pack_command(wait) if replicas else b""])
+        done, why = await self._added()
+        have = int(await self._client.answer()) if replicas else 0
+        while have < replicas:
+            self._trouble = f"of Redis's replicas {have} have what was published last, and {replicas} should"
+            have = int(await self._client.ask(*wait))
+        self._trouble = ""
+        for sending in group[:done]:
+            sending.durable()
+        if why:
+            self._not_added(group[done:], why)
+
+    async def _added(self) -> tuple[int, str]:
+        """How many of the group were, and why not the next."""
+        assert self._client is not None
+        try:
+            answer = await self._client.answer()
+        except ResponseError as why:  # Redis did not run the script
+            return 0, str(why)
+        return answer[0], answer[1].decode(errors="replace") if len(answer) > 1 else ""
+
+    def _command(self, group: Sequence[Sending]) -> tuple[Any, ...]:
+        return arguments(self._script, map(self._entry, group))
+
+    def _entry(self, sending: Sending) -> Entry:
+        message = sending.taken[0].message
+        return Entry(self._stream(message).encode(errors="surrogateescape"), self._fields(message))
+
+    def _fields(self, message: Message) -> list[bytes]:
+        return fields_of(message, self._settings.key_field, self._settings.value_field)
+
+    def _not_added(self, rest: Sequence[Sending], why: str) -> None:
+        """The first of the rest was refused, and those behind it were not looked at."""
+        first, code = rest[0], why.partition(" ")[0]
+        if code == "NOPERM" and _OF_A_KEY in why and not self._one_stream:
+            self._one_stream = True
+            self._queue.extendleft(reversed(rest))
+            return
+        self._over = True
+        if code in _NOT_NOW:
+            first.failed(f"Redis takes nothing now: {why}")
+        elif code in _ELSEWHERE:
+            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="walrelay does not publish to a cluster."))
+        elif code == FENCED:
+            first.failed("a later run of this slot publishes now, and this one may not any more")
+        else:
+            self._over = self._all_or_none or len(rest) > 1 or bool(self._queue)
+            self._refuse(first, code, why, ends=self._all_or_none)
+
+    def _refuse(self, sending: Sending, code: str, why: str, *, ends: bool) -> None:
+        stream = self._stream(sending.taken[0].message)
+        user = self._settings.servers[0].username or "default"
+        if code == NO_STREAM:
+            hint = "walrelay init --topics, or set sink.create_streams."
+            sending.refused(f"there is no stream {stream!r}", hint, "unknown_topic", "topic", ends=ends)
+        elif code == "WRONGTYPE":
+            hint = "Rename the key, or correct sink.stream."
+            sending.refused(f"the key {stream!r} holds no stream", hint, "unknown_topic", "topic", ends=ends)
+        elif code == "NOPERM" or _IN_SCRIPT in why:
+            scope = "topic" if _OF_A_KEY in why else "sink"
+            hint = _RIGHTS.format(user=user, stream=stream)
+            reason = f"the user {user!r} may not add to the stream {stream!r}: {why}"
+            sending.refused(reason, hint, "not_authorized", scope, ends=ends)
+        else:
+            hint = "Look for the message at this position."
+            sending.refused(f"Redis refused it for the stream {stream!r}: {why}", hint, ends=ends)

@@ -1,0 +1,45 @@
+"""The Redis sink's entry point; imports the client library only when a sink is opened."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from walrelay.model import Finding
+from walrelay.publish.contract import Sink, SinkPlugin
+from walrelay.sinks.clients import client_library
+from walrelay.sinks.hosting import HostedSink, RefusalMemory
+from walrelay.sinks.redis.settings import RedisSettings
+
+
+def _open(settings: RedisSettings, memory: RefusalMemory) -> Sink:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.connection import RedisConnection
+    return HostedSink(partial(RedisConnection, settings), settings.window, memory, "Redis", lane_of=None)
+
+
+def _examine(settings: RedisSettings, topics: Sequence[str]) -> Iterable[Finding]:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.examine import examine
+    return examine(settings, topics)
+
+
+def _make_topics(
+    settings: RedisSettings, topics: Sequence[str], partitions: int, replication_factor: int | None
+) -> Iterator[tuple[str, bool]]:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.examine import make_streams
+    return make_streams(settings, topics)
+
+
+def topic_fault(name: str) -> str:
+    """A topic becomes the name of a key, which may be any text."""
+    return "" if name else "a stream has a name"
+
+
+plugin = SinkPlugin(
+    RedisSettings,
+    open=_open,
+    examine=_examine,
+    memory=RefusalMemory,
+    topic_fault=topic_fault,
+    make_topics=_make_topics,
+)
