@@ -116,7 +116,7 @@ async def _client(settings: RedisSettings, address: Address) -> Client:
         )
     else:
         connection = Connection(**options)
-    await connection.connect()
+    await connection.connect()  # type: ignore[no-untyped-call]
     info: dict[str, str] = {}
     client = Client(connection, info)
     with suppress(ResponseError):

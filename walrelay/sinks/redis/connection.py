@@ -16,7 +16,7 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.redis.client import Client, connected, said
-from walrelay.sinks.redis.groups import FENCED, HEADERS, NO_STREAM, Entry, arguments, fields_of, script
+from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
 
 GROUP = 500  # messages: while they are added, Redis does nothing else
@@ -74,6 +74,8 @@ class RedisConnection:
         for name, value in message.headers:
             if value is None:
                 return Misfit(f"the header {name!r} is null, and a field of Redis cannot be", "Leave the header out.")
+            if len(name) > NAME:
+                return Misfit(f"the header {name[:20]!r}... has a name of {len(name)} characters", "Shorten it.")
             if name in self._own_fields:
                 return Misfit(
                     f"the header {name!r} has the name of the field for the message's own",
@@ -82,7 +84,10 @@ class RedisConnection:
         return self._too_large(message)
 
     def _too_large(self, message: Message) -> Misfit | None:
-        largest = max(map(len, self._fields(message)), default=0)
+        largest = max(len(message.key or b""), len(message.value or b""))
+        for _, value in message.headers:
+            if value is not None and len(value) > largest:
+                largest = len(value)
         if largest <= self._largest:
             return None
         return Misfit(
@@ -158,10 +163,8 @@ class RedisConnection:
 
     def _entry(self, sending: Sending) -> Entry:
         message = sending.taken[0].message
-        return Entry(self._stream(message).encode(errors="surrogateescape"), self._fields(message))
-
-    def _fields(self, message: Message) -> list[bytes]:
-        return fields_of(message, self._settings.key_field, self._settings.value_field)
+        fields = fields_of(message, self._settings.key_field, self._settings.value_field)
+        return Entry(encoded(self._stream(message)), fields)
 
     def _not_added(self, rest: Sequence[Sending], why: str) -> None:
         """The first of the rest was refused, and those behind it were not looked at."""

@@ -5,6 +5,7 @@ does not take, whatever stream it is for; in a pipeline, Redis would take what f
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from walrelay.model import Message
@@ -12,6 +13,9 @@ from walrelay.sinks.redis.settings import RedisSettings
 
 HEADERS = 3_900
 """How many an entry may have: Lua hands about 8,000 names and values to a command."""
+
+NAME = 16_384
+"""How many characters its name may have, far below what Redis takes."""
 
 NO_STREAM, FENCED = "NOSTREAM", "FENCED"
 """What the scripts say beside Redis's own errors."""
@@ -78,11 +82,11 @@ def fields_of(message: Message, key_field: str | None, value_field: str) -> list
     """Key and value, where the message has them, and all headers."""
     fields = []
     if key_field is not None and message.key is not None:
-        fields += [_encoded(key_field), message.key]
+        fields += [encoded(key_field), message.key]
     if message.value is not None:
-        fields += [_encoded(value_field), message.value]
+        fields += [encoded(value_field), message.value]
     for name, value in message.headers:
-        fields += [_encoded(name), value or b""]
+        fields += [encoded(name), value or b""]
     return fields
 
 
@@ -101,6 +105,7 @@ def arguments(
     return ("EVAL", text, str(len(all_keys)), *all_keys, *parts)
 
 
-def _encoded(name: str) -> bytes:
+@lru_cache(1_000)
+def encoded(name: str) -> bytes:
     """Any bytes may be a name, also those of a database that knows no encoding."""
     return name.encode(errors="surrogateescape")
