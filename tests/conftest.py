@@ -218,9 +218,13 @@ def stoppable_redis() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def private_redis() -> Iterator[Callable[..., RedisServer]]:
-    """Makes servers, with options of the command line."""
+    """Makes servers, with options of the command line, or others of their `kind`."""
     with ExitStack() as stack:
-        yield lambda *options: stack.enter_context(RedisServer(_installed(choose.redis_program), *options))
+
+        def make(*options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer:
+            return stack.enter_context(kind(_installed(choose.redis_program), *options))
+
+        yield make
 
 
 @pytest.fixture

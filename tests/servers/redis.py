@@ -53,8 +53,24 @@ class RedisServer(SingleServer):
 
     def _arguments(self) -> Sequence[str | Path]:
         place = ["--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self._home)]
-        return [*place, "--save", "", "--appendonly", "no", *self._options]
+        return [*place, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", *self._options]
 
     def _answers(self) -> bool:
         with redis.Redis.from_url(self.url) as client:
             return bool(client.ping())
+
+
+class RedisSentinel(RedisServer):
+    """Watches that master, and does not take long to give it up. `name`: what it calls it."""
+
+    def __init__(self, program: Path, master: RedisServer, name: str) -> None:
+        super().__init__(program)
+        self._settings = self._home / "sentinel.conf"  # which it writes to
+        self._settings.write_text(
+            f"sentinel monitor {name} {LOOPBACK} {master.port} 1\n"
+            f"sentinel down-after-milliseconds {name} 300\n"
+            f"sentinel failover-timeout {name} 2000\n"
+        )
+
+    def _arguments(self) -> Sequence[str | Path]:
+        return [self._settings, "--sentinel", "--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self._home)]

@@ -14,6 +14,18 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.sinks.redis.settings import Address, RedisSettings
 
 _OLDEST = (6, 2)  # the first that knows NOMKSTREAM and MINID
+_CODES = {
+    "AskError": "ASK",
+    "ClusterCrossSlotError": "CROSSSLOT",
+    "ClusterDownError": "CLUSTERDOWN",
+    "MasterDownError": "MASTERDOWN",
+    "MovedError": "MOVED",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+    "ReadOnlyError": "READONLY",
+    "TryAgainError": "TRYAGAIN",
+}
+"""What the client takes away from the beginning of the answers that it makes errors of."""
 
 
 class Client:
@@ -100,7 +112,6 @@ async def _client(settings: RedisSettings, address: Address) -> Client:
         "password": address.password,
         "db": address.database,
         "protocol": 2,
-        "client_name": "walrelay",
         "socket_timeout": None,
         "socket_connect_timeout": None,
         "retry": Retry(NoBackoff(), 0),
@@ -119,6 +130,8 @@ async def _client(settings: RedisSettings, address: Address) -> Client:
     await connection.connect()  # type: ignore[no-untyped-call]
     info: dict[str, str] = {}
     client = Client(connection, info)
+    with suppress(ResponseError):  # the user may not
+        await client.ask("CLIENT", "SETNAME", "walrelay")
     with suppress(ResponseError):
         for line in (await client.ask("INFO")).decode().splitlines():
             name, _, value = line.partition(":")
@@ -135,6 +148,12 @@ def _refuse_unfit(client: Client) -> None:
             f"{client.address} is a node of a Redis Cluster, and walrelay does not publish to one",
             hint="Use a master with replicas, with Sentinel if you like: sink.sentinels.",
         )
+
+
+def answered(why: ResponseError) -> str:
+    """Redis's answer as it came."""
+    code = _CODES.get(type(why).__name__, "")
+    return f"{code} {why}" if code and not str(why).startswith(code) else str(why)
 
 
 def said(why: BaseException) -> str:

@@ -15,7 +15,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
-from walrelay.sinks.redis.client import Client, connected, said
+from walrelay.sinks.redis.client import Client, answered, connected, said
 from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -155,7 +155,7 @@ class RedisConnection:
         try:
             answer = await self._client.answer()
         except ResponseError as why:  # Redis did not run the script
-            return 0, str(why)
+            return 0, answered(why)
         return answer[0], answer[1].decode(errors="replace") if len(answer) > 1 else ""
 
     def _command(self, group: Sequence[Sending]) -> tuple[Any, ...]:

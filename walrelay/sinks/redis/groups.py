@@ -35,6 +35,10 @@ while at <= #ARGV do
   at = at + 2 + fields
 end
 """
+_OLDEST = """
+local now = redis.call('TIME')
+local oldest = string.format('%%.0f', math.max(0, now[1] * 1000 + math.floor(now[2] / 1000) - %.0f))
+"""
 _GUARD = """
 if redis.call('HGET', KEYS[#KEYS], 'owner') ~= ARGV[1] then
   return {0, 'FENCED'}
@@ -65,7 +69,7 @@ def script(settings: RedisSettings, *, exactly_once: bool = False) -> str:
     if settings.max_entries is not None:
         options += f"'MAXLEN', '~', '{settings.max_entries}', "
     if settings.max_age is not None:
-        time = f"local oldest = string.format('%.0f', redis.call('TIME')[1] * 1000 - {settings.max_age * 1000:.0f})"
+        time = _OLDEST % (settings.max_age * 1000)
         options += "'MINID', '~', oldest, "
     parts = {
         "first": 3 if exactly_once else 1,

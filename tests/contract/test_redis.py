@@ -1,0 +1,362 @@
+"""What Redis's answers mean, what its servers are to each other, and which settings do what."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.brokers.redis import RedisCase
+from tests.servers.certificates import Authority
+from tests.servers.ports import LOOPBACK, free_port
+from tests.servers.proxy import Proxy
+from tests.servers.redis import RedisSentinel, RedisServer
+from tests.servers.waiting import wait_until
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.model import Message, Receipt, Refusal
+from walrelay.publish import Sink
+from walrelay.sinks.redis.plugin import plugin
+from walrelay.testing import answer, message, numbers, publish, settle
+
+MakeRedis = Callable[..., RedisServer]
+
+
+@pytest.fixture
+def case(stoppable_redis: RedisServer) -> Iterator[RedisCase]:
+    stoppable_redis.start()
+    with closing(RedisCase(stoppable_redis)) as made:
+        yield made
+
+
+def refusal(sink: Sink) -> Refusal:
+    """The next one; receipts that come before it are passed over."""
+    deadline = monotonic() + 30
+    while monotonic() < deadline:
+        for each in sink.receipts(0.05):
+            if isinstance(each, Refusal):
+                return each
+    raise AssertionError("nothing was refused")
+
+
+def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
+    deadline = monotonic() + 30
+    try:
+        while monotonic() < deadline:
+            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
+    except kind as why:
+        return str(why)
+    raise AssertionError("it did not fail")
+
+
+def test_nothing_overtakes_an_entry_that_redis_does_not_take(case: RedisCase) -> None:
+    """Of a pipeline Redis would take what follows, whatever stream it is for."""
+    case.client.set("text", "no stream")
+    lost = message(case, 300, key="b")._replace(topic="text")
+    offered = [*(message(case, number) for number in range(300)), lost, *(message(case, n) for n in range(301, 900))]
+    with closing(case.open()) as sink:
+        for each in offered:
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (lost, "unknown_topic", "topic", True)
+        assert told.reason == "the key 'text' holds no stream"
+        assert not sink.publish(offered[-1], 0)
+    assert numbers(case.arrived()) == [*range(300)]
+    with closing(case.open()) as careful:
+        assert careful.publish(lost, 0)
+        assert not careful.publish(offered[-1], 0), "taken before the one ahead of it was decided"
+        assert not refusal(careful).ends
+        assert careful.publish(offered[-1], 0)
+        settle(careful, 1)
+    assert numbers(case.arrived()) == [*range(300), 899]
+
+
+def test_a_stream_that_does_not_exist_is_made_or_its_messages_are_refused(case: RedisCase) -> None:
+    with closing(case.open(create_streams=False)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        told = refusal(sink)
+        assert (told.reason, told.error, told.scope) == (f"there is no stream {case.topic!r}", "unknown_topic", "topic")
+        assert not case.client.exists(case.topic)
+        assert plugin.make_topics is not None
+        settings = case.settings(create_streams=False)
+        assert [*plugin.make_topics(settings, [case.topic], 1, None)] == [(case.topic, True)]
+        assert [*plugin.make_topics(settings, [case.topic], 1, None)] == [(case.topic, False)]
+        settle(sink, 1, publish(sink, case, range(1)))
+    with closing(case.open(stream="other-{topic}")) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+    assert numbers(case.arrived()) == numbers(case.arrived(f"other-{case.topic}")) == [0]
+
+
+def test_a_stream_that_the_user_may_not_write_to_is_refused_and_others_of_the_group_are_not_blamed(
+    case: RedisCase,
+) -> None:
+    user(case, f"~{case.topic}", "+eval", "+xadd")
+    forbidden = message(case, 3)._replace(topic="forbidden")
+    with closing(case.open(url=case.server.url.replace("//", "//relay:secret@"))) as sink:
+        for each in (message(case, 0), message(case, 1), message(case, 2), forbidden):
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope) == (forbidden, "not_authorized", "topic")
+        assert told.hint == "ACL SETUSER relay ~forbidden +eval +xadd +info +config|get"
+    assert numbers(case.arrived()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("rights", [["+xadd"], ["+eval"]], ids=["no scripts", "no entries"])
+def test_a_user_that_may_publish_nothing_is_a_refusal_of_all_there_is(case: RedisCase, rights: list[str]) -> None:
+    user(case, "~*", *rights)
+    with closing(case.open(url=case.server.url.replace("//", "//relay:secret@"))) as sink:
+        assert sink.publish(message(case, 0), 0)
+        told = refusal(sink)
+        assert (told.error, told.scope) == ("not_authorized", "sink")
+        assert told.hint.startswith("ACL SETUSER relay ")
+
+
+@pytest.mark.parametrize("secret", ["relay:wrong", "nobody:secret"])
+def test_a_user_that_is_not_let_in_is_waited_for_and_said(case: RedisCase, secret: str) -> None:
+    user(case, "~*", "+@all")
+    with closing(case.open(url=case.server.url.replace("//", f"//{secret}@"))) as sink:
+        assert sink.publish(message(case, 0), 0)
+        assert "invalid username-password pair" in failure(sink)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "again", "said"),
+    [
+        ("maxmemory", "1", "0", "OOM command not allowed when used memory > 'maxmemory'"),
+        ("min-replicas-to-write", "1", "0", "NOREPLICAS Not enough good replicas to write"),
+    ],
+)
+def test_what_redis_takes_nothing_for_is_waited_for(
+    case: RedisCase, name: str, value: str, again: str, said: str
+) -> None:
+    with closing(case.open()) as sink:
+        settle(sink, 10, publish(sink, case, range(10)))
+        case.client.config_set(name, value)
+        try:
+            for number in range(10, 200):
+                sink.publish(message(case, number), 0)
+            assert failure(sink).startswith(f"Redis takes nothing now: {said}")
+        finally:
+            case.client.config_set(name, again)
+    assert numbers(case.arrived()) == [*range(10)]
+    with closing(case.open()) as successor:
+        settle(successor, 190, publish(successor, case, range(10, 200)))
+    assert numbers(case.arrived()) == [*range(200)]
+
+
+def test_a_master_that_becomes_a_replica_takes_nothing_and_the_next_run_finds_the_new_one(
+    private_redis: MakeRedis,
+) -> None:
+    first, second = private_redis(), private_redis()
+    with closing(RedisCase(first)) as case, second.client() as other:
+        addresses = f"{second.url}, {first.url}"
+        replicate(other, first)
+        with closing(case.open(url=addresses, wait_replicas=1)) as sink:
+            settle(sink, 10, publish(sink, case, range(10)))
+            other.replicaof("NO", "ONE")
+            replicate(case.client, second)
+            for number in range(10, 20):
+                sink.publish(message(case, number), 0)
+            failure(sink)
+        with closing(case.open(url=addresses)) as successor:
+            settle(successor, 10, publish(successor, case, range(10, 20)))
+        case.client, after = other, case.client
+        assert numbers(case.arrived()) == [*range(20)]
+        after.close()
+
+
+def test_durable_is_what_the_replicas_have(private_redis: MakeRedis) -> None:
+    master, replica = private_redis(), private_redis()
+    with closing(RedisCase(master)) as case, replica.client() as other:
+        replicate(other, master)
+        with closing(case.open(wait_replicas=1)) as sink:
+            settle(sink, 10, publish(sink, case, range(10)))
+            replica.kill()
+            assert sink.publish(message(case, 10), 0)
+            waits = "of Redis's replicas 0 have what was published last, and 1 should"
+            wait_until(lambda: not [*sink.receipts(0.05)] and sink.trouble() == waits, 20, "the sink to wait")
+            replica.start()
+            replicate(other, master)
+            settle(sink, 1)
+            assert sink.trouble() == ""
+        assert numbers(case.arrived()) == [*range(11)]
+
+
+def test_sentinel_says_who_the_master_is(private_redis: MakeRedis) -> None:
+    master, replica = private_redis(), private_redis()
+    with closing(RedisCase(master)) as case, replica.client() as other:
+        replicate(other, master)
+        sentinel = private_redis(master, "orders", kind=RedisSentinel)
+        nobody = f"redis://{LOOPBACK}:{free_port()}"
+        of_sentinels = {"url": "redis://orders", "sentinels": f"{nobody}, {sentinel.url}"}
+        with closing(case.open(**of_sentinels)) as sink:
+            settle(sink, 10, publish(sink, case, range(10)))
+            with sentinel.client() as asked:
+                wait_until(lambda: asked.sentinel_slaves("orders"), 20, "the sentinel to know the replica")
+            wait_until(lambda: other.xlen(case.topic) == 10, 20, "the replica to have it")
+            master.kill()
+            assert sink.publish(message(case, 10), 0)
+            failure(sink)
+
+        def sent() -> bool:
+            with closing(case.open(**of_sentinels)) as successor:
+                settle(successor, 1, publish(successor, case, range(10, 11)), timeout=5)
+            return True
+
+        wait_until(sent, 30, "the sentinel to name another master", ignoring=Retryable)
+        case.client.close()
+        case.client = replica.client()
+        assert numbers(case.arrived()) == [*range(11)]
+        with closing(case.open(**of_sentinels | {"url": "redis://nothing"})) as sink:
+            assert "knows no master 'nothing'" in failure(sink)
+
+
+def test_a_node_of_a_cluster_is_refused(private_redis: MakeRedis) -> None:
+    with closing(RedisCase(private_redis("--cluster-enabled", "yes"))) as case, closing(case.open()) as sink:
+        assert "is a node of a Redis Cluster, and walrelay does not publish to one" in failure(sink, Fatal)
+
+
+def test_over_tls_both_sides_show_certificates(private_redis: MakeRedis, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    (its, its_key), (mine, my_key) = authority.sign("server"), authority.sign("relay")
+    port = free_port()
+    files = [
+        "--tls-cert-file",
+        str(its),
+        "--tls-key-file",
+        str(its_key),
+        "--tls-ca-cert-file",
+        str(authority.certificate),
+    ]
+    with closing(RedisCase(private_redis("--tls-port", str(port), *files))) as case:
+        trusting: dict[str, Any] = {"url": f"rediss://localhost:{port}", "ca_file": str(authority.certificate)}
+        with closing(case.open(**trusting, certificate_file=str(mine), key_file=str(my_key))) as sink:
+            settle(sink, 1, publish(sink, case, range(1)))
+        assert numbers(case.arrived()) == [0]
+        for wrong in (trusting, {**trusting, "ca_file": None}):
+            with closing(case.open(**wrong)) as sink:
+                assert "Redis cannot be reached" in failure(sink)
+        with closing(case.open(**trusting | {"ca_file": str(tmp_path / "none.crt")})) as sink:
+            assert "the certificates for Redis cannot be read" in failure(sink, Fatal)
+
+
+def test_a_connection_that_is_cut_leaves_a_prefix(case: RedisCase) -> None:
+    with closing(case.open()) as sink:
+        settle(sink, 10, publish(sink, case, range(10)))
+        for number in range(10, 2000):
+            assert sink.publish(message(case, number), 0)
+        case.client.client_kill_filter(_type="normal", skipme=True)
+        assert "the connection to Redis is gone" in failure(sink)
+    arrived = numbers(case.arrived())
+    assert arrived == list(range(len(arrived)))
+
+
+def test_a_connection_that_is_half_open_is_given_up(case: RedisCase) -> None:
+    """Bytes go nowhere and nobody says so, as with a firewall that forgets: without an answer the sink ends."""
+    with Proxy((LOOPBACK, case.server.port)) as proxy:
+        url = f"redis://{LOOPBACK}:{proxy.port}"
+        with closing(case.open(url=url, request_timeout=1)) as sink:
+            settle(sink, 1, publish(sink, case, range(1)))
+            proxy.stall()
+            assert sink.publish(message(case, 1), 0)
+            assert failure(sink) == f"Redis has not answered for 1 s to a message for {case.topic!r}"
+
+
+def test_what_redis_takes_no_field_of_is_refused_before_it_is_sent(case: RedisCase) -> None:
+    """Redis would close the connection, for ever."""
+    case.client.config_set("proto-max-bulk-len", 2**20)
+    try:
+        with closing(case.open()) as sink:
+            large = message(case, 0, size=2**20 + 1)
+            assert sink.publish(large, 0)  # nobody knows yet
+            told = answer(sink)
+            assert told is not None
+            assert (told.message, told.error, told.ends) == (large, "serialization", False)
+            assert told.reason == "it has 1048577 bytes in a field, and Redis takes 1048576 (proto-max-bulk-len)"
+            settle(sink, 1, publish(sink, case, range(1, 2), size=2**20))
+            assert sink.publish(large, 0)
+            assert answer(sink) is not None
+    finally:
+        case.client.config_set("proto-max-bulk-len", 512 * 2**20)
+    assert numbers(case.arrived()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ([("a", None)], "the header 'a' is null, and a field of Redis cannot be"),
+        ([("payload", b"1")], "the header 'payload' has the name of the field for the message's own"),
+        ([("n" * 16_385, b"1")], "the header 'nnnnnnnnnnnnnnnnnnnn'... has a name of 16385 characters"),
+        ([(f"{number}", b"1") for number in range(3_900)], "3902 headers are more than 3900"),
+    ],
+)
+def test_headers_that_do_not_fit_are_refused(
+    case: RedisCase, headers: list[tuple[str, bytes | None]], reason: str
+) -> None:
+    with closing(case.open()) as sink:
+        assert sink.publish(with_headers(message(case, 0), *headers), 0)
+        told = refusal(sink)
+        assert (told.reason, told.error, told.ends) == (reason, "serialization", False)
+
+
+def test_what_a_message_does_not_have_is_no_field(case: RedisCase) -> None:
+    most = with_headers(message(case, 0), *((f"{number}", b"1") for number in range(3_898)))
+    with closing(case.open()) as sink:
+        for each in (message(case, 0)._replace(key=None), message(case, 0)._replace(value=None), most):
+            assert sink.publish(each, 0)
+        settle(sink, 3)
+    no_key, no_value, all_of_it = case.arrived()
+    assert (no_key.key, no_key.value, no_value.key, no_value.value) == (None, b"0", b"a", None)
+    assert all_of_it.headers == most.headers
+
+
+@pytest.mark.parametrize("limit", [{"max_entries": 100}, {"max_age": 0.001}])
+def test_a_stream_is_trimmed_by_its_size_or_age(case: RedisCase, limit: dict[str, Any]) -> None:
+    with closing(case.open(**limit)) as sink:
+        for first in (0, 1000):
+            settle(sink, 1000, publish(sink, case, range(first, first + 1000)))
+    kept = numbers(case.arrived())
+    assert 0 < len(kept) < 1000
+    assert kept == [*range(2000 - len(kept), 2000)]
+
+
+def test_the_doctor_says_what_redis_may_lose(private_redis: MakeRedis) -> None:
+    with closing(RedisCase(private_redis("--maxmemory-policy", "allkeys-lru"))) as case:
+        case.client.set("text", "no stream")
+        case.client.xadd("there", {"a": "1"})
+        said = [each.detail for each in plugin.examine(case.settings(), ["there", "new", "text", "with-*"])]
+        assert said[0].startswith("connected to Redis ")
+        assert said[1:] == [
+            "Redis writes no append-only file: what was confirmed is lost when it dies",
+            "maxmemory-policy lets Redis throw away whole streams",
+            "the stream 'there' is there",
+            "the stream 'new' will be made by its first message",
+            "the key 'text' holds a string, no stream",
+        ]
+        case.client.config_set("maxmemory-policy", "noeviction")
+        case.client.config_set("appendonly", "yes")
+        settings = case.settings(create_streams=False, wait_replicas=2)
+        problems = [each.detail for each in plugin.examine(settings, ["new"]) if each.verdict == "problem"]
+        assert problems == [
+            "Redis has 0 replicas, and sink.wait_replicas is 2: nothing becomes durable",
+            "the stream 'new' does not exist",
+        ]
+        case.server.kill()
+        (away,) = plugin.examine(case.settings(), ["new"])
+        assert (away.verdict, away.fix) == ("problem", "Correct sink.url, or start Redis.")
+        case.server.start()
+
+
+def user(case: RedisCase, *rights: str) -> None:
+    case.client.execute_command("ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights)
+
+
+def replicate(replica: Any, master: RedisServer) -> None:
+    """Returns when it has the data."""
+    replica.replicaof(LOOPBACK, master.port)
+    wait_until(lambda: replica.info("replication")["master_link_status"] == "up", 20, "the replica to follow")
+
+
+def with_headers(made: Message, *more: tuple[str, bytes | None]) -> Message:
+    return made._replace(headers=[*made.headers, *more])
