@@ -14,7 +14,10 @@ from tests.servers.topics import Kafka
 PAGES = pages()
 RUN = {page: blocks for page, blocks in PAGES.items() if any(not each.reason for each in blocks)}
 
-SECRETS = {"RABBITMQ_URL": "amqps://relay:secret@rabbit-1/orders"}
+SECRETS = {
+    "RABBITMQ_URL": "amqps://relay:secret@rabbit-1/orders",
+    "REDIS_URL": "rediss://relay:secret@redis-1:6379/0",
+}
 """What the pages of sinks have in their settings. No block connects there."""
 
 

@@ -48,7 +48,7 @@ class RedisCase:
 def entries(client: "redis.Redis", stream: str) -> list[Fields]:
     """The fields of each entry; the client's own way to read them loses a name that is there twice."""
     client.response_callbacks.pop("XRANGE", None)
-    found: Any = client.execute_command("XRANGE", stream, "-", "+")
+    found: Any = client.execute_command("XRANGE", stream, "-", "+")  # type: ignore[no-untyped-call]
     return [[*zip(fields[::2], fields[1::2], strict=True)] for _, fields in found]
 
 

@@ -189,7 +189,7 @@ def test_sentinel_says_who_the_master_is(private_redis: MakeRedis) -> None:
         replicate(other, master)
         sentinel = private_redis(master, "orders", kind=RedisSentinel)
         nobody = f"redis://{LOOPBACK}:{free_port()}"
-        of_sentinels = {"url": "redis://orders", "sentinels": f"{nobody}, {sentinel.url}"}
+        of_sentinels: dict[str, Any] = {"url": "redis://orders", "sentinels": f"{nobody}, {sentinel.url}"}
         with closing(case.open(**of_sentinels)) as sink:
             settle(sink, 10, publish(sink, case, range(10)))
             with sentinel.client() as asked:
@@ -349,7 +349,7 @@ def test_the_doctor_says_what_redis_may_lose(private_redis: MakeRedis) -> None:
 
 
 def user(case: RedisCase, *rights: str) -> None:
-    case.client.execute_command("ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights)
+    case.client.execute_command("ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights)  # type: ignore[no-untyped-call]
 
 
 def replicate(replica: Any, master: RedisServer) -> None:

@@ -142,7 +142,7 @@ async def _client(settings: RedisSettings, address: Address) -> Client:
 def _refuse_unfit(client: Client) -> None:
     version = client.info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise Fatal(f"{client.address} is Redis {version}", hint="walrelay publishes to Redis 6.2 and later.")
+        raise Fatal(f"{client.address} is Redis {version}", hint="Use Redis 6.2 or later.")
     if client.info.get("cluster_enabled") == "1":
         raise Fatal(
             f"{client.address} is a node of a Redis Cluster, and walrelay does not publish to one",

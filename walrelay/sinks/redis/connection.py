@@ -137,7 +137,7 @@ class RedisConnection:
         assert self._client is not None
         replicas = self._settings.wait_replicas
         wait = ("WAIT", str(replicas), str(_WAIT_MS))
-        await self._client.send([pack_command(self._command(group)), pack_command(wait) if replicas else b""])
+        await self._client.send([_packed(self._command(group)), _packed(wait) if replicas else b""])
         done, why = await self._added()
         have = int(await self._client.answer()) if replicas else 0
         while have < replicas:
@@ -177,7 +177,7 @@ class RedisConnection:
         if code in _NOT_NOW:
             first.failed(f"Redis takes nothing now: {why}")
         elif code in _ELSEWHERE:
-            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="walrelay does not publish to a cluster."))
+            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="Use a master with replicas: sink.url."))
         elif code == FENCED:
             first.failed("a later run of this slot publishes now, and this one may not any more")
         else:
@@ -201,3 +201,8 @@ class RedisConnection:
         else:
             hint = "Look for the message at this position."
             sending.refused(f"Redis refused it for the stream {stream!r}: {why}", hint, ends=ends)
+
+
+def _packed(command: tuple[Any, ...]) -> bytes:
+    packed: bytes = pack_command(command)
+    return packed
