@@ -153,7 +153,10 @@ class Wiring(NamedTuple):
         """Makes messages from records by the rules; Fatal where the table does not suit them."""
         if self.rules.debezium is None:
             return self.rules.router()
-        columns = [CatalogColumn(*column) for column in catalog.column_definitions(self.table)]
+        columns = [
+            CatalogColumn._make([*rest, None if labels is None else tuple(labels)])
+            for *rest, labels in catalog.column_definitions(self.table)
+        ]
         table = (self.outbox.schema, self.outbox.table)
         return DebeziumRouter(self.rules.debezium, columns, table, self.rules.reserved, self.run_id)
 

@@ -8,7 +8,9 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import event_id
-from tests.golden.test_debezium_golden import DIRECTORY, OPTIONS, cases, converted
+from tests.conftest import PostgresMaker
+from tests.golden.capture_debezium import jars, record
+from tests.golden.test_debezium_golden import DIRECTORY, DISORDERED, OPTIONS, cases, converted, is_lost, recorded
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 
@@ -25,14 +27,24 @@ def make_table(database: Database, table: str) -> str:
     """Returns the statement that fills it."""
     tables, _, rows = (DIRECTORY / "tables.sql").read_text("utf-8").partition("-- rows\n")
     for statement in tables.split(";\n"):
-        if f"CREATE TABLE {table} " in statement:
+        if f"CREATE TABLE {table} " in statement or "CREATE TYPE" in statement or "CREATE DOMAIN" in statement:
             database.execute(statement)
     return next(each for each in rows.split("\n\n") if each.lstrip().startswith(f"INSERT INTO {table} "))
 
 
 @pytest.mark.parametrize(
     ("name", "binary"),
-    [("headers", True), ("bytes envelope", True), ("bytes", False), ("types headers", True), ("types numeric", True)],
+    [
+        ("headers", True),
+        ("bytes envelope", True),
+        ("bytes", False),
+        ("types headers", True),
+        ("types numeric", True),
+        ("kinds headers", True),
+        ("kinds payload content", True),
+        ("lists envelope", False),
+        ("types texts", True),
+    ],
 )
 def test_records_are_those_of_debezium(
     deploy: Deploy, database: Database, kafka: Kafka, topic: str, name: str, binary: bool
@@ -40,6 +52,7 @@ def test_records_are_those_of_debezium(
     table = OPTIONS[name]["table"]
     rows = make_table(database, table).replace("'infinity'", "NULL").replace("'-infinity'", "NULL")
     options: dict[str, Any] = OPTIONS[name]["router"] | {"topic.prefix": "app", "route.topic.replacement": topic}
+    options |= OPTIONS[name].get("connector", {})
     converters = dict(zip(("key.converter", "value.converter", "header.converter"), JSON, strict=True))
     deployed = deploy(
         database,
@@ -49,11 +62,12 @@ def test_records_are_those_of_debezium(
         outbox={"table": table},
         route=None,
         debezium=options | converters,
+        refusals={"policy": "dead_letter"},
     )
     deployed.start()
     database.execute(rows)
     deployed.catch_up()
-    theirs = [converted(described, *JSON) for _, described in cases(name)]
+    theirs = [converted(described, *JSON) for row, described in cases(name) if not is_lost(name, row)]
     ours = deployed.delivered()
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
@@ -158,3 +172,19 @@ def test_a_relay_that_stops_at_a_partition_that_is_not_there_says_which(
         relay.log[-1]
     )
     assert {*map(event_id, deployed.delivered())} == {str(number) for number in range(1, 400)}
+
+
+@pytest.mark.chaos
+def test_debezium_still_makes_of_the_rows_what_was_recorded(private_postgres: PostgresMaker) -> None:
+    """But for the order of fields of differing objects, which is another one each time."""
+    found = record(private_postgres(wal_level="logical").create_database(), jars())
+    found = json.loads(json.dumps(found))
+    assert found["tables"] == recorded()["tables"]
+    assert found["routed"].keys() == recorded()["routed"].keys()
+    for name, rows in recorded()["routed"].items():
+        for before, now in zip(rows, found["routed"][name], strict=True):
+            if OPTIONS[name]["table"] == "texts" and "expanded" in name:
+                (id_,) = (forms["string"] for header, forms in before["headers"] if header == "id")
+                if id_ in DISORDERED:
+                    continue
+            assert now == before

@@ -23,16 +23,13 @@ from tests.servers import choose
 from tests.servers.database import Database
 from tests.servers.kafka_jars import cache
 from tests.servers.postgres import PostgresServer
+from walrelay.postgres.catalog import Catalog
 
 VERSION = "3.6.3"
 DIRECTORY = Path(__file__).parent / "debezium"
-TABLES = ("outbox", "texts", "bytes", "types", "defaults")
+TABLES = ("outbox", "texts", "bytes", "types", "defaults", "kinds", "lists", "kind_defaults", "extensions")
 _SESSION = "-c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1"
-_COLUMNS = """
-SELECT attname, atttypid::int, atttypmod, attnotnull, pg_get_expr(adbin, adrelid)
-FROM pg_attribute LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)
-WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum
-"""
+_OF_USERS = 16384  # the first OID of a type that is no part of PostgreSQL
 
 
 def jars() -> Path:
@@ -54,27 +51,43 @@ def jars() -> Path:
 def record(database: Database, libraries: Path) -> dict[str, Any]:
     """What becomes of the rows of tables.sql, which are made in that empty database."""
     tables, _, rows = (DIRECTORY / "tables.sql").read_text("utf-8").partition("-- rows\n")
+    options: dict[str, dict[str, Any]] = json.loads((DIRECTORY / "options.json").read_text("utf-8"))
+    groups = dict[str, dict[str, Any]]()  # by the options of the connector: it reads the rows once for each
+    for name, asked in options.items():
+        groups.setdefault(json.dumps(asked.get("connector", {})), {})[name] = asked
     with database.connect() as connection:
         connection.execute(tables.encode())
         connection.execute("CREATE PUBLICATION recorded FOR ALL TABLES")
-        connection.execute("SELECT pg_create_logical_replication_slot('recorded', 'pgoutput')")
+        for number in range(len(groups)):
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"recorded{number}"])
         for statement in rows.strip().split("\n\n"):
             connection.execute(statement.encode())
-    options = json.loads((DIRECTORY / "options.json").read_text("utf-8"))
     found = {table: _table(database, table) for table in TABLES}
     count = sum(len(table["rows"]) for table in found.values())
-    return {"versions": {"debezium": VERSION}, "tables": found, "routed": _routed(database, libraries, options, count)}
+    routed = dict[str, Any]()
+    for number, (connector, asked) in enumerate(groups.items()):
+        own = json.loads(connector) | {"slot.name": f"recorded{number}"}
+        routed |= _routed(database, libraries, own, asked, count)
+    routed = {name: routed[name] for name in options}
+    return {"versions": {"debezium": VERSION}, "tables": found, "routed": routed}
 
 
 def _table(database: Database, table: str) -> dict[str, Any]:
+    with Catalog(database.dsn) as catalog:
+        columns = [
+            (name, min(oid, _OF_USERS), *rest, min(item, _OF_USERS), of_type, labels)
+            for name, oid, *rest, item, of_type, labels in catalog.column_definitions(f"public.{table}")
+        ]
     with database.connect(options=_SESSION) as connection:
-        columns = connection.execute(_COLUMNS, [table]).fetchall()
         texts = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN concat({name}) END" for name, *_ in columns)
-        rows = connection.execute(f"SELECT {texts} FROM {table} ORDER BY {table}.id".encode()).fetchall()
+        rows = connection.execute(f"SELECT {texts} FROM {table} ORDER BY ctid".encode()).fetchall()
     return {"columns": columns, "rows": rows}
 
 
-def _routed(database: Database, libraries: Path, options: dict[str, Any], rows: int) -> dict[str, Any]:
+def _routed(
+    database: Database, libraries: Path, own: dict[str, Any], options: dict[str, Any], rows: int
+) -> dict[str, Any]:
+    """`own`: the connector's options that are not as below."""
     where = conninfo_to_dict(database.dsn)
     with tempfile.TemporaryDirectory() as name:
         asked, answer = Path(name) / "asked.json", Path(name) / "answer.json"
@@ -88,7 +101,6 @@ def _routed(database: Database, libraries: Path, options: dict[str, Any], rows: 
             "database.password": where.get("password") or "none",
             "database.dbname": where["dbname"],
             "topic.prefix": "app",
-            "slot.name": "recorded",
             "publication.name": "recorded",
             "publication.autocreate.mode": "disabled",
             "snapshot.mode": "no_data",
@@ -96,7 +108,7 @@ def _routed(database: Database, libraries: Path, options: dict[str, Any], rows: 
             "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
             "offset.storage.file.filename": f"{name}/offsets",
             "offset.flush.interval.ms": "0",
-        }
+        } | own
         asked.write_text(json.dumps({"connector": connector, "rows": rows, "options": options}), "utf-8")
         java = ["java", "-Xmx512m", "-cp", f"{libraries}/*", str(DIRECTORY / "Recorder.java"), str(asked), str(answer)]
         subprocess.run(java, check=True, stdout=subprocess.DEVNULL, timeout=180)
@@ -106,11 +118,9 @@ def _routed(database: Database, libraries: Path, options: dict[str, Any], rows: 
 
 def _without_run(routed: dict[str, Any]) -> dict[str, Any]:
     """Without the id of the connector's run and without addresses of buffers, which are others each time."""
-    headers = [
-        (name, None if name.endswith("runId") else json.loads(re.sub(r"\[B@\w+", "[B@", json.dumps(forms))))
-        for name, forms in routed.get("headers", [])
-    ]
-    return routed | ({"headers": headers} if headers else {})
+    found: dict[str, Any] = json.loads(re.sub(r"\[B@\w+", "[B@", json.dumps(routed)))
+    found["headers"] = [(name, None if name.endswith("runId") else forms) for name, forms in found.get("headers", [])]
+    return found if found["headers"] else routed
 
 
 def _lines(found: dict[str, Any]) -> str:

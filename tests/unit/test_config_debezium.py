@@ -49,6 +49,11 @@ def problem(options: str, more: str = "") -> str:
             "table.fields.additional.placement: 'n:envelope', value.converter: json_with_schemas",
             "3: debezium: topic.prefix is missing: the schema of the envelope is named after it",
         ),
+        (
+            "time.precision.mode: structured",
+            "3: debezium.time.precision.mode: must be 'adaptive', 'adaptive_time_microseconds', 'connect', 'isostring'",
+        ),
+        ("money.fraction.digits: -1", "3: debezium.money.fraction.digits: must be"),
         ("table.op.invalid.behavior: warn", "3: debezium: unknown key 'table.op.invalid.behavior'; did you mean"),
     ],
 )

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from walrelay.config.values import Name, Section, SectionError
-from walrelay.route.debezium import DebeziumOptions, Placement, faults
+from walrelay.route.debezium import DebeziumOptions, Modes, Placement, faults
+from walrelay.route.debezium.times import IntervalMode, TimeMode
+from walrelay.route.debezium.types import BinaryMode, DecimalMode, HstoreMode
 
 
 def _placements(value: Any) -> Any:
@@ -76,6 +78,24 @@ class DebeziumSettings(Section):
     context_headers: Annotated[bool, Field(alias="extended.headers.enabled")] = True
     """false: no headers `__debezium.context.*`, as before Debezium 3.2."""
 
+    decimals: Annotated[DecimalMode, Field(alias="decimal.handling.mode")] = "precise"
+    """The connector's: numeric and money as decimals of Connect, as texts or as floating-point numbers."""
+
+    times: Annotated[TimeMode, Field(alias="time.precision.mode")] = "adaptive"
+    """The connector's: the unit and the form of dates, times and timestamps without zone."""
+
+    binaries: Annotated[BinaryMode, Field(alias="binary.handling.mode")] = "bytes"
+    """The connector's: bytea as bytes, or as text."""
+
+    intervals: Annotated[IntervalMode, Field(alias="interval.handling.mode")] = "numeric"
+    """The connector's: intervals as microseconds, with months of 30.4375 days, or as texts in ISO 8601."""
+
+    hstores: Annotated[HstoreMode, Field(alias="hstore.handling.mode")] = "json"
+    """The connector's: hstore as a text with JSON, or as a map of Connect."""
+
+    money_digits: Annotated[int, Field(alias="money.fraction.digits", ge=0, le=18)] = 2
+    """The connector's: how many decimals money has, if `decimal.handling.mode` is precise."""
+
     key_converter: Annotated[Converter, Field(alias="key.converter")] = "string"
     """string: StringConverter, or simplestring in Debezium Server. json: JsonConverter with `schemas.enable: false`.
     json_with_schemas: JsonConverter, and the default of Debezium Server. bytes: ByteArrayConverter."""
@@ -113,4 +133,5 @@ class DebeziumSettings(Section):
             key_converter=self.key_converter,
             value_converter=self.value_converter,
             header_converter=self.header_converter,
+            modes=Modes(self.decimals, self.times, self.binaries, self.intervals, self.hstores, self.money_digits),
         )

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import yaml
 
@@ -13,6 +13,8 @@ from walrelay.route.debezium import Placement
 
 _ROUTER = "io.debezium.transforms.outbox.EventRouter"
 _OPTIONS = {field.alias: field.annotation for field in DebeziumSettings.model_fields.values() if field.alias}
+_MODES = ("decimal", "binary", "interval", "hstore")
+_OF_CONNECTOR = (*(f"{each}.handling.mode" for each in _MODES), "time.precision.mode", "money.fraction.digits")
 _SECRET = re.compile(r"password|secret|jaas|token|credential|\.key$", re.IGNORECASE)
 _SERVER_FORMATS = {"simplestring": "string", "binary": "bytes"}
 _CONVERTERS = {"StringConverter": "string", "SimpleHeaderConverter": "simple", "ByteArrayConverter": "bytes"}
@@ -53,8 +55,19 @@ _WHY = {
     "skipped.operations": "only inserts are events",
     "publication.autocreate.mode": "`walrelay init` makes what is missing",
     "slot.drop.on.stop": "the slot stays until `walrelay drop`",
-    "decimal.handling.mode": "decimals are as with precise, the default",
-    "time.precision.mode": "times are as with adaptive, the default",
+    "include.unknown.datatypes": "a column whose type is unknown is refused at the start",
+    "converters": "custom converters are not applied: compare the values of their columns",
+    "datatype.propagate.source.type": "schemas do not name the table's types",
+    "column.propagate.source.type": "schemas do not name the table's types",
+    "column.": "columns are published as they are in the table: compare their values",
+    "message.key.columns": "the key is that of table.field.event.key",
+    "schema.name.adjustment.mode": "names are as with none, the default",
+    "field.name.adjustment.mode": "names are as with none, the default",
+    "unavailable.value.placeholder": "an inserted row has all its values",
+    "provide.transaction.metadata": "there is no topic of transactions",
+    "signal.": "there are no signals; `walrelay replay` publishes rows again",
+    "notification.": "there are none; logs and metrics say it",
+    "table.json.payload.empty.array.behavior": "empty lists are left out, as with ignore, the default",
     "tasks.max": "a relay reads one slot",
     "quarkus.": "of Debezium Server itself",
     "sink.type": "walrelay's sink here is Kafka",
@@ -181,6 +194,7 @@ def _router(options: dict[str, str], rest: dict[str, str], found: Migration) -> 
     made: dict[str, Any] = {"topic.prefix": _literal(rest["topic.prefix"])} if rest.get("topic.prefix") else {}
     if rest.get("extended.headers.enabled") == "false":
         made["extended.headers.enabled"] = False
+    made.update(_modes(rest, found))
     for key, value in options.items():
         if key == "table.fields.additional.placement":
             made[key] = ", ".join(_placements(value, found))
@@ -189,6 +203,18 @@ def _router(options: dict[str, str], rest: dict[str, str], found: Migration) -> 
         elif key != "type":
             found.left.append((key, _why(key) or "walrelay does not know this option of the router"))
     return made
+
+
+def _modes(rest: dict[str, str], found: Migration) -> Iterator[tuple[str, Any]]:
+    """How the connector reads values; case does not matter to it."""
+    for key in _OF_CONNECTOR:
+        value, allowed = rest.get(key, "").strip().lower(), get_args(_OPTIONS[key])
+        if value in allowed:
+            yield key, value
+        elif not allowed and value.isdecimal():
+            yield key, int(value)
+        elif key in rest:
+            found.left.append((key, f"{rest[key]} is not known here: the default is assumed, compare the values"))
 
 
 def _placements(text: str, found: Migration) -> Iterator[str]:
@@ -240,7 +266,10 @@ def _sink(rest: dict[str, str], found: Migration, *, is_server: bool) -> dict[st
 
 def _others(rest: dict[str, str], chain: list[str], router: str) -> Iterator[tuple[str, str]]:
     for key in sorted(rest):
-        if key.startswith(("sink.kafka.producer.", "producer.override.", "format.", "transforms.")) or key in _USED:
+        if key.startswith(("sink.kafka.producer.", "producer.override.", "format.", "transforms.")) or key in (
+            *_USED,
+            *_OF_CONNECTOR,
+        ):
             continue
         if key != "plugin.name" and not re.match(r"(key|value|header)\.converter", key):
             yield key, _why(key) or "no counterpart; is it of importance to you?"

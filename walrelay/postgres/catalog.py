@@ -196,17 +196,26 @@ class Catalog:
             )
         )
 
-    def column_definitions(self, table: str) -> list[tuple[str, int, int, bool, str | None]]:
-        """Name, type OID, atttypmod, whether it is NOT NULL, and the default's expression, in the table's order."""
-        return [
-            (name, oid, modifier, not_null, default)
-            for name, oid, modifier, not_null, default in self.rows(
-                "SELECT attname::text, atttypid::int8, atttypmod, attnotnull, pg_get_expr(adbin, adrelid)"
-                " FROM pg_attribute LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)"
-                f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE} ORDER BY attnum",
-                table,
-            )
-        ]
+    def column_definitions(self, table: str) -> list[tuple[Any, ...]]:
+        """In the table's order: name, type OID and modifier below all domains, whether it is NOT NULL, the default's
+        expression, whether the type is a domain, the OID of a list's items or 0, the name of their type or of its own,
+        and the labels of an enum (a list, or None).
+        """
+        return self.rows(
+            'WITH RECURSIVE found (attnum, name, type, modifier, not_null, "default", is_domain) AS ('
+            "SELECT attnum, attname::text, atttypid, atttypmod, attnotnull, pg_get_expr(adbin, adrelid), false"
+            " FROM pg_attribute LEFT JOIN pg_attrdef ON (adrelid, adnum) = (attrelid, attnum)"
+            f" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND {READABLE}"
+            " UNION ALL SELECT attnum, name, typbasetype, CASE WHEN modifier = -1 THEN typtypmod ELSE modifier END,"
+            ' not_null OR typnotnull AND NOT is_domain, "default", true'
+            " FROM found JOIN pg_type ON oid = type WHERE typtype = 'd')"
+            ' SELECT name, type::int8, modifier, not_null, "default", is_domain, coalesce(items.oid, 0)::int8,'
+            " coalesce(items.typname, pg_type.typname)::text, (SELECT array_agg(enumlabel::text ORDER BY enumsortorder)"
+            " FROM pg_enum WHERE enumtypid = coalesce(items.oid, pg_type.oid))"
+            " FROM found JOIN pg_type ON pg_type.oid = type LEFT JOIN pg_type AS items ON items.typarray = pg_type.oid"
+            " WHERE pg_type.typtype <> 'd' ORDER BY attnum",
+            table,
+        )
 
     def refuse_standby(self) -> None:
         """Retryable on a standby: it may be promoted, or the next host of the DSN may be the primary."""

@@ -63,12 +63,20 @@ public class Recorder {
         CountDownLatch missing = new CountDownLatch(wanted);
         DebeziumEngine<ChangeEvent<SourceRecord, SourceRecord>> engine = DebeziumEngine.create(Connect.class)
             .using(properties)
-            .using((success, message, error) -> { if (error != null) error.printStackTrace(); })
+            .using((success, message, error) -> {
+                if (!success) {
+                    System.err.println(message);
+                    System.exit(1);
+                }
+            })
             .notifying(event -> { rows.add(event.value()); missing.countDown(); })
             .build();
         ExecutorService thread = Executors.newSingleThreadExecutor();
         thread.execute(engine);
-        if (!missing.await(60, TimeUnit.SECONDS)) throw new IllegalStateException(rows.size() + " rows came");
+        if (!missing.await(60, TimeUnit.SECONDS)) {
+            System.err.println(rows.size() + " rows came of " + wanted);
+            System.exit(1);
+        }
         engine.close();
         thread.shutdown();
         return rows;

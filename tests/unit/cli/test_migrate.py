@@ -88,6 +88,40 @@ def test_no_secret_is_printed(tmp_path: Path) -> None:
     assert "hidden" not in migrate(tmp_path, PROPERTIES)
 
 
+def test_how_the_connector_reads_values_is_taken_over(tmp_path: Path) -> None:
+    connector = {
+        "decimal.handling.mode": "DOUBLE",
+        "time.precision.mode": "isostring",
+        "binary.handling.mode": "base64-url-safe",
+        "interval.handling.mode": "string",
+        "hstore.handling.mode": "map",
+        "money.fraction.digits": "3",
+    }
+    lines = "".join(f"debezium.source.{key}={value}\n" for key, value in connector.items())
+    printed = migrate(tmp_path, PROPERTIES + lines)
+    settings = read(printed).debezium
+    assert settings is not None
+    assert settings.options.modes == ("double", "isostring", "base64-url-safe", "string", "map", 3)
+    assert not [line for line in printed.splitlines() if line.startswith("#") and ".mode" in line]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("time.precision.mode=structured", "time.precision.mode: structured is not known here: the default is assumed"),
+        ("money.fraction.digits=many", "money.fraction.digits: many is not known here: the default is assumed"),
+        ("include.unknown.datatypes=true", "a column whose type is unknown is refused at the start"),
+        ("converters=mine", "custom converters are not applied: compare the values of their columns"),
+        ("column.mask.with.5.chars=a.b", "columns are published as they are in the table: compare their values"),
+        ("field.name.adjustment.mode=avro", "names are as with none, the default"),
+    ],
+)
+def test_what_would_change_values_is_said(tmp_path: Path, line: str, said: str) -> None:
+    printed = migrate(tmp_path, f"{PROPERTIES}debezium.source.{line}\n")
+    assert said in printed
+    read(printed)
+
+
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_a_connector_of_kafka_connect_becomes_settings_that_work(tmp_path: Path, wrapped: bool) -> None:
     config = {

@@ -5,6 +5,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from datetime import date
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -33,7 +34,7 @@ Value = bool | int | Number | str | bytes | tuple["Value", ...] | Mapping[str, "
 
 
 class Schema(NamedTuple):
-    """`type`: as JsonConverter calls it. `fields`: of a struct. `items`: of an array."""
+    """`type`: as JsonConverter calls it. `fields`: of a struct. `items`: of an array. `values`: of a map of texts."""
 
     type: str
     optional: bool = True
@@ -44,18 +45,32 @@ class Schema(NamedTuple):
     items: "Schema | None" = None
     doc: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
+    values: "Schema | None" = None
 
 
 Converter = Callable[[Schema | None, Value], bytes | None]
 """A value, and its schema; without either there is no value at all, which is a tombstone."""
 
 _ESCAPED = re.compile('["\\\\\x00-\x1f\U00010000-\U0010ffff]')
+_ESCAPED_IN_TEXT = re.compile('["\\\\\x00-\x1f]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
 def quoted(text: str) -> str:
     """As Jackson writes a text: beyond the Basic Multilingual Plane it escapes both halves."""
     return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def json_of(texts: Mapping[str, str | None]) -> str:
+    """An object as Jackson makes a text of it, not bytes: there it escapes less."""
+    members = (
+        f"{_quoted_text(key)}:{'null' if value is None else _quoted_text(value)}" for key, value in texts.items()
+    )
+    return f"{{{','.join(members)}}}"
+
+
+def _quoted_text(text: str) -> str:
+    return f'"{_ESCAPED_IN_TEXT.sub(_escape, text)}"'
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -90,21 +105,105 @@ def java_double(value: float) -> Number:
     return java_number(two if float(two) == value else repr(value))
 
 
+_ERA = 146_097  # days of 400 years
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAY = 86_400_000  # milliseconds
+
+
+def iso_day(days: int) -> str:
+    """The day that many days after 1970-01-01, as java.time prints it."""
+    era, rest = divmod(days + _EPOCH - 1, _ERA)  # Python knows the years 1 to 9999 only
+    day = date.fromordinal(rest + 1)
+    year = day.year + era * 400
+    return f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04}-{day:%m-%d}"
+
+
 def converter(name: ConverterName) -> Converter:
     """StringConverter, SimpleHeaderConverter, JsonConverter without and with schemas, or ByteArrayConverter."""
     return _CONVERTERS[name]
 
 
+def prints(schema: Schema) -> bool:
+    """Whether StringConverter makes more of such values than the address of a buffer, or Java's own notation."""
+    if schema.items is not None:
+        return prints(schema.items)
+    return schema.type != "struct" and (schema.type != "bytes" or schema.name == DECIMAL) and _is_plain_time(schema)
+
+
+def _is_plain_time(schema: Schema) -> bool:
+    """Or one of Connect's own, which StringConverter prints in the zone of its machine."""
+    return schema.name not in _TIMES
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_TIMES = {  # milliseconds in one of the number
+    "org.apache.kafka.connect.data.Date": _DAY,
+    "org.apache.kafka.connect.data.Time": 1,
+    "org.apache.kafka.connect.data.Timestamp": 1,
+}
+
+
 def _string(schema: Schema | None, value: Value) -> bytes | None:
-    return None if value is None else _plain(schema, value).encode()
+    return None if value is None else _java(value).encode()
 
 
-def _plain(schema: Schema | None, value: Value) -> str:
+def _java(value: Value) -> str:
+    """As toString prints it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return f"[{', '.join(map(_java, value))}]"
+        case Mapping():
+            return f"{{{', '.join(f'{key}={_java(each)}' for key, each in value.items())}}}"
+    return str(value)
+
+
+def _simple(schema: Schema | None, value: Value) -> bytes | None:
+    if value is None:
+        return None
     if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if isinstance(value, Mapping):
-        return _text(schema, value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return b64encode(value)
+    if isinstance(value, str):
+        return value.encode()
+    return _nested(schema, value).encode()
+
+
+def _nested(schema: Schema | None, value: Value) -> str:
+    """As Values.convertToString prints it in a list, a map or a struct."""
+    match value:
+        case None:
+            return "null"
+        case Number() | Decimal():
+            return value
+        case str():
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{escaped}"'
+        case bytes():
+            return f'"{b64encode(value).decode()}"'
+        case bool():
+            return str(value).lower()
+        case int():
+            unit = _TIMES.get(schema.name or "") if schema is not None else None
+            return str(value) if unit is None else _moment(value * unit)
+        case tuple():
+            items = None if schema is None else schema.items
+            return f"[{','.join(_nested(items, each) for each in value)}]"
+    fields = dict(() if schema is None else schema.fields)
+    return f"{{{','.join(f'{_nested(None, name)}:{_nested(fields.get(name), each)}' for name, each in value.items())}}}"
+
+
+def _moment(milliseconds: int) -> str:
+    """As Values prints a Date: only the time where the day is 1970-01-01 or before, only the day at midnight."""
+    days, of_day = divmod(milliseconds, _DAY)
+    day = iso_day(days).removeprefix("+")
+    if days >= 1 and not of_day:
+        return day
+    seconds, fraction = divmod(of_day, 1000)
+    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:03}Z"
+    return f"{day}T{time}" if days >= 1 else time
 
 
 def _json(schema: Schema | None, value: Value) -> bytes | None:
@@ -145,6 +244,8 @@ def _text(schema: Schema | None, value: Value) -> str:
             items = None if schema is None else schema.items
             return f"[{','.join(_text(items, each) for each in value)}]"
         case _:
+            if schema is not None and schema.type == "map":
+                return f"{{{','.join(f'{quoted(key)}:{_text(None, each)}' for key, each in value.items())}}}"
             fields = () if schema is None else schema.fields
             return f"{{{','.join(f'{quoted(name)}:{_text(of, value.get(name))}' for name, of in fields)}}}"
 
@@ -156,6 +257,8 @@ def _described(schema: Schema, field: str | None = None) -> str:
         members.append(f'"fields":[{",".join(_described(of, name) for name, of in schema.fields)}]')
     if schema.items is not None:
         members.append(f'"items":{_described(schema.items)}')
+    if schema.values is not None:
+        members.append(f'"keys":{_described(Schema("string", optional=False))},"values":{_described(schema.values)}')
     members.append(f'"optional":{json.dumps(schema.optional)}')
     if schema.name is not None:
         members.append(f'"name":{quoted(schema.name)}')
@@ -176,7 +279,7 @@ def _described(schema: Schema, field: str | None = None) -> str:
 
 _CONVERTERS: Mapping[ConverterName, Converter] = {
     "string": _string,
-    "simple": _string,
+    "simple": _simple,
     "json": _json,
     "json_with_schemas": _json_with_schemas,
     "bytes": _bytes,

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, get_args
 
 from walrelay.route.debezium.connect import ConverterName
 from walrelay.route.debezium.topics import TopicOfValue, compiled, parts
+from walrelay.route.debezium.types import Modes
 
 Place = Literal["header", "envelope", "partition"]
 _PLACES: tuple[Place, ...] = get_args(Place)
@@ -49,6 +50,7 @@ class DebeziumOptions(NamedTuple):
     key_converter: ConverterName = "string"
     value_converter: ConverterName = "string"
     header_converter: ConverterName = "simple"
+    modes: Modes = Modes()
 
     @property
     def roles(self) -> dict[str, str]:

@@ -6,17 +6,23 @@ from typing import NamedTuple
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Fatal, Undecodable, Unroutable
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
-from walrelay.route.debezium.columns import SUPPORTED, CatalogColumn, ColumnReader, column_reader, is_bytes, is_text
-from walrelay.route.debezium.connect import ConverterName, Schema, Value, converter
+from walrelay.route.debezium.columns import ColumnReader, column_reader
+from walrelay.route.debezium.connect import ConverterName, Schema, Value, converter, prints
 from walrelay.route.debezium.expansion import NotConverted, NotExpanded, expanded
 from walrelay.route.debezium.options import DebeziumOptions
 from walrelay.route.debezium.topics import TopicOfValue
+from walrelay.route.debezium.types import BYTEA, SUPPORTED, CatalogColumn
 from walrelay.route.router import Headers, refuse_bytes
 from walrelay.route.template import reserved_topic
 
 _CONTEXT = "__debezium.context."
 _TEXT = Schema("string", optional=False)
-_MILLISECONDS = {"io.debezium.time.Timestamp": 1, "io.debezium.time.MicroTimestamp": 1000}
+_MILLISECONDS = {
+    "io.debezium.time.Timestamp": 1,
+    "io.debezium.time.MicroTimestamp": 1000,
+    "io.debezium.time.NanoTimestamp": 1_000_000,
+}
+_BUFFERS = (None, "io.debezium.data.Bits")
 _HINT = f"`walrelay docs from-debezium` lists where walrelay differs. {AS_IT_WAS_WRITTEN}"
 
 
@@ -96,7 +102,8 @@ class DebeziumRouter:
             self._refuse(named in _MILLISECONDS, options.event_timestamp, "a timestamp without zone")
             self._per_millisecond = _MILLISECONDS[named or ""]
         self._route_by = self._part(options.route_by, "route.by.field")
-        self._refuse(is_text(self._columns[options.route_by]), options.route_by, "text")
+        route_by = column_reader(self._columns[options.route_by], options.modes)
+        self._refuse(route_by is not None and route_by.is_verbatim, options.route_by, "text")
         self._context = self._context_headers(run_id)
 
     def route(self, record: AnyRecord) -> tuple[Message, ...]:
@@ -165,27 +172,32 @@ class DebeziumRouter:
                 f"table {'.'.join(self._table)} has no column {name!r}; it has: {', '.join(self._columns)}",
                 hint=f"Correct debezium.{option} in the settings.",
             )
-        reader = column_reader(column)
-        self._refuse(reader is not None, name, f"one of: {SUPPORTED}")
+        reader = column_reader(column, self._options.modes)
+        self._refuse(reader is not None, name, SUPPORTED)
         assert reader is not None
         if form == "bytes":
-            self._refuse(is_bytes(column), name, "bytea, for the converter bytes")
+            fits = reader.schema.type == "bytes" and reader.schema.name in _BUFFERS
+            self._refuse(fits, name, "bytea, for the converter bytes")
         if form == "string":
-            fits = not is_bytes(column) and reader.schema.type != "struct"
-            self._refuse(fits, name, "anything but bytea or numeric without a scale, for the converter string")
-        return _Part(name, reader.schema, self._reading(name, reader, is_bytes(column)))
+            wanted = (
+                "one that Java prints as a value (not bytea, nor numeric without a scale), for the converter string"
+            )
+            self._refuse(prints(reader.schema), name, wanted)
+        return _Part(name, reader.schema, self._reading(column, reader))
 
-    def _reading(self, name: str, reader: ColumnReader, is_binary: bool) -> Callable[[OutboxRecord], Value]:
+    def _reading(self, column: CatalogColumn, reader: ColumnReader) -> Callable[[OutboxRecord], Value]:
         """A column with a role is in its place of the record."""
-        default, read = reader.schema.default, reader.read
+        name, read = column.name, reader.read
         if name == self._options.payload:
-            if is_binary:
-                return lambda record: default if record.payload is None else record.payload
+            if column.type_oid == BYTEA and not column.is_domain:  # the decoder gives its bytes
+                if reader.schema.type == "bytes":
+                    return lambda record: record.payload
+                return lambda record: read(None if record.payload is None else record.payload.hex())
             return lambda record: read(
                 None if record.payload is None else record.payload.decode("utf-8", "surrogateescape")
             )
-        for role, column in self._options.roles.items():
-            if column == name:
+        for role, of_role in self._options.roles.items():
+            if of_role == name:
                 at = OutboxRecord._fields.index(role)
                 return lambda record: read(record[at])  # type: ignore[arg-type]
         return lambda record: read(record.columns.get(name))
