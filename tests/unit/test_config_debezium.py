@@ -51,9 +51,9 @@ def problem(options: str, more: str = "") -> str:
         ),
         (
             "time.precision.mode: structured",
-            "3: debezium.time.precision.mode: must be 'adaptive', 'adaptive_time_microseconds', 'connect', 'isostring'",
+            "3: debezium.time.precision.mode: 'structured' is not one of adaptive, adaptive_time_microseconds, connect,",
         ),
-        ("money.fraction.digits: -1", "3: debezium.money.fraction.digits: must be"),
+        ("money.fraction.digits: -1", "3: debezium.money.fraction.digits: -1 should be greater than or equal to 0"),
         ("table.op.invalid.behavior: warn", "3: debezium: unknown key 'table.op.invalid.behavior'; did you mean"),
     ],
 )
