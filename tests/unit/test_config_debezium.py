@@ -51,7 +51,7 @@ def problem(options: str, more: str = "") -> str:
         ),
         (
             "time.precision.mode: structured",
-            "3: debezium.time.precision.mode: 'structured' is not one of adaptive, adaptive_time_microseconds, connect,",
+            "3: debezium.time.precision.mode: 'structured' is not one of adaptive, adaptive_time_microseconds,",
         ),
         ("money.fraction.digits: -1", "3: debezium.money.fraction.digits: -1 should be greater than or equal to 0"),
         ("table.op.invalid.behavior: warn", "3: debezium: unknown key 'table.op.invalid.behavior'; did you mean"),
