@@ -20,6 +20,7 @@ from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
+from tests.servers.webhook import WebhookReceiver
 
 T = TypeVar("T")
 
@@ -225,6 +226,19 @@ def private_redis() -> Iterator[Callable[..., RedisServer]]:
             return stack.enter_context(kind(_installed(choose.redis_program), *options))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def _webhook_receiver() -> Iterator[WebhookReceiver]:
+    with WebhookReceiver() as server:
+        yield server
+
+
+@pytest.fixture
+def stoppable_webhook(_webhook_receiver: WebhookReceiver) -> WebhookReceiver:
+    """A receiver of webhooks that tests may stop and kill; each finds it running."""
+    _webhook_receiver.start()
+    return _webhook_receiver
 
 
 @pytest.fixture

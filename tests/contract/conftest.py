@@ -8,6 +8,7 @@ import pytest
 
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
+from tests.brokers.webhook import WebhookCase
 from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
@@ -15,6 +16,7 @@ from walrelay.testing import Case
 
 BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
+    "webhook": ("stoppable_webhook", WebhookCase),
     "redis": ("stoppable_redis", RedisCase),
 }
 """By the name of the case: the fixture of its server, and what makes the case of it."""

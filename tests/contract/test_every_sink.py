@@ -11,6 +11,6 @@ class TestAlwaysThere(SinkContract):
     pass
 
 
-@pytest.mark.parametrize("case", ["stdout", "mock", "several", "rabbitmq", "redis", KAFKA], indirect=True)
+@pytest.mark.parametrize("case", ["stdout", "mock", "several", "rabbitmq", "webhook", "redis", KAFKA], indirect=True)
 class TestAway(AwayContract):
     pass

@@ -23,10 +23,12 @@ class _Part(NamedTuple):
 
 
 class AddressTemplate:
-    """Of a text; ValueError if that is no template. Called with a message it gives its address, or raises NoAddress."""
+    """Of a text; ValueError if that is no template. Called with a message it gives its address, or raises NoAddress.
+    `written`: how a value is written in such an address.
+    """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, written: Callable[[str], str] = str) -> None:
+        self.text, self._written = text, written
         self._parts = [*_parts(text)]
         self.by_row = any(part.name not in ("", "topic") for part in self._parts)
         """Whether only a row says where its message goes."""
@@ -37,14 +39,16 @@ class AddressTemplate:
 
     def of_topic(self, topic: str) -> str:
         """The address of every message of that topic, for a template that is not `by_row`."""
-        return "".join(part.literal + (topic if part.name else "") for part in self._parts)
+        return "".join(part.literal + (self._written(topic) if part.name else "") for part in self._parts)
 
     def _of_topic_and_row(self) -> Callable[[Message], str]:
-        if self._parts == [_Part("", "topic")]:
+        if self._parts == [_Part("", "topic")] and self._written is str:
             return lambda message: message.topic
         if not self.by_row:
             return lambda message: self.of_topic(message.topic)
-        return lambda message: "".join(part.literal + _value(message, part.name) for part in self._parts)
+        return lambda message: "".join(
+            part.literal + (self._written(_value(message, part.name)) if part.name else "") for part in self._parts
+        )
 
 
 def is_address_template(text: str) -> str:
@@ -70,8 +74,6 @@ def _parts(text: str) -> list[_Part]:
 def _value(message: Message, name: str) -> str:
     if name == "topic":
         return message.topic
-    if not name:
-        return ""
     if name == "key":
         value = message.key
     else:

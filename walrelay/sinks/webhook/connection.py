@@ -1,0 +1,231 @@
+"""A POST for each message. What is not answered, or not about the message, is sent again, so that a run goes on while
+an endpoint is away: its messages wait, each in its lane, and the relay stops reading when there is no room.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from time import monotonic
+from typing import NamedTuple
+
+import aiohttp
+from yarl import URL
+
+from walrelay.errors import Retryable, WalrelayError
+from walrelay.model import Message
+from walrelay.sinks.address import NoAddress
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.webhook.answers import Answer, answer, phrase
+from walrelay.sinks.webhook.circuit import Circuit, EndpointMemory, backed_off
+from walrelay.sinks.webhook.client import WholeBody, said, session
+from walrelay.sinks.webhook.names import VALUE, RequestHeaders, event_id
+from walrelay.sinks.webhook.settings import WebhookSettings
+from walrelay.sinks.webhook.signature import secret, signature
+
+_SHOWN = 200  # characters of an answer in a message
+_DRAIN = 1.0  # seconds an answer's body may take, beyond which its connection is not worth keeping
+_DRAINED = 64 * 2**10  # bytes
+_DOTS = {".", ".."}
+
+
+class _Endpoint:
+    """A URL that messages go to."""
+
+    def __init__(self, url: str, circuit: Circuit) -> None:
+        self.text, self.url, self.circuit = url, URL(url, encoded=True), circuit
+        self.turn = asyncio.Lock()  # while the circuit is open, one request at a time
+        self.messages = 0
+
+
+class _Failure(NamedTuple):
+    """Why a message is sent again."""
+
+    why: str
+    speaks_for_all: bool = False
+    pause: float | None = None
+
+
+class WebhookConnection:
+    """See `walrelay.sinks.hosting.Connection`."""
+
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        memory: EndpointMemory,
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
+    ) -> None:
+        self._settings, self._memory, self._loop, self._fail = settings, memory, loop, fail
+        self._place = settings.endpoint
+        self._secrets = [secret(each.get_secret_value()) for each in settings.signing_secrets]
+        self._always = {name: value.get_secret_value() for name, value in settings.headers.items()}
+        if settings.bearer_token is not None:
+            self._always["authorization"] = f"Bearer {settings.bearer_token.get_secret_value()}"
+        self._headers = RequestHeaders(
+            settings.key_header, settings.content_type, (name.lower() for name in self._always)
+        )
+        context = settings.context(self._place.origin) if self._place.tls else None
+        self._new_session = partial(
+            session, context, settings.request_timeout, allow_private=settings.allow_private_addresses
+        )
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._slots = asyncio.Semaphore(settings.max_connections)
+        self._numbers = count()
+        self._complaints: dict[int, str] = {}  # by the message's number: why it is not through, the newest last
+
+    async def open(self) -> None:
+        """Makes the client. It connects when there is something to send."""
+        self._session = self._new_session()
+        self._loop.start(self._until_cancelled())
+
+    async def _until_cancelled(self) -> None:
+        async with self._session:
+            await self._loop.create_future()
+
+    def send(self, sending: Sending) -> None:
+        self._loop.start(self._deliver(sending))
+
+    def push(self) -> None:
+        """Tasks go on as soon as the loop runs."""
+
+    def misfit(self, message: Message) -> Misfit | None:
+        try:
+            path = self._place.path(message)
+        except NoAddress as why:
+            return Misfit(str(why), "Correct sink.url, or the event.", "unroutable")
+        if _DOTS & {*path.split("/")}:
+            return Misfit("a part of its path is . or ..", "Correct sink.url, or the event.", "unroutable")
+        headers = self._headers.of(message)
+        if isinstance(headers, Misfit):
+            return headers
+        id_ = event_id(message)
+        if id_ is None or not id_.isascii() or not VALUE.fullmatch(id_):
+            return Misfit("it has no id that HTTP can carry as `webhook-id`", "Look into the row's id.")
+        return None
+
+    def trouble(self) -> str:
+        if not self._complaints:
+            return ""
+        why = next(reversed(self._complaints.values()))
+        number = len(self._complaints)
+        return f"{self._place.origin}: {why}" + (f" ({number:,} messages wait)" if number > 1 else "")
+
+    def close(self) -> None:
+        """The loop knows of everything."""
+
+    async def _deliver(self, sending: Sending) -> None:
+        number, failures = next(self._numbers), 0
+        message = sending.taken[0].message
+        endpoint = self._endpoint(message)
+        try:
+            while (failure := await self._tried(endpoint, sending, message, number)) is not None:
+                failures += 1
+                self._complaints.pop(number, None)
+                self._complaints[number] = failure.why
+                if not endpoint.circuit.open:
+                    await asyncio.sleep(backed_off(failures))
+        except Exception as why:
+            self._fail(Retryable(f"the client of {self._place.origin} failed: {type(why).__name__}: {why}"))
+        finally:
+            self._complaints.pop(number, None)
+            self._leave(endpoint)
+
+    async def _tried(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
+        """One request, when the endpoint is to have one. None: the sending was told what became of it."""
+        circuit = endpoint.circuit
+        while True:
+            if circuit.open:
+                async with endpoint.turn:
+                    while circuit.open and (pause := circuit.until - monotonic()) > 0:
+                        await asyncio.sleep(pause)
+                    if circuit.open:
+                        async with self._slots:
+                            return await self._attempt(endpoint, sending, message, number)
+            async with self._slots:
+                if not circuit.open:  # it may have opened while there was no slot
+                    return await self._attempt(endpoint, sending, message, number)
+
+    async def _attempt(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
+        began = monotonic()
+        try:
+            failure = await self._request(endpoint, sending, message, began)
+        except TimeoutError:
+            failure = _Failure(f"it has not answered within {self._settings.request_timeout:g} s")
+        except (aiohttp.ClientError, OSError) as why:
+            failure = _Failure(said(why), speaks_for_all=isinstance(why, aiohttp.ClientConnectorError))
+        if failure is not None:
+            _, speaks_for_all, pause = failure
+            endpoint.circuit.failed(number, began, monotonic(), speaks_for_all=speaks_for_all, pause=pause)
+            self._memory.circuits[endpoint.text] = endpoint.circuit
+        return failure
+
+    async def _request(self, endpoint: _Endpoint, sending: Sending, message: Message, began: float) -> _Failure | None:
+        body = WholeBody(message.value or b"")
+        async with self._session.post(
+            endpoint.url, data=body, headers=self._request_headers(message), allow_redirects=False
+        ) as response:
+            said_so = answer(response.status, response.headers, time.time())
+            if said_so.verdict == "durable" and not body.is_sent:
+                return _Failure("it answered before it had the whole request")
+            if said_so.verdict == "wait":
+                why = f"it answered {phrase(response.status)}"
+                if said_so.pause:
+                    why += f" and asks for a pause of {said_so.pause:.0f} s"
+                return _Failure(why, said_so.speaks_for_all, said_so.pause)
+            endpoint.circuit.answered(began)
+            if said_so.verdict == "durable":
+                sending.durable()
+                await _text(response)
+            else:
+                await self._refuse(sending, said_so, response)
+        return None
+
+    async def _refuse(self, sending: Sending, said_so: Answer, response: aiohttp.ClientResponse) -> None:
+        text = await _text(response)
+        reason = f"{self._place.origin} answered {phrase(response.status)}"
+        sending.refused(f"{reason}: {text}" if text else reason, said_so.hint, said_so.error, said_so.scope)
+
+    def _request_headers(self, message: Message) -> list[tuple[str, str]]:
+        headers = self._headers.of(message)
+        id_ = event_id(message)
+        assert not isinstance(headers, Misfit)
+        assert id_ is not None
+        now = int(time.time())
+        headers += [*self._always.items(), ("webhook-id", id_), ("webhook-timestamp", str(now))]
+        if self._secrets:
+            headers.append(("webhook-signature", signature(self._secrets, id_, now, message.value or b"")))
+        return headers
+
+    def _endpoint(self, message: Message) -> _Endpoint:
+        url = f"{self._place.origin}{self._place.path(message)}{self._place.query}"
+        endpoint = self._endpoints.get(url)
+        if endpoint is None:
+            endpoint = self._endpoints[url] = _Endpoint(url, self._memory.circuits.get(url) or Circuit())
+        endpoint.messages += 1
+        return endpoint
+
+    def _leave(self, endpoint: _Endpoint) -> None:
+        """Paths of keys are without end: an endpoint is forgotten when nothing goes there and it works."""
+        endpoint.messages -= 1
+        if not endpoint.messages and not endpoint.circuit.open:
+            self._memory.circuits.pop(endpoint.text, None)
+            if self._place.path.by_row:
+                self._endpoints.pop(endpoint.text, None)
+
+
+async def _text(response: aiohttp.ClientResponse) -> str:
+    """How the body begins, in one line. The rest is read, so that the connection can be used again, or given up."""
+    read = b""
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(_DRAIN):
+            total = 0
+            async for chunk in response.content.iter_any():
+                total += len(chunk)
+                read = read or chunk[: 4 * _SHOWN]
+                if total > _DRAINED:
+                    break
+    text = read.decode(errors="replace")
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_SHOWN]
