@@ -30,6 +30,7 @@ SUMMARIES = {
     "replay": "Publish rows of the outbox table again.",
     "route": "Try the routing rules on records, and see what each becomes.",
     "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
+    "sinks": "List the sinks that are installed, and what each can do.",
     "skip": "Let the relay skip what cannot be read.",
     "status": "Show the slot's position, its lag and the WAL it holds back.",
     "tail": "Print what waits in the slot, without moving its position.",

@@ -189,6 +189,31 @@ class ExactlyOnce(NamedTuple):
     """(settings): the doctor's question about the place of positions; it changes nothing there."""
 
 
+class SinkTraits(NamedTuple):
+    """What `walrelay sinks` tells people of a kind, each in a few words. The page of the kind says the rest."""
+
+    durable: str
+    """What has happened to a message that has a receipt."""
+
+    order: str
+    """Which messages arrive in the order they were committed in."""
+
+    repeats: str
+    """By what a consumer recognises a message that arrives again."""
+
+    headers: str
+    """Which headers fit."""
+
+    size: str
+    """How large a message may be."""
+
+    client: str = ""
+    """The module that has to be importable; empty where walrelay alone will do."""
+
+    extra: str = ""
+    """The extra of the sink's package that installs it."""
+
+
 class SinkPlugin(NamedTuple):
     """What an entry point in the group `walrelay.sinks` names: what a kind of sink can do. Importing it must not import
     the client library. It has no state: `settings` are an instance of the model, `memory` is what `memory` made.
@@ -235,6 +260,8 @@ class SinkPlugin(NamedTuple):
     """(settings, topics, partitions, replication_factor): each topic, and whether it was made now; one that is there
     stays as it is. `replication_factor` None: the broker's default. Fatal, with a hint, for the first that cannot be
     made."""
+
+    traits: SinkTraits | None = None
 
 
 def refused(refusals: Iterable[Refusal]) -> Refused:

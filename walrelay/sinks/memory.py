@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Finding, Message, Receipt
-from walrelay.publish import SinkPlugin
+from walrelay.publish import SinkPlugin, SinkTraits
 
 
 class MemorySettings(BaseModel):
@@ -54,4 +54,15 @@ def _examine(settings: MemorySettings, topics: Sequence[str]) -> Iterable[Findin
     return [Finding("sink", "warning", "the memory sink forgets everything when the process ends")]
 
 
-plugin = SinkPlugin(MemorySettings, open=lambda settings, memory: MemorySink(settings.keep), examine=_examine)
+plugin = SinkPlugin(
+    MemorySettings,
+    open=lambda settings, memory: MemorySink(settings.keep),
+    examine=_examine,
+    traits=SinkTraits(
+        durable="in this process, until it ends",
+        order="of commits",
+        repeats="recognised by the header id",
+        headers="any",
+        size="any",
+    ),
+)

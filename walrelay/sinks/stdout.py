@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import ANY_PARTITION, Message, Receipt
-from walrelay.publish import SinkPlugin
+from walrelay.publish import SinkPlugin, SinkTraits
 
 _ROOM = 1 << 20  # bytes that may wait for a slow reader
 _PIPE_BUF = 4096  # what a pipe that select calls writable takes without blocking (POSIX)
@@ -124,4 +124,11 @@ plugin = SinkPlugin(
     examine=lambda settings, topics: [],
     memory=LastLine,
     partitions=True,
+    traits=SinkTraits(
+        durable="written to standard output",
+        order="of commits",
+        repeats="recognised by the header id",
+        headers="any bytes, null, repeated names",
+        size="any",
+    ),
 )

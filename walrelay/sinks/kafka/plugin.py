@@ -14,6 +14,7 @@ from walrelay.publish.contract import (
     Recalled,
     Sink,
     SinkPlugin,
+    SinkTraits,
     Span,
     TopicStream,
 )
@@ -105,4 +106,13 @@ plugin = SinkPlugin(
     topic_stream=_topic_stream,
     make_topics=_make_topics,
     partitions=True,
+    traits=SinkTraits(
+        durable="all in-sync replicas have it (acks=all)",
+        order="of each partition",
+        repeats="recognised by the header id; exactly_once has none",
+        headers="any bytes, null, repeated names",
+        size="max.message.bytes of the topic, 1 MiB by default",
+        client="confluent_kafka",
+        extra="kafka",
+    ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin
+from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
@@ -49,4 +49,13 @@ plugin = SinkPlugin(
     memory=RefusalMemory,
     topic_fault=topic_fault,
     make_topics=_make_topics,
+    traits=SinkTraits(
+        durable="confirmed, and in every queue that it was routed to",
+        order="of each topic and key",
+        repeats="recognised by message_id",
+        headers="any bytes, null; no repeated names, no CC and BCC; 127 KiB together",
+        size="max_message_size of the server, 16 MiB by default since 4.0, 128 MiB before",
+        client="pika",
+        extra="rabbitmq",
+    ),
 )

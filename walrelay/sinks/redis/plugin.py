@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin
+from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.redis.settings import RedisSettings
@@ -42,4 +42,13 @@ plugin = SinkPlugin(
     memory=RefusalMemory,
     topic_fault=topic_fault,
     make_topics=_make_topics,
+    traits=SinkTraits(
+        durable="answered by Redis, and by `wait_replicas` replicas; on disk as the server is set up",
+        order="of commits, in each stream and between streams",
+        repeats="recognised by the field id",
+        headers="any bytes, repeated names; no null, none named as the fields of key and value",
+        size="proto-max-bulk-len of the server, 512 MiB by default",
+        client="redis",
+        extra="redis",
+    ),
 )
