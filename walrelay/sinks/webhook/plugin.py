@@ -5,7 +5,7 @@ from functools import partial
 from math import inf
 
 from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin
+from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink
 from walrelay.sinks.webhook.circuit import EndpointMemory
@@ -37,4 +37,13 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=EndpointMemory,
     topic_fault=topic_fault,
+    traits=SinkTraits(
+        durable="answered with 2xx by the endpoint",
+        order="of each topic and key",
+        repeats="recognised by webhook-id",
+        headers="UTF-8 without control characters; names of letters, digits and hyphens, none of HTTP's own",
+        size="what the endpoint takes",
+        client="aiohttp",
+        extra="webhook",
+    ),
 )
