@@ -2,6 +2,7 @@
 
 import copy
 import signal
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -15,7 +16,7 @@ import yaml
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
-from tests.acceptance.relay_process import RelayProcess
+from tests.acceptance.relay_process import WALRELAY, RelayProcess
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database, Postgres
@@ -92,6 +93,10 @@ class Fleet:
 
         wait_until(all_led, 60, f"leaders for {names}")
         return sorted(after.values())
+
+    def status(self, relay: str) -> str:
+        words = [str(WALRELAY), "status", "--config", str(self._config), "--relay", relay]
+        return subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def catch_up(self) -> None:
         for database in {relay.database.name: relay.database for relay in self.relays.values()}.values():
@@ -182,8 +187,10 @@ def test_leads_move_on_a_server_that_has_no_connection_for_whoever_waits(
     fleet.wait_for_shares()
     second = fleet.join()
     fleet.wait_for_shares()
+    assert "leads, 0 standing by; 2 instances have it among their relays" in fleet.status("r0-0")
     fleet.leave(first, signal.SIGTERM)
     fleet.wait_for_shares()
+    assert "leads, 0 standing by; 1 instance has it among its relays" in fleet.status("r0-0")
     assert {entry["relay"] for entry in second.events("standing by")} == fleet.relays.keys()
 
 

@@ -52,7 +52,7 @@ def _lines(found: Status) -> str:
         ("lag", f"{_size(found.lag_bytes)}, {_waits(found.lag_seconds)}"),
         ("retained WAL", f"{_size(found.retained_wal_bytes)} (status {found.wal_status})"),
     ]
-    if found.leader is not None or found.standbys:
+    if found.leader is not None or found.standbys or found.sharing:
         lines.insert(2, ("instances", _instances(found)))
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
@@ -75,7 +75,12 @@ def _instances(found: Status) -> str:
         leader = unexpected_leader(found.slot, found.leader.pid, found.leader.role, found.leader.application_name)
         leader += f" ({terminate(found.leader.pid)})"
     waiting = [f"PID {each.pid}{_from(each)}" for each in found.standbys]
-    return f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
+    there = f"{leader}, {len(waiting)} standing by" + (f": {', '.join(waiting)}" if waiting else "")
+    return there + (f"; {_sharing(len(found.sharing))}" if found.sharing else "")
+
+
+def _sharing(count: int) -> str:
+    return "1 instance has it among its relays" if count == 1 else f"{count} instances have it among their relays"
 
 
 def _from(instance: RelayConnection) -> str:

@@ -7,6 +7,7 @@ from walrelay.dead_letters.store import waiting
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Finding
+from walrelay.postgres.candidates import of_candidates
 from walrelay.postgres.catalog import Catalog, Slot, age
 from walrelay.postgres.locks import lock_key, of_lock
 from walrelay.postgres.slot_records import missing_slot
@@ -51,6 +52,7 @@ class Status(NamedTuple):
     dead_letters: int | None  # open ones; None: there is no table for them
     leader: RelayConnection | None
     standbys: list[RelayConnection]  # they wait for the lead, in this order
+    sharing: list[RelayConnection]  # of instances with several relays: they lead this one, or would take it over
     next: str  # what to do about it, as a command to paste where there is one; empty where all is well
     problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
@@ -59,7 +61,8 @@ class Status(NamedTuple):
         members = self._asdict() | {"leader": self.leader and self.leader._asdict()}
         members["problems"] = [each._asdict() for each in self.problems]
         of = {"relay": relay} if relay else {}
-        return json.dumps(of | members | {"standbys": [each._asdict() for each in self.standbys]})
+        lists = {"standbys": self.standbys, "sharing": self.sharing}
+        return json.dumps(of | members | {name: [each._asdict() for each in value] for name, value in lists.items()})
 
 
 def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, messages: bool = False) -> Status:
@@ -74,7 +77,8 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
     current = LSN.parse(catalog.value("SELECT pg_current_wal_lsn()::text"))
     lag_bytes = _distance(current, slot.confirmed_flush_lsn)
     retained = _distance(current, slot.restart_lsn)
-    leaders, standbys = _instances(catalog, slot_name)
+    lead = of_lock(lock_key(slot_name))
+    leaders, standbys = _instances(catalog, f"{lead} AND granted"), _instances(catalog, f"{lead} AND NOT granted")
     lag = lag_seconds(catalog, slot, publication, messages=messages) if lag_bytes else 0.0
     letters = waiting(catalog, slot_name)
     return Status(
@@ -99,6 +103,7 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
         dead_letters=letters,
         leader=next(iter(leaders), None),
         standbys=standbys,
+        sharing=_instances(catalog, of_candidates(slot_name)),
         next=_next(slot, lag, letters),
     )
 
@@ -113,15 +118,14 @@ def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
     return "walrelay dlq list  # what the broker refused waits for a decision" if dead_letters else ""
 
 
-def _instances(catalog: Catalog, slot_name: str) -> tuple[list[RelayConnection], list[RelayConnection]]:
-    """Who holds the lead of the slot, and who waits for it."""
+def _instances(catalog: Catalog, which: str) -> list[RelayConnection]:
+    """Those whose rows `l` of pg_locks meet that condition, in the order in which they wait."""
     rows = catalog.rows(
-        "SELECT granted, pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
+        "SELECT pid, coalesce(application_name, ''), host(client_addr), to_json(backend_start)#>>'{}',"
         " coalesce(usename::text, ''), EXISTS (SELECT FROM pg_stat_replication r WHERE r.pid = l.pid)"
-        f" FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE {of_lock(lock_key(slot_name))} ORDER BY waitstart",
+        f" FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE {which} ORDER BY waitstart, backend_start",
     )
-    instances = [(granted, RelayConnection(*rest)) for granted, *rest in rows]
-    return [each for granted, each in instances if granted], [each for granted, each in instances if not granted]
+    return [RelayConnection(*row) for row in rows]
 
 
 def _distance(end: LSN, start: LSN | None) -> int | None:

@@ -42,6 +42,15 @@ def candidate_key(slot: str) -> int:
     return int.from_bytes(sha256(f"walrelay candidate {slot}".encode()).digest()[:4], signed=True)
 
 
+def of_candidates(slot: str) -> str:
+    """SQL: a condition on rows `l` of pg_locks, one for each instance that is there for the slot."""
+    return (
+        f"l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = {candidate_key(slot) % 2**32}"
+        f" AND l.objid::int8 < {_CLAIM} AND l.granted"
+        " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+    )
+
+
 class Candidacy:
     """One instance's locks, and its looks at those of all. `number`: the instance's, in 31 bits.
 
