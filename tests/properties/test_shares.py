@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walrelay.postgres.candidates import Look
-from walrelay.relay.shares import AT_ONCE, GRACE, PATIENCE, STAY, Duty, Pace, shares, steps
+from walrelay.relay.shares import AT_ONCE, GRACE, PATIENCE, STAY, Duty, Upcoming, shares, steps
 
 LOOK = 0.25  # seconds from one look of an instance to its next
 
@@ -68,7 +68,7 @@ class World:
         self.leader: dict[str, int | None] = dict.fromkeys(relays(count))
         self.queues: dict[str, list[int]] = {name: [] for name in self.leader}
         self.duties: dict[int, dict[str, Duty]] = {}
-        self.paces: dict[int, Pace] = {}
+        self.upcoming: dict[int, Upcoming] = {}
         self.claims: set[tuple[int, str]] = set()
         self.running: set[tuple[int, str]] = set()
         self.asks: dict[tuple[int, str], float] = {}  # when a relay that has been begun asks for its lead
@@ -80,10 +80,10 @@ class World:
 
     def join(self, instance: int) -> None:
         self.duties[instance] = {}
-        self.paces[instance] = Pace()
+        self.upcoming[instance] = Upcoming()
 
     def die(self, instance: int) -> None:
-        del self.duties[instance], self.paces[instance]
+        del self.duties[instance], self.upcoming[instance]
         for name in self.leader:
             self.claims.discard((instance, name))
             self._end(instance, name)
@@ -97,7 +97,7 @@ class World:
                 del self.asks[instance, name]
                 self.queues[name].append(instance)
                 self._grant(name)
-                self.paces[instance].done(name)
+                self.upcoming[instance].done(name)
         for instance, name in sorted(self.running & self.unfit):
             if self.leader[name] == instance:
                 self._end(instance, name)
@@ -113,7 +113,7 @@ class World:
         }
         running = {name for name in self.leader if (me, name) in self.running}
         self.claims = {(instance, name) for instance, name in self.claims if instance != me}
-        for name, step in steps(self.duties[me], looks, self.shares, running, me, self.paces[me], self.now):
+        for name, step in steps(self.duties[me], looks, self.shares, running, me, self.upcoming[me], self.now):
             match step:
                 case "give up":
                     self._end(me, name)

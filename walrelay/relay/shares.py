@@ -95,7 +95,7 @@ class Duty:
         self._stood_in = True
 
 
-class Pace:
+class Upcoming:
     """The relays that an instance is about to lead: it has begun them and they do not stream yet, or it claims them."""
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ def steps(
     owners: Mapping[str, int],
     running: Collection[str],
     me: int,
-    pace: Pace,
+    upcoming: Upcoming,
     now: float,
 ) -> Iterator[tuple[str, Step]]:
     """What this instance is to do about each of the relays of `looks`: what nobody leads is begun first. A relay whose
@@ -141,12 +141,12 @@ def steps(
         due[name] = duties[name].due(look, now, running=name in running, mine=owner == me, rank=my_rank)
     for name, step in sorted(due.items(), key=lambda each: each[1] == "claim"):
         if step in ("begin", "stand in", "claim"):
-            if not pace.admits(name, now):
+            if not upcoming.admits(name, now):
                 continue
             if step != "claim":
-                pace.begun(name, now)
+                upcoming.begun(name, now)
             if step == "stand in":
                 duties[name].stands_in(now)
         elif name not in running:
-            pace.done(name)  # it is another's by now
+            upcoming.done(name)  # it is another's by now
         yield name, step

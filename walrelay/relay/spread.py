@@ -26,7 +26,7 @@ from walrelay.observe import (
     TakingOver,
 )
 from walrelay.postgres.candidates import Candidacy, Look
-from walrelay.relay.shares import Duty, Pace, shares, steps
+from walrelay.relay.shares import Duty, Upcoming, shares, steps
 from walrelay.supervise import Stop
 
 _INTERVAL = 0.25  # seconds between two looks
@@ -116,11 +116,11 @@ class Instance:
 
     def __init__(self) -> None:
         self.number, self.lock, self.candidates = randbits(31), Lock(), dict[str, frozenset[int]]()
-        self.pace = Pace()
+        self.upcoming = Upcoming()
 
     def begun(self, name: str) -> None:
         with self.lock:
-            self.pace.done(name)
+            self.upcoming.done(name)
 
 
 class Spread:
@@ -158,7 +158,7 @@ class Spread:
         with self._instance.lock:
             for name in self._seats:
                 self._instance.candidates.pop(name, None)
-                self._instance.pace.done(name)
+                self._instance.upcoming.done(name)
 
     def run(self, name: str, relay: Callable[[Stop, Observer], None]) -> None:
         """Runs that relay whenever this instance is to lead it, until `stop` is set; raises what ends the relay.
@@ -201,8 +201,8 @@ class Spread:
             known = self._instance.candidates
             known |= {seat.name: looks[seat.slot].candidates for seat in seats}
             owners, there = shares(known), f"{len(set().union(*known.values()))} instances are there"
-            due = [*steps(duties, seen, owners, running, self._me, self._instance.pace, now)]
-            moving = self._instance.pace.busy(now) > 0
+            due = [*steps(duties, seen, owners, running, self._me, self._instance.upcoming, now)]
+            moving = self._instance.upcoming.busy(now) > 0
         for seat in seats:
             seat.claimed = False
         for name, step in due:
