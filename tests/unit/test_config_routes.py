@@ -26,6 +26,8 @@ def test_without_rules_nothing_changes() -> None:
     [
         ("name: a, when: {tenant: x}", "routes[0].when.tenant: 'tenant' names nothing: write id, aggregate_type,"),
         ("name: a, when: {payload: {regex: '('}}", "routes[0].when.payload.regex: '(' is not a regular expression:"),
+        ("name: a, when: {type: {regex: '(a+)+$'}}", "routes[0].when.type.regex: '(a+)+$' can take for ever: what it"),
+        ("name: a, topic: '{type|regex:(a+)+$}'", "routes[0].topic: '(a+)+$' can take for ever: what it repeats can"),
         ("name: a, when: {payload.a..b: x}", "routes[0].when.payload.a..b: 'a..b' is no path: write names with dots"),
         ("name: a, when: {header.: x}", "routes[0].when.header.: 'header.' names no header"),
         ("name: a, when: {type: 1.50}", "routes[0].when.type: 1.5 must be in quotes: numbers are compared"),

@@ -2,6 +2,8 @@
 
 import re
 
+from walrelay.route.rules.backtracking import longest_text
+
 _OTHER = re.compile(r"\\[pPQEhHvVRGXNkKzZcx0u]|&&|\(\?<[a-zA-Z]\w*[^\w>]|\[[^\]\\]*\[")
 _GROUP = re.compile(r"\(\?<(?=[a-zA-Z])")
 
@@ -11,9 +13,11 @@ def compiled(regex: str) -> re.Pattern[str]:
     if other := _OTHER.search(regex):
         raise ValueError(f"{regex!r}: {other[0]!r} is read by Java only; write it with classes such as [a-z]")
     try:
-        return re.compile(_GROUP.sub("(?P<", regex), re.ASCII)
+        found = re.compile(_GROUP.sub("(?P<", regex), re.ASCII)
     except re.error as error:
         raise ValueError(f"{regex!r} is not a regular expression: {error}") from None
+    longest_text(found, whole=True)  # whatever it is: topics are short
+    return found
 
 
 def parts(text: str, pattern: re.Pattern[str]) -> list[str | int]:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Set
 from fnmatch import translate
 from typing import Any, Literal, NamedTuple
 
+from walrelay.route.rules.backtracking import longest_text
 from walrelay.route.rules.fields import ROLES, Compound, Value, parsed
 
 Operator = Literal["one_of", "prefix", "glob", "regex", "exists", "tags_required", "tags_any_of", "tags_exactly"]
 Matches = Callable[[Value], bool]
+Search = Callable[[str], re.Match[str] | None]
 
 _ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{},"]+)', re.DOTALL)  # of an array's text
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -66,17 +68,36 @@ class Condition(NamedTuple):
             case "glob":
                 return _pattern(re.compile(translate(self.values[0])).match)
             case "regex":
-                return _pattern(compiled(self.values[0]).search)
+                return _pattern(compiled(self.values[0]))
             case _:
                 return _tags(self.operator, self.values)
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The regular expression; ValueError for what is none."""
+class TextTooLong(Exception):
+    """A regular expression could stand still for too long over a text, which it says without showing it."""
+
+
+def compiled(pattern: str) -> Search:
+    """Finds the regular expression in a text, or raises TextTooLong; ValueError for what is none, and for one that can
+    take exponential time.
+    """
     try:
-        return re.compile(pattern)
+        found = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as cause:
         raise ValueError(f"{pattern!r} is not a regular expression: {cause}") from None
+    longest = longest_text(found)
+    if longest is None:
+        return found.search
+
+    def search(text: str) -> re.Match[str] | None:
+        if len(text) > longest:
+            raise TextTooLong(
+                f"the regular expression {pattern!r} could take minutes for a text of {len(text):,} characters, and is"
+                f" applied to {longest:,} at most"
+            )
+        return found.search(text)
+
+    return search
 
 
 def explained(field: str, value: Value, condition: Condition) -> str:

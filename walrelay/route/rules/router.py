@@ -11,9 +11,10 @@ from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded, address
 from walrelay.route.router import Headers, Router, refuse_bytes
-from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
+from walrelay.route.rules.conditions import Condition, Matches, TextTooLong, explained, explained_without_contents
 from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
 from walrelay.route.rules.payloads import redacted, selected
+from walrelay.route.rules.refusals import not_encoded, not_wrapped, refusal, too_long
 from walrelay.route.rules.rule import Rule, Wrap
 from walrelay.route.rules.schemas import Encoder, Encoding
 from walrelay.route.rules.templates import MissingText, Render, renderer
@@ -91,16 +92,19 @@ class RuleRouter:
             raise Undecodable(record.reason, hint=record.hint)
         messages: tuple[Message, ...] = ()
         known = self._nothing_known.copy()
-        for each in self._rules:
-            for read, matches in each[1]:
-                if not matches(read(record, known)):
-                    break
-            else:
-                if each.drops:
-                    return messages, None if messages else each.rule.name
-                messages += self._plain(record) if each.plain else (self._message(each, record, known),)
-                if each.ends:
-                    break
+        try:
+            for each in self._rules:
+                for read, matches in each[1]:
+                    if not matches(read(record, known)):
+                        break
+                else:
+                    if each.drops:
+                        return messages, None if messages else each.rule.name
+                    messages += self._plain(record) if each.plain else (self._message(each, record, known),)
+                    if each.ends:
+                        break
+        except TextTooLong as why:
+            raise too_long(record, str(why)) from None
         if not messages:
             raise self._unroutable(record)
         return messages, None
@@ -108,13 +112,16 @@ class RuleRouter:
     def topics(self, record: OutboxRecord) -> list[str]:
         """The topics of its messages, without making those; empty for one that is dropped. Unroutable as above."""
         known, found = self._fields.known(), list[str]()
-        for each in self._rules:
-            if all(matches(read(record, known)) for read, matches in each.tests):
-                if each.rule.drop:
-                    return found
-                found.append(self._topic(each, record, known))
-                if not each.rule.goes_on:
-                    break
+        try:
+            for each in self._rules:
+                if all(matches(read(record, known)) for read, matches in each.tests):
+                    if each.rule.drop:
+                        return found
+                    found.append(self._topic(each, record, known))
+                    if not each.rule.goes_on:
+                        break
+        except TextTooLong as why:
+            raise too_long(record, str(why)) from None
         if not found:
             raise self._unroutable(record)
         return found
@@ -123,15 +130,19 @@ class RuleRouter:
         """What each rule says, for people, up to the last that is asked; raises as `decide` does."""
         known = self._fields.known()
         for each in self._rules:
-            why = self._why_not(each, record, known, explained)
-            if why:
-                yield Verdict(each.rule.name, None, why)
-                continue
-            yield Verdict(
-                each.rule.name, None if each.rule.drop else self._message(each, record, known), drops=each.rule.drop
-            )
-            if each.rule.drop or not each.rule.goes_on:
+            try:
+                verdict = self._verdict(each, record, known)
+            except TextTooLong as why:
+                raise too_long(record, str(why)) from None
+            yield verdict
+            if not verdict.why_not and (each.rule.drop or not each.rule.goes_on):
                 return
+
+    def _verdict(self, each: _Compiled, record: OutboxRecord, known: Known) -> Verdict:
+        if why := self._why_not(each, record, known, explained):
+            return Verdict(each.rule.name, None, why)
+        message = None if each.rule.drop else self._message(each, record, known)
+        return Verdict(each.rule.name, message, drops=each.rule.drop)
 
     def _compiled(self, rule: Rule) -> _Compiled:
         fields, encoder = self._fields, self._encoder
@@ -164,19 +175,19 @@ class RuleRouter:
             try:
                 message = each.encode(record, known, message)
             except ValueError as why:
-                raise _not_encoded(record, str(why)) from None
+                raise not_encoded(record, str(why)) from None
         if each.wrap is None:
             return message
         try:
             return each.wrap(record, known, message)
         except ValueError as why:
-            raise _not_wrapped(each.rule, record, str(why)) from None
+            raise not_wrapped(each.rule, record, str(why)) from None
 
     def _topic(self, each: _Compiled, record: OutboxRecord, known: Known) -> str:
         if each.topic is not None:
             topic = self._text(each, "topic", each.topic, record, known)
             if not topic:
-                raise _refusal(each.rule, record, f"its topic {each.rule.topic!r} would be empty")
+                raise refusal(each.rule, record, f"its topic {each.rule.topic!r} would be empty")
         else:
             topic = record.topic or self._template.render(record)
         if each.rule.sinks:
@@ -227,9 +238,9 @@ class RuleRouter:
             if rule.select is not None and text is not None:
                 text = selected(text, rule.select)
         except ValueError as cause:
-            raise _refusal(rule, record, str(cause)) from None
+            raise refusal(rule, record, str(cause)) from None
         if text is None:
-            raise _refusal(rule, record, f"its payload has no {'.'.join(rule.select or ())}, which the rule selects")
+            raise refusal(rule, record, f"its payload has no {'.'.join(rule.select or ())}, which the rule selects")
         return text.encode("utf-8", "surrogateescape")
 
     def _text(self, each: _Compiled, what: str, render: Render, record: OutboxRecord, known: Known) -> str:
@@ -237,13 +248,13 @@ class RuleRouter:
             return render(record, known)
         except MissingText as why:
             template = each.rule.topic if what == "topic" else each.rule.key
-            raise _refusal(each.rule, record, f"its {what} {template!r} cannot be made, {why}") from None
+            raise refusal(each.rule, record, f"its {what} {template!r} cannot be made, {why}") from None
 
     def _bytes(self, each: _Compiled, what: str, text: str, record: OutboxRecord) -> bytes:
         try:
             return text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:  # half of a surrogate pair, which JSON can say
-            raise _refusal(
+            raise refusal(
                 each.rule, record, f"its {what} would hold half of a surrogate pair, which is no text"
             ) from None
 
@@ -264,28 +275,3 @@ class RuleRouter:
             hint="Add a rule to `routes` in the settings; one without `when` matches all that is left, and one with"
             f" `drop: true` leaves it out. `walrelay route test` shows why each does not match. {AS_IT_WAS_WRITTEN}",
         )
-
-
-def _refusal(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
-    return Unroutable(
-        f"rule {rule.name!r} cannot route record {record.id} at {record.position}: {why}",
-        hint="Correct the rule in `routes`: a template takes {field|default:text} where a field may be missing, and a"
-        f" condition `exists: true` leaves such records to later rules. {AS_IT_WAS_WRITTEN}",
-    )
-
-
-def _not_encoded(record: OutboxRecord, why: str) -> Unroutable:
-    return Unroutable(
-        f"record {record.id} at {record.position} cannot be encoded: {why}",
-        hint="Register a schema that it suits, or correct `schema` in the settings (`walrelay docs schemas`);"
-        f" `walrelay doctor` asks the registry. {AS_IT_WAS_WRITTEN}",
-    )
-
-
-def _not_wrapped(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
-    kind = "" if rule.envelope is None else rule.envelope.kind
-    return Unroutable(
-        f"record {record.id} at {record.position} does not suit the envelope {kind}: {why}",
-        hint="Correct `envelope` in the settings (`walrelay docs envelopes`); a rule of `routes` can give such records"
-        f" another one, and raw publishes the payload as it is. {AS_IT_WAS_WRITTEN}",
-    )

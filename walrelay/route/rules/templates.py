@@ -156,7 +156,7 @@ def _default(instead: str) -> Filter:
 
 def _regex(argument: str) -> Filter:
     """The first group of what the expression finds, or all of it."""
-    search = compiled(argument).search
+    search = compiled(argument)
 
     def found(text: str | None) -> str | None:
         match = None if text is None else search(text)
