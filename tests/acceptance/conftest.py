@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.deployment import Deployment
 from tests.brokers import Broker
-from tests.servers.database import Database
+from tests.servers.database import Database, Postgres
 from tests.servers.topics import Kafka
 
 
@@ -50,3 +50,11 @@ def deploy(tmp_path: Path) -> Iterator[Deploy]:
 def deployment(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
     """On the shared servers, with the default settings."""
     return deploy(database, kafka, topic)
+
+
+@pytest.fixture
+def second(postgres: Postgres) -> Iterator[Database]:
+    """Another database of the same server."""
+    fresh = postgres.create_database()
+    yield fresh
+    fresh.drop()

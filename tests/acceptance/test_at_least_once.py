@@ -15,20 +15,20 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import StopMode
 from tests.servers.topics import Kafka
 
-KILLS = 24
 QUEUE = 1000  # messages
 CONFIRM_INTERVAL = 0.1  # seconds, the default
 CATCHING_UP = 10
 
 
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.chaos)])
 def test_kill_9_of_the_relay_at_random_moments_loses_and_reorders_nothing(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured, kills: int
 ) -> None:
     rng = random.Random(20)
     deployment = deploy(database, kafka, topic, sink={"max_queued_messages": QUEUE}, log={"level": "debug"})
     began = monotonic()
     with Writers(database, seed=20) as writers:
-        for _ in range(KILLS):
+        for _ in range(kills):
             relay = deployment.launch()
             if phase := rng.choice(["", "streaming", "confirmed"]):  # it may die while it starts, too
                 relay.wait_for(phase)
@@ -38,11 +38,11 @@ def test_kill_9_of_the_relay_at_random_moments_loses_and_reorders_nothing(
     deployment.start()
     deployment.catch_up()
     delivery = assert_delivered(deployment, writers)
-    measured(f"after {KILLS} kills of the relay", delivery)
+    measured(f"after {kills} kills of the relay", delivery)
     assert delivery.duplicates, "no relay died between publishing and confirming, so nothing was tested"
-    measured("repeated by a kill, of events a second", (delivery.duplicates // KILLS, round(rate)))
+    measured("repeated by a kill, of events a second", (delivery.duplicates // kills, round(rate)))
     # A relay that catches up publishes faster than is written, but never more than the queue ahead of the receipts.
-    assert delivery.duplicates <= KILLS * (QUEUE + CATCHING_UP * rate * CONFIRM_INTERVAL)
+    assert delivery.duplicates <= kills * (QUEUE + CATCHING_UP * rate * CONFIRM_INTERVAL)
 
 
 @pytest.mark.parametrize("end", [KafkaServer.stop, KafkaServer.kill], ids=["stopped", "killed"])

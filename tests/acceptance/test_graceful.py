@@ -13,15 +13,17 @@ from tests.acceptance.writing import Writers
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 
-RESTARTS = 6
 LARGE = 100_000
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_graceful_restart_under_load_repeats_nothing(deployment: Deployment, number: signal.Signals) -> None:
+@pytest.mark.parametrize("restarts", [3, pytest.param(12, marks=pytest.mark.chaos)])
+def test_a_graceful_restart_under_load_repeats_nothing(
+    deployment: Deployment, number: signal.Signals, restarts: int
+) -> None:
     rng = random.Random(number)
     with Writers(deployment.database, seed=number) as writers:
-        for _ in range(RESTARTS):
+        for _ in range(restarts):
             relay = deployment.start()
             relay.lives_for(rng.uniform(0, 0.5))
             relay.send(number)

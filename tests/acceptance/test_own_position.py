@@ -42,7 +42,7 @@ def crash_everything(deployment: Deployment, server: PostgresServer) -> None:
     server.restart("immediate")
 
 
-@pytest.mark.parametrize("crashes", [3])
+@pytest.mark.parametrize("crashes", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_a_crash_of_postgres_and_of_the_relay_repeats_nothing_that_was_confirmed(
     deploy: Deploy, server: PostgresServer, kafka: Kafka, topic: str, kept: Sections, crashes: int
 ) -> None:
@@ -192,14 +192,15 @@ def test_a_position_that_cannot_be_read_is_passed_over_on_request(
     assert RelayPosition.of_json(position.read_bytes()).lsn == deployment.slot.confirmed
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.chaos)])
 @pytest.mark.parametrize("keep", ["table", "topic"])
 def test_a_frozen_relay_that_wakes_up_does_not_take_the_position_back(
-    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, keep: str
+    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, keep: str, times: int
 ) -> None:
     """What it was about to keep is older than what its successor kept: the slot would seem to have been moved."""
     server = private_postgres(wal_sender_timeout="2s")
     deployment = deploy(server.create_database(), kafka, topic, position={"keep": keep})
-    for seed in range(3):
+    for seed in range(times):
         leader, standby = deployment.start(), deployment.launch()
         standby.wait_for("standing by")
         with Writers(deployment.database, seed=70 + seed) as writers:

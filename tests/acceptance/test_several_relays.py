@@ -1,7 +1,7 @@
 """Several relays in one process: each keeps its troubles to itself, and its name is on every line of the log."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import RelayProcess
-from tests.servers.database import Database, Postgres
+from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
@@ -54,14 +54,6 @@ def assert_flows(deployment: Deployment) -> None:
 @pytest.fixture
 def orders(deploy: Deploy, database: Database, kafka: Kafka) -> Deployment:
     return deploy(database, kafka, kafka.create_topic())
-
-
-@pytest.fixture
-def second(postgres: Postgres) -> Iterator[Database]:
-    """Another database of the same server."""
-    fresh = postgres.create_database()
-    yield fresh
-    fresh.drop()
 
 
 @pytest.fixture

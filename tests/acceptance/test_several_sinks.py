@@ -34,12 +34,13 @@ def both(deploy: Deploy, database: Database, kafka: Kafka, broker: KafkaServer) 
     return deploy(database, kafka, topic, sink=None, sinks=two(kafka, broker), route={"sink": ["eu", "us"]})
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.chaos)])
 def test_when_the_relay_and_a_broker_are_killed_neither_cluster_loses_or_reorders_anything(
-    both: Deployment, database: Database, broker: KafkaServer
+    both: Deployment, database: Database, broker: KafkaServer, kills: int
 ) -> None:
     rng = random.Random(34)
     with Writers(database, seed=34) as writers:
-        for _ in range(2):
+        for _ in range(kills):
             relay = both.start()
             writers.wait_for_more(rng.randint(20, 200))
             relay.kill()

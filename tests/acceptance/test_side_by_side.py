@@ -15,6 +15,7 @@ from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_several_relays import TOO_LARGE, together
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
+from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
@@ -24,7 +25,6 @@ class Pair(NamedTuple):
     """Two relays of one file, on two databases of a server: `orders` as it is, `invoices` with rules."""
 
     config: Path
-    server: PostgresServer
     kafka: Kafka
     orders: Deployment
     invoices: Deployment
@@ -85,12 +85,18 @@ def rules(topic: str) -> list[dict[str, Any]]:
     ]
 
 
-def two_relays(deploy: Deploy, server: PostgresServer, kafka: Kafka, directory: Path, **sections: Any) -> Pair:
+def two_relays(
+    deploy: Deploy, databases: tuple[Database, Database], kafka: Kafka, directory: Path, **sections: Any
+) -> Pair:
     first, second = kafka.create_topic(partitions=3), kafka.create_topic(partitions=3)
     kafka.create_topic(f"{second}.first")
-    orders = deploy(server.create_database(), kafka, first, **sections)
-    invoices = deploy(server.create_database(), kafka, second, routes=rules(second), **sections)
-    return Pair(together(directory, orders=orders, invoices=invoices), server, kafka, orders, invoices)
+    orders = deploy(databases[0], kafka, first, **sections)
+    invoices = deploy(databases[1], kafka, second, routes=rules(second), **sections)
+    return Pair(together(directory, orders=orders, invoices=invoices), kafka, orders, invoices)
+
+
+def of_one_server(server: PostgresServer) -> tuple[Database, Database]:
+    return server.create_database(), server.create_database()
 
 
 def killed(pair: Pair, relay: RelayProcess, load: Load) -> RelayProcess:
@@ -106,7 +112,9 @@ def stopped(pair: Pair, relay: RelayProcess, load: Load) -> RelayProcess:
 
 def postgres_crashed(pair: Pair, relay: RelayProcess, load: Load) -> RelayProcess:
     before = len(relay.events("streaming"))
-    pair.server.restart("immediate", timeout=10)
+    server = pair.orders.database.server
+    assert isinstance(server, PostgresServer)
+    server.restart("immediate", timeout=10)
     pair.streams(relay, again=before // 2)
     return relay
 
@@ -139,8 +147,8 @@ def survived(pair: Pair, troubles: Sequence[Trouble], delivery: str) -> None:
 def test_two_relays_of_a_process_lose_and_reorder_nothing_when_it_or_postgres_dies(
     deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, tmp_path: Path, delivery: str
 ) -> None:
-    pair = two_relays(deploy, private_postgres(), kafka, tmp_path, delivery=delivery)
-    survived(pair, [killed, postgres_crashed, killed], delivery)
+    pair = two_relays(deploy, of_one_server(private_postgres()), kafka, tmp_path, delivery=delivery)
+    survived(pair, [killed, postgres_crashed], delivery)
 
 
 @pytest.mark.chaos
@@ -149,14 +157,14 @@ def test_two_relays_of_a_process_lose_and_reorder_nothing_whatever_dies(
     deploy: Deploy, private_postgres: PostgresMaker, broker: KafkaServer, tmp_path: Path, delivery: str
 ) -> None:
     troubles = random.Random(61).choices([killed, killed, stopped, postgres_crashed, broker_killed], k=25)
-    pair = two_relays(deploy, private_postgres(), broker, tmp_path, delivery=delivery)
+    pair = two_relays(deploy, of_one_server(private_postgres()), broker, tmp_path, delivery=delivery)
     survived(pair, [*troubles, broker_killed], delivery)
 
 
 def test_poison_in_one_relay_is_a_dead_letter_there_and_a_graceful_stop_of_both_repeats_nothing(
-    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, tmp_path: Path
+    deploy: Deploy, database: Database, second: Database, kafka: Kafka, tmp_path: Path
 ) -> None:
-    pair = two_relays(deploy, private_postgres(), kafka, tmp_path, refusals={"policy": "dead_letter"})
+    pair = two_relays(deploy, (database, second), kafka, tmp_path, refusals={"policy": "dead_letter"})
     with Load(pair, seed=62) as load:
         relay = pair.start()
         load.goes_on()

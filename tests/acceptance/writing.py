@@ -34,7 +34,7 @@ class Writers:
     A server that goes away is waited for: whether its last commits took place, the table tells.
     """
 
-    def __init__(self, database: Database, *, seed: int, threads: int = 3, keys: int = 7, pause: float = 0.002) -> None:
+    def __init__(self, database: Database, *, seed: int, threads: int = 3, keys: int = 7, pause: float = 0.01) -> None:
         self._database, self._keys, self._pause = database, [f"key-{number}" for number in range(keys)], pause
         self._halt = threading.Event()
         self._failures: list[Exception] = []

@@ -62,25 +62,29 @@ class Database:
     def empty(self) -> None:
         """As if it were new, in a tenth of the time: without slots, publications, schemas and settings."""
         self.drop_slots()
-        self.execute(_EMPTYING)
-        self.server.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(self.name)).as_string())
+        reset = sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(self.name)).as_string()
+        with self.connect() as connection:
+            connection.execute(_EMPTYING.encode())
+            connection.execute(reset.encode())
 
     def drop_slots(self) -> None:
         """End the database's walsenders and drop its slots."""
         wait_until(self._drop_slots, 10, f"the slots of {self.name} to be dropped", ignoring=psycopg.Error)
 
     def _drop_slots(self) -> bool:
-        self.server.execute(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-            " WHERE database = %s AND active_pid IS NOT NULL",
-            [self.name],
-        )
-        self.server.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE database = %s AND active_pid IS NULL",
-            [self.name],
-        )
-        return not self.server.slots(self.name)
+        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+                " WHERE database = %s AND active_pid IS NOT NULL",
+                [self.name],
+            )
+            connection.execute(
+                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+                " WHERE database = %s AND active_pid IS NULL",
+                [self.name],
+            )
+            left = connection.execute("SELECT 1 FROM pg_replication_slots WHERE database = %s", [self.name])
+            return left.fetchone() is None
 
 
 class Postgres:
