@@ -49,6 +49,12 @@ class KafkaMaker(Protocol):
     def __call__(self, **options: Any) -> KafkaServer: ...
 
 
+class RedisMaker(Protocol):
+    """Makes servers, with options of the command line, or others of their kind."""
+
+    def __call__(self, *options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer: ...
+
+
 class ProxyMaker(Protocol):
     """A proxy in front of a port on this machine."""
 
@@ -218,8 +224,8 @@ def stoppable_redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def private_redis() -> Iterator[Callable[..., RedisServer]]:
-    """Makes servers, with options of the command line, or others of their `kind`."""
+def private_redis() -> Iterator[RedisMaker]:
+    """Makes servers that the test may stop and kill."""
     with ExitStack() as stack:
 
         def make(*options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer:

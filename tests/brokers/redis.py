@@ -7,8 +7,10 @@ from uuid import uuid4
 
 import redis
 
+from tests.servers.ports import LOOPBACK
 from tests.servers.redis import RedisServer
 from tests.servers.topics import Received
+from tests.servers.waiting import wait_until
 from walrelay.publish import Sink
 from walrelay.sinks.redis.plugin import plugin
 from walrelay.sinks.redis.settings import RedisSettings
@@ -65,7 +67,7 @@ class RedisStream:
 
     def __init__(self, server: RedisServer) -> None:
         self._server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.kill, self.start = server.kill, server.start
+        self.kill, self.start, self.client = server.kill, server.start, server.client
 
     @property
     def sink(self) -> dict[str, Any]:
@@ -78,3 +80,17 @@ class RedisStream:
             Received(self.topic, 0, number, got.key, got.value, got.headers, 0)
             for number, got in enumerate(all_of_them)
         ]
+
+
+def replicate(replica: Any, master: RedisServer) -> None:
+    """Returns when the server of that client has the data of the master."""
+    replica.replicaof(LOOPBACK, master.port)
+    wait_until(lambda: replica.info("replication")["master_link_status"] == "up", 20, "the replica to follow")
+
+
+def user(case: RedisCase, *rights: str) -> str:
+    """The address for a user who has no other rights."""
+    case.client.execute_command(  # type: ignore[no-untyped-call]
+        "ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights
+    )
+    return case.server.url.replace("//", "//relay:secret@")

@@ -1,6 +1,6 @@
 """What Redis's answers mean, what its servers are to each other, and which settings do what."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.brokers.redis import RedisCase
+from tests.brokers.redis import RedisCase, replicate, user
+from tests.conftest import RedisMaker
 from tests.servers.certificates import Authority
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.proxy import Proxy
@@ -19,8 +20,6 @@ from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.redis.plugin import plugin
 from walrelay.testing import answer, message, numbers, publish, settle
-
-MakeRedis = Callable[..., RedisServer]
 
 
 @pytest.fixture
@@ -91,9 +90,9 @@ def test_a_stream_that_does_not_exist_is_made_or_its_messages_are_refused(case: 
 def test_a_stream_that_the_user_may_not_write_to_is_refused_and_others_of_the_group_are_not_blamed(
     case: RedisCase,
 ) -> None:
-    user(case, f"~{case.topic}", "+eval", "+xadd")
+    url = user(case, f"~{case.topic}", "+eval", "+xadd")
     forbidden = message(case, 3)._replace(topic="forbidden")
-    with closing(case.open(url=case.server.url.replace("//", "//relay:secret@"))) as sink:
+    with closing(case.open(url=url)) as sink:
         for each in (message(case, 0), message(case, 1), message(case, 2), forbidden):
             assert sink.publish(each, 0)
         told = refusal(sink)
@@ -104,8 +103,7 @@ def test_a_stream_that_the_user_may_not_write_to_is_refused_and_others_of_the_gr
 
 @pytest.mark.parametrize("rights", [["+xadd"], ["+eval"]], ids=["no scripts", "no entries"])
 def test_a_user_that_may_publish_nothing_is_a_refusal_of_all_there_is(case: RedisCase, rights: list[str]) -> None:
-    user(case, "~*", *rights)
-    with closing(case.open(url=case.server.url.replace("//", "//relay:secret@"))) as sink:
+    with closing(case.open(url=user(case, "~*", *rights))) as sink:
         assert sink.publish(message(case, 0), 0)
         told = refusal(sink)
         assert (told.error, told.scope) == ("not_authorized", "sink")
@@ -146,7 +144,7 @@ def test_what_redis_takes_nothing_for_is_waited_for(
 
 
 def test_a_master_that_becomes_a_replica_takes_nothing_and_the_next_run_finds_the_new_one(
-    private_redis: MakeRedis,
+    private_redis: RedisMaker,
 ) -> None:
     first, second = private_redis(), private_redis()
     with closing(RedisCase(first)) as case, second.client() as other:
@@ -166,7 +164,7 @@ def test_a_master_that_becomes_a_replica_takes_nothing_and_the_next_run_finds_th
         after.close()
 
 
-def test_durable_is_what_the_replicas_have(private_redis: MakeRedis) -> None:
+def test_durable_is_what_the_replicas_have(private_redis: RedisMaker) -> None:
     master, replica = private_redis(), private_redis()
     with closing(RedisCase(master)) as case, replica.client() as other:
         replicate(other, master)
@@ -183,7 +181,7 @@ def test_durable_is_what_the_replicas_have(private_redis: MakeRedis) -> None:
         assert numbers(case.arrived()) == [*range(11)]
 
 
-def test_sentinel_says_who_the_master_is(private_redis: MakeRedis) -> None:
+def test_sentinel_says_who_the_master_is(private_redis: RedisMaker) -> None:
     master, replica = private_redis(), private_redis()
     with closing(RedisCase(master)) as case, replica.client() as other:
         replicate(other, master)
@@ -212,12 +210,12 @@ def test_sentinel_says_who_the_master_is(private_redis: MakeRedis) -> None:
             assert "knows no master 'nothing'" in failure(sink)
 
 
-def test_a_node_of_a_cluster_is_refused(private_redis: MakeRedis) -> None:
+def test_a_node_of_a_cluster_is_refused(private_redis: RedisMaker) -> None:
     with closing(RedisCase(private_redis("--cluster-enabled", "yes"))) as case, closing(case.open()) as sink:
         assert "is a node of a Redis Cluster, and walrelay does not publish to one" in failure(sink, Fatal)
 
 
-def test_over_tls_both_sides_show_certificates(private_redis: MakeRedis, tmp_path: Path) -> None:
+def test_over_tls_both_sides_show_certificates(private_redis: RedisMaker, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     (its, its_key), (mine, my_key) = authority.sign("server"), authority.sign("relay")
     port = free_port()
@@ -321,7 +319,7 @@ def test_a_stream_is_trimmed_by_its_size_or_age(case: RedisCase, limit: dict[str
     assert kept == [*range(2000 - len(kept), 2000)]
 
 
-def test_the_doctor_says_what_redis_may_lose(private_redis: MakeRedis) -> None:
+def test_the_doctor_says_what_redis_may_lose(private_redis: RedisMaker) -> None:
     with closing(RedisCase(private_redis("--maxmemory-policy", "allkeys-lru"))) as case:
         case.client.set("text", "no stream")
         case.client.xadd("there", {"a": "1"})
@@ -346,16 +344,6 @@ def test_the_doctor_says_what_redis_may_lose(private_redis: MakeRedis) -> None:
         (away,) = plugin.examine(case.settings(), ["new"])
         assert (away.verdict, away.fix) == ("problem", "Correct sink.url, or start Redis.")
         case.server.start()
-
-
-def user(case: RedisCase, *rights: str) -> None:
-    case.client.execute_command("ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights)  # type: ignore[no-untyped-call]
-
-
-def replicate(replica: Any, master: RedisServer) -> None:
-    """Returns when it has the data."""
-    replica.replicaof(LOOPBACK, master.port)
-    wait_until(lambda: replica.info("replication")["master_link_status"] == "up", 20, "the replica to follow")
 
 
 def with_headers(made: Message, *more: tuple[str, bytes | None]) -> Message:

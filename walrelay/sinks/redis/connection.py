@@ -20,13 +20,13 @@ from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry,
 from walrelay.sinks.redis.settings import RedisSettings
 
 GROUP = 500  # messages: while they are added, Redis does nothing else
-_GROUP_BYTES = 2**20
+GROUP_BYTES = 2**20
 _BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
 _WAIT_MS = 500  # after which a WAIT is asked again
 _NOT_NOW = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "OOM", "READONLY")
 _ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
 _RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"
-_IN_SCRIPT, _OF_A_KEY = "executing the script can't", " key"  # parts of what Redis says of rights
+_IN_SCRIPT, OF_A_KEY = "executing the script can't", " key"  # parts of what Redis says of rights
 
 
 class RedisConnection:
@@ -104,7 +104,7 @@ class RedisConnection:
     async def _converse(self) -> None:
         try:
             while not self._over:
-                if group := self._next_group():
+                if (group := self._next_group()) is not None:
                     await self._publish(group)
                 elif not self._over:
                     self._wanted.clear()
@@ -114,11 +114,11 @@ class RedisConnection:
         except (RedisError, OSError) as why:
             self._fail(Retryable(f"the connection to Redis is gone: {said(why)}"))
 
-    def _next_group(self) -> list[Sending]:
-        """What is sent next; what is left stays in the queue."""
+    def _next_group(self) -> list[Sending] | None:
+        """What is sent next, None for nothing yet; what is left stays in the queue."""
         group: list[Sending] = []
         size, stream = 0, None
-        while self._queue and len(group) < GROUP and size < _GROUP_BYTES:
+        while self._queue and len(group) < GROUP and size < GROUP_BYTES:
             message = self._queue[0].taken[0].message
             if self._one_stream and stream not in (None, self._stream(message)):
                 break
@@ -131,7 +131,7 @@ class RedisConnection:
                 break
             size += len(message.value or b"")
             group.append(self._queue.popleft())
-        return group
+        return group or None
 
     async def _publish(self, group: Sequence[Sending]) -> None:
         assert self._client is not None
@@ -144,10 +144,15 @@ class RedisConnection:
             self._trouble = f"of Redis's replicas {have} have what was published last, and {replicas} should"
             have = int(await self._client.ask(*wait))
         self._trouble = ""
-        for sending in group[:done]:
+        if not why:
+            self._stored()
+        for sending in group if not why else () if self._all_or_none else group[:done]:
             sending.durable()
         if why:
             self._not_added(group[done:], why)
+
+    def _stored(self) -> None:
+        """The whole group was."""
 
     async def _added(self) -> tuple[int, str]:
         """How many of the group were, and why not the next."""
@@ -169,7 +174,7 @@ class RedisConnection:
     def _not_added(self, rest: Sequence[Sending], why: str) -> None:
         """The first of the rest was refused, and those behind it were not looked at."""
         first, code = rest[0], why.partition(" ")[0]
-        if code == "NOPERM" and _OF_A_KEY in why and not self._one_stream:
+        if code == "NOPERM" and OF_A_KEY in why and not self._one_stream:
             self._one_stream = True
             self._queue.extendleft(reversed(rest))
             return
@@ -194,7 +199,7 @@ class RedisConnection:
             hint = "Rename the key, or correct sink.stream."
             sending.refused(f"the key {stream!r} holds no stream", hint, "unknown_topic", "topic", ends=ends)
         elif code == "NOPERM" or _IN_SCRIPT in why:
-            scope = "topic" if _OF_A_KEY in why else "sink"
+            scope = "topic" if OF_A_KEY in why else "sink"
             hint = _RIGHTS.format(user=user, stream=stream)
             reason = f"the user {user!r} may not add to the stream {stream!r}: {why}"
             sending.refused(reason, hint, "not_authorized", scope, ends=ends)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.model import Counting, Finding, System
+from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.redis.settings import RedisSettings
@@ -14,6 +14,26 @@ def _open(settings: RedisSettings, memory: RefusalMemory) -> Sink:
     with client_library("Redis", "redis"):
         from walrelay.sinks.redis.connection import RedisConnection
     return HostedSink(partial(RedisConnection, settings), settings.window, memory, "Redis", lane_of=None)
+
+
+def _open_exactly_once(
+    settings: RedisSettings, memory: RefusalMemory, system: System, slot: str, counting: Counting | None = None
+) -> ExactlyOnceSink:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.exactly_once import RedisExactlyOnce
+    return RedisExactlyOnce(settings, memory, system, slot, counting)
+
+
+def _open_positions(settings: RedisSettings, system: System, slot: str) -> PositionKeeper:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.exactly_once import RedisPositionKeeper
+    return RedisPositionKeeper(settings, system, slot)
+
+
+def _examine_positions(settings: RedisSettings) -> Iterable[Finding]:
+    with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.examine import examine_positions
+    return examine_positions(settings)
 
 
 def _examine(settings: RedisSettings, topics: Sequence[str]) -> Iterable[Finding]:
@@ -41,11 +61,12 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=topic_fault,
+    exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     make_topics=_make_topics,
     traits=SinkTraits(
         durable="answered by Redis, and by `wait_replicas` replicas; on disk as the server is set up",
         order="of commits, in each stream and between streams",
-        repeats="recognised by the field id",
+        repeats="recognised by the field id; exactly_once has none",
         headers="any bytes, repeated names; no null, none named as the fields of key and value",
         size="proto-max-bulk-len of the server, 512 MiB by default",
         client="redis",

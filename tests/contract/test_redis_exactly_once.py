@@ -1,0 +1,233 @@
+"""What exactly once rests on in Redis: a group and its position are there or not, and one sink of a slot publishes."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.brokers.redis import RedisCase, user
+from tests.contract.test_redis import failure, refusal
+from tests.servers.redis import RedisServer
+from walrelay.errors import Fatal, Retryable, StartAnew
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Counting, RelayPosition, System
+from walrelay.publish.contract import ExactlyOnceSink
+from walrelay.sinks.redis.plugin import plugin
+from walrelay.testing import message, numbers, settle
+
+HERE = System("7000000000000000001", 1)
+COUNTING = Counting("pgoutput", "walrelay", "outbox", None)
+KEY = f"walrelay:positions:{HERE.identifier}/relay"
+
+
+@pytest.fixture
+def case(stoppable_redis: RedisServer) -> Iterator[RedisCase]:
+    stoppable_redis.start()
+    with closing(RedisCase(stoppable_redis)) as made:
+        yield made
+
+
+def begun(case: RedisCase, **settings: Any) -> ExactlyOnceSink:
+    """A sink that may publish."""
+    assert plugin.exactly_once is not None
+    made = case.settings(**settings)
+    sink = plugin.exactly_once.open(made, case.memory, HERE, "relay", COUNTING)
+    try:
+        while not sink.fence():
+            pass
+    except BaseException:
+        sink.close()
+        raise
+    return sink
+
+
+def transaction(sink: ExactlyOnceSink, case: RedisCase, *numbered: int, end: int) -> None:
+    for number in numbered:
+        assert sink.publish(message(case, number), end)
+    sink.mark(LSN(end))
+
+
+def last(case: RedisCase) -> RelayPosition | None:
+    """What the next run finds."""
+    with closing(begun(case)) as sink:
+        return sink.last()
+
+
+def position(lsn: int, commit_lsn: int = 0, ordinal: int = 0, xmin: int = 0) -> RelayPosition:
+    counted = COUNTING if ordinal else None
+    return RelayPosition(HERE, "relay", LSN(lsn), LSN(commit_lsn), ordinal, xmin, counted)
+
+
+def test_the_position_of_a_group_is_there_with_its_messages(case: RedisCase) -> None:
+    with closing(begun(case)) as sink:
+        assert sink.last() is None
+        sink.mark(LSN(5))
+        transaction(sink, case, 0, 1, 2, end=10)
+        transaction(sink, case, 3, end=20)
+        assert settle(sink, 4) == {10: 3, 20: 1}
+        assert sink.publish(message(case, 4), 30)  # it stays open
+        assert not [*sink.receipts(0.2)]
+    assert last(case) == position(20)
+    assert numbers(case.arrived()) == [0, 1, 2, 3]
+
+
+def test_a_run_that_begins_ends_the_one_before(case: RedisCase) -> None:
+    with closing(begun(case)) as before:
+        transaction(before, case, 0, end=10)
+        settle(before, 1)
+        with closing(begun(case)) as after:
+            assert after.last() == position(10)
+            transaction(before, case, 1, end=20)
+            assert failure(before) == "a later run of this slot publishes now, and this one may not any more"
+            transaction(after, case, 1, end=20)
+            settle(after, 1)
+    assert numbers(case.arrived()) == [0, 1]
+
+
+def test_runs_of_other_slots_and_systems_do_not_meet(case: RedisCase) -> None:
+    assert plugin.exactly_once is not None
+    with closing(begun(case)) as one:
+        for system, slot in ((HERE, "other"), (System("8", 1), "relay")):
+            with closing(plugin.exactly_once.open(case.settings(), case.memory, system, slot, None)) as other:
+                while not other.fence():
+                    pass
+                transaction(other, case, 0, end=90)
+                settle(other, 1)
+        transaction(one, case, 1, end=10)
+        settle(one, 1)
+    assert last(case) == position(10)
+
+
+def test_of_a_group_with_a_message_that_redis_refuses_nothing_is_there(case: RedisCase) -> None:
+    case.client.set("text", "no stream")
+    wrong = message(case, 3)._replace(topic="text")
+    with closing(begun(case)) as sink:
+        transaction(sink, case, 0, end=10)
+        settle(sink, 1)
+        for number in (1, 2):
+            assert sink.publish(message(case, number), 20)
+        assert sink.publish(wrong, 20)
+        transaction(sink, case, 4, end=20)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (wrong, "unknown_topic", "topic", True)
+        assert not sink.publish(message(case, 5), 30)
+    assert numbers(case.arrived()) == [0]
+    assert last(case) == position(10)
+
+
+def test_the_position_does_not_get_past_a_message_that_does_not_fit(case: RedisCase) -> None:
+    """It is refused before it is sent, and the end of its transaction comes before anybody hears of it."""
+    misfit = message(case, 1)._replace(headers=[("a", None)])
+    with closing(begun(case)) as sink:
+        transaction(sink, case, 0, end=10)
+        settle(sink, 1)
+        assert sink.publish(misfit, 20)
+        sink.mark(LSN(20))
+        sink.mark(LSN(30))
+        told = refusal(sink)
+        assert (told.message, told.error, told.ends) == (misfit, "serialization", True)
+        sink.mark(LSN(40))
+        assert sink.keep(position(50)) == LSN(10)
+        assert not sink.publish(message(case, 2), 40)
+    assert last(case) == position(10)
+    assert numbers(case.arrived()) == [0]
+
+
+def test_a_transaction_is_cut_where_it_gets_long_and_not_before(case: RedisCase) -> None:
+    with closing(begun(case)) as sink:
+        for number in range(700):
+            assert sink.publish(message(case, number), 1)
+            if number in (99, 599, 699):
+                sink.mark(LSN(10), LSN(15), number + 1)
+        assert settle(sink, 600) == {1: 600}
+        assert not [*sink.receipts(0.2)]
+    assert last(case) == position(10, 15, 600)
+    assert numbers(case.arrived()) == [*range(600)]
+
+
+def test_a_transaction_is_cut_where_there_is_no_room(case: RedisCase) -> None:
+    with closing(begun(case, max_in_flight=10)) as sink:
+        number = 0
+        while sink.publish(message(case, number), 1):
+            number += 1
+        sink.mark(LSN(10), LSN(15), number)
+        assert settle(sink, number) == {1: number}
+    assert number == 10
+    assert last(case) == position(10, 15, 10)
+
+
+def test_idle_progress_is_kept(case: RedisCase) -> None:
+    with closing(begun(case)) as sink:
+        sink.mark(LSN(10), LSN(40), 3)
+        assert sink.keep(position(20, xmin=7)) == LSN(20)
+        assert sink.keep(position(50, xmin=8)) == LSN(50)
+    assert last(case) == position(50, xmin=8)
+    with closing(begun(case)) as sink:
+        sink.last()
+        sink.mark(LSN(50), LSN(90), 3)
+        assert sink.keep(position(60)) == LSN(60)
+    assert last(case) == position(60, 90, 3), "a transaction that is cut stays cut"
+
+
+def test_a_relay_that_publishes_at_least_once_can_keep_its_position_there(case: RedisCase) -> None:
+    assert plugin.exactly_once is not None
+    open_positions = plugin.exactly_once.open_positions
+    before = open_positions(case.settings(), HERE, "relay")
+    assert before.last() is None
+    assert before.keep(position(10)) == LSN(10)
+    after = open_positions(case.settings(), HERE, "relay")
+    assert after.last() == position(10)
+    with pytest.raises(Retryable, match="the position could not be stored: FENCED"):
+        before.keep(position(20))
+    assert after.keep(position(30)) == LSN(30)
+    (finding,) = plugin.exactly_once.examine_positions(case.settings())
+    assert finding.verdict == "ok"
+    assert last(case) == position(30)
+    with pytest.raises(Retryable, match="Redis cannot be reached"):
+        open_positions(case.settings(url="redis://127.0.0.1:1"), HERE, "relay").last()
+
+
+def test_a_message_that_the_user_may_not_send_is_found_one_by_one(case: RedisCase) -> None:
+    """Redis refuses the whole script, and does not say which of its streams it is about."""
+    url = user(case, f"~{case.topic}", "~walrelay:*", "+eval", "+xadd", "+xdel", "+hget", "+hset")
+    forbidden = message(case, 1)._replace(topic="forbidden")
+    with closing(begun(case, url=url)) as sink:
+        assert sink.publish(message(case, 0), 10)
+        assert sink.publish(forbidden, 10)
+        sink.mark(LSN(10))
+        assert "messages are sent one by one to find the one that Redis refuses" in failure(sink, StartAnew)
+    assert numbers(case.arrived()) == []
+    with closing(begun(case, url=url)) as sink:
+        assert sink.publish(message(case, 0), 10)
+        assert not sink.publish(forbidden, 10), "taken before the one ahead of it was decided"
+        sink.mark(ZERO, LSN(5), 1)
+        settle(sink, 1)
+        assert sink.publish(forbidden, 10)
+        sink.mark(LSN(10))
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope) == (forbidden, "not_authorized", "topic")
+    assert last(case) == position(0, 5, 1)
+
+
+def test_a_key_that_holds_no_position_is_a_fault_of_the_settings(case: RedisCase) -> None:
+    case.client.set(KEY, "text")
+    with pytest.raises(Fatal, match=f"the key '{KEY}' for the relay's position cannot be used: WRONGTYPE"):
+        begun(case)
+    case.client.delete(KEY)
+    case.client.hset(KEY, "position", "text")
+    with pytest.raises(Fatal, match=f"the position in '{KEY}' cannot be read: b'text'"):
+        begun(case)
+    case.client.delete(KEY)
+    with pytest.raises(Fatal, match="cannot be used: NOPERM"):
+        begun(case, url=user(case, "~*", "+eval", "+xadd"))
+
+
+def test_a_connection_that_is_cut_leaves_whole_groups_and_their_position(case: RedisCase) -> None:
+    with closing(begun(case)) as sink:
+        for number in range(0, 1500, 3):
+            transaction(sink, case, number, number + 1, number + 2, end=number + 3)
+        case.client.client_kill_filter(_type="normal", skipme=True)
+        assert "the connection to Redis is gone" in failure(sink)
+    found, arrived = last(case), numbers(case.arrived())
+    assert arrived == list(range(found.lsn if found else 0))

@@ -1,0 +1,245 @@
+"""Exactly once into Redis: a script adds a group's entries and sets the relay's position, all of it or nothing.
+
+The position is in a hash, beside the owner: the run that began last. A script of any other run changes nothing. So a
+run that begins makes itself the owner and then reads the position, and nothing can be published behind it.
+
+A group ends at the end of a transaction. One that fills the sink is cut: the position then names the last record that
+was published, and the next run goes on behind it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from redis.exceptions import ResponseError
+
+from walrelay.errors import Fatal, Retryable, StartAnew, WalrelayError
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.sinks.hosting import HostedSink, PumpedLoop, RefusalMemory, Sending
+from walrelay.sinks.redis.client import answered
+from walrelay.sinks.redis.connection import GROUP, GROUP_BYTES, OF_A_KEY, RedisConnection
+from walrelay.sinks.redis.groups import arguments, encoded, script
+from walrelay.sinks.redis.settings import RedisSettings
+
+_FENCE = 1.0  # seconds
+_KEEP = 1.0  # seconds
+_BEGIN = 30.0  # seconds
+_WITH_CARE = 1_000  # messages that are sent one by one to find the one that Redis refuses
+
+
+class GuardedConnection(RedisConnection):
+    """Sends what is marked, with its position. `found`: the position that the hash had; `durable`: the last one."""
+
+    _all_or_none = True
+
+    def __init__(
+        self,
+        settings: RedisSettings,
+        memory: RefusalMemory,
+        nothing: RelayPosition,
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
+    ) -> None:
+        super().__init__(settings, loop, fail)
+        self._memory = memory
+        self._one_stream = True  # a group is never divided
+        self._script = script(settings, exactly_once=True)
+        self.key = f"{settings.positions_key}:{nothing.system.identifier}/{nothing.slot}"
+        self._owner = uuid4().hex.encode()
+        self._handed = self._gone = 0  # messages that came, and that groups took
+        self._marks: deque[tuple[int, RelayPosition]] = deque()  # how many messages had come, and the position then
+        self._closing = self.durable = nothing
+        self.found: RelayPosition | None = None
+        self._keeps = False
+
+    async def _begin(self) -> None:
+        assert self._client is not None
+        try:
+            await self._client.ask("HSET", self.key, "owner", self._owner)
+            text = await self._client.ask("HGET", self.key, "position")
+        except ResponseError as why:
+            said = answered(why)
+            if not said.startswith(("WRONGTYPE", "NOPERM")):
+                raise
+            raise Fatal(
+                f"the key {self.key!r} for the relay's position cannot be used: {said}",
+                hint=f"Grant ~{self._settings.positions_key}:* +hset +hget +xdel, or correct sink.positions_key.",
+            ) from why
+        if text is not None:
+            self.found = self._parsed(text)
+
+    def _parsed(self, text: bytes) -> RelayPosition:
+        try:
+            return RelayPosition.of_json(text)
+        except (ValueError, TypeError, LookupError) as why:
+            raise Fatal(
+                f"the position in {self.key!r} cannot be read: {text[:100]!r}",
+                hint="Something else wrote to the key. Give the relay one of its own: sink.positions_key; with"
+                " `walrelay run --from-slot` it begins where the slot stands.",
+            ) from why
+
+    def send(self, sending: Sending) -> None:
+        self._handed += 1
+        super().send(sending)
+
+    def push(self) -> None:
+        if self._queue or self._keeps:
+            self._wanted.set()
+
+    def mark(self, position: RelayPosition, *, keep: bool = False) -> None:
+        """A group may end behind what has come so far. `keep`: it does, even if it has no messages."""
+        if self._marks and self._marks[-1][0] == self._handed:
+            self._marks.pop()
+        self._marks.append((self._handed, position))
+        self._keeps |= keep
+
+    def stop(self) -> None:
+        """Nothing more is sent."""
+        self._over = True
+
+    def _next_group(self) -> list[Sending] | None:
+        count, closing = 0, None
+        while self._marks:
+            handed, position = self._marks[0]
+            if handed - self._gone > (GROUP if count else self._handed):
+                break
+            count, closing = handed - self._gone, position
+            self._marks.popleft()
+        if closing is None:
+            return None
+        if count == 0 and not self._keeps:
+            self._marks.appendleft((self._gone, closing))
+            return None
+        self._closing, self._keeps = closing, False
+        self._gone += count
+        return [self._queue.popleft() for _ in range(count)]
+
+    def _command(self, group: Sequence[Sending]) -> tuple[Any, ...]:
+        first = (self._owner, self._closing.as_json())
+        return arguments(self._script, map(self._entry, group), last_key=encoded(self.key), first=first)
+
+    def _stored(self) -> None:
+        self.durable = self._closing
+        self._loop.wake()
+
+    def _not_added(self, rest: Sequence[Sending], why: str) -> None:
+        if not rest:
+            self._fail(Retryable(f"the position could not be stored: {why}"))
+        elif why.startswith("NOPERM") and OF_A_KEY in why and len(rest) > 1:
+            self._memory.with_care = _WITH_CARE
+            self._fail(StartAnew(f"messages are sent one by one to find the one that Redis refuses: {why}"))
+        else:
+            super()._not_added(rest, why)
+
+
+class RedisExactlyOnce(HostedSink):
+    """Implements `walrelay.publish.ExactlyOnceSink`."""
+
+    def __init__(
+        self,
+        settings: RedisSettings,
+        memory: RefusalMemory,
+        system: System,
+        slot: str,
+        counting: Counting | None = None,
+    ) -> None:
+        self._position = RelayPosition(system, slot, ZERO)
+        self._counting = counting
+        self._unmarked = self._unmarked_bytes = 0
+        self._found_no_room = False
+
+        def connect(loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> GuardedConnection:
+            self._guarded = GuardedConnection(settings, memory, self._position, loop, fail)
+            return self._guarded
+
+        super().__init__(connect, settings.window, memory, "Redis", lane_of=None)
+
+    def fence(self) -> bool:
+        deadline = monotonic() + _FENCE
+        while not self._connected and self._failure is None and (left := deadline - monotonic()) > 0:
+            self._pump(left)
+        if self._failure is not None:
+            raise self._failure
+        return self._connected
+
+    def last(self) -> RelayPosition | None:
+        found = self._guarded.found
+        if found is not None and found.system == self._position.system:  # another timeline's is no floor here
+            self._guarded.durable = found
+        return found
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        taken = super().publish(message, ticket)
+        self._found_no_room = not taken
+        self._unmarked += 1
+        self._unmarked_bytes += len(message.value or b"")
+        return taken
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        if self._refusals or self._over:
+            return  # the position must not get past what was refused
+        inside = (commit_lsn, ordinal, self._counting) if ordinal else (ZERO, 0, None)
+        self._position = self._position._replace(
+            lsn=end_lsn, commit_lsn=inside[0], ordinal=inside[1], counted=inside[2]
+        )
+        if not ordinal or over or self._found_no_room or self._is_long:
+            self._unmarked = self._unmarked_bytes = 0
+            self._guarded.mark(self._position)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether a transaction is to be cut here."""
+        return self._unmarked >= GROUP or self._unmarked_bytes >= GROUP_BYTES
+
+    def keep(self, position: RelayPosition) -> LSN:
+        self._position = self._position._replace(xmin=position.xmin)
+        guarded = self._guarded
+        if position.lsn > guarded.durable.lsn and not self._in_flight and not self._refusals and not self._over:
+            commit_lsn, ordinal = self._position.commit_lsn, self._position.ordinal
+            cut = (commit_lsn, ordinal) if commit_lsn >= position.lsn else (ZERO, 0)  # its first part is published
+            self.mark(position.lsn, *cut)
+            guarded.mark(self._position, keep=True)
+            deadline = monotonic() + _KEEP
+            while guarded.durable.lsn < position.lsn and self._failure is None and (left := deadline - monotonic()) > 0:
+                self._pump(left)
+        return guarded.durable.lsn
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        """After a refusal nothing is sent: a later group's position would be past it."""
+        told = [*super().receipts(timeout)]
+        if not any(isinstance(each, Refusal) for each in told):
+            return told
+        self._guarded.stop()
+        self._over = True
+        return [each._replace(ends=True) if isinstance(each, Refusal) else each for each in told]
+
+
+class RedisPositionKeeper:
+    """Implements `walrelay.publish.contract.PositionKeeper`: a relay's position with `delivery: at_least_once`."""
+
+    def __init__(self, settings: RedisSettings, system: System, slot: str) -> None:
+        self._sink = RedisExactlyOnce(settings, RefusalMemory(), system, slot)
+
+    def fence(self) -> bool:
+        return self._sink.fence()
+
+    def trouble(self) -> str:
+        return self._sink.trouble()
+
+    def last(self) -> RelayPosition | None:
+        deadline = monotonic() + _BEGIN
+        while not self.fence():
+            if monotonic() > deadline:
+                raise Retryable(f"the position could not be read from Redis: {self.trouble()}")
+        return self._sink.last()
+
+    def keep(self, position: RelayPosition) -> LSN:
+        if not self.fence():
+            return ZERO
+        kept = self._sink.keep(position)
+        if kept < position.lsn:
+            list(self._sink.receipts(0))  # there are none; raises what broke
+        return kept
