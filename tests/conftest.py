@@ -13,7 +13,7 @@ from tests.servers import choose
 from tests.servers.choose import Address, Docker, Machine
 from tests.servers.database import Database, Postgres
 from tests.servers.kafka import KafkaServer
-from tests.servers.nats import NatsServer
+from tests.servers.nats import NatsServer, nats_cluster
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitmqServer
@@ -207,6 +207,27 @@ def nats() -> Iterator[NatsServer]:
     """The server with JetStream that tests share. Not to be stopped."""
     with NatsServer(_installed(choose.nats_program)) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def stoppable_nats() -> Iterator[NatsServer]:
+    """One that tests may stop; each finds it running."""
+    with NatsServer(_installed(choose.nats_program)) as server:
+        yield server
+
+
+@pytest.fixture
+def private_nats() -> Iterator[Callable[..., NatsServer]]:
+    """Makes servers with settings of their own."""
+    with ExitStack() as stack:
+        yield lambda settings: stack.enter_context(NatsServer(_installed(choose.nats_program), settings))
+
+
+@pytest.fixture(scope="module")
+def nats_nodes() -> Iterator[list[NatsServer]]:
+    """The three of a cluster, which the tests of a module may stop."""
+    with nats_cluster(_installed(choose.nats_program)) as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")

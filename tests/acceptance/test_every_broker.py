@@ -9,6 +9,7 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.writing import Writers
 from tests.brokers import Broker
+from tests.brokers.nats import NatsStream
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.redis import RedisStream
 from tests.brokers.webhook import WebhookPath
@@ -16,7 +17,7 @@ from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 
 KILLS = 8
-BROKERS = ["rabbitmq", "redis", "webhook"]
+BROKERS = ["nats", "rabbitmq", "redis", "webhook"]
 WAIT_WITHIN_A_RUN = {"webhook"}
 """Sinks that wait for their broker themselves; for others the relay begins its run again."""
 
@@ -24,7 +25,9 @@ WAIT_WITHIN_A_RUN = {"webhook"}
 @pytest.fixture(params=BROKERS)
 def place(request: pytest.FixtureRequest) -> Iterator[Broker]:
     server = request.getfixturevalue(f"stoppable_{request.param}")
-    yield {"rabbitmq": RabbitmqQueue, "webhook": WebhookPath, "redis": RedisStream}[request.param](server)
+    yield {"nats": NatsStream, "rabbitmq": RabbitmqQueue, "webhook": WebhookPath, "redis": RedisStream}[request.param](
+        server
+    )
     server.start()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.brokers.nats import NatsCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
 from tests.brokers.webhook import WebhookCase
@@ -15,6 +16,7 @@ from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
 
 BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "nats": ("stoppable_nats", NatsCase),
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),
     "redis": ("stoppable_redis", RedisCase),

@@ -11,6 +11,8 @@ class TestAlwaysThere(SinkContract):
     pass
 
 
-@pytest.mark.parametrize("case", ["stdout", "mock", "several", "rabbitmq", "webhook", "redis", KAFKA], indirect=True)
+@pytest.mark.parametrize(
+    "case", ["stdout", "mock", "several", "nats", "rabbitmq", "webhook", "redis", KAFKA], indirect=True
+)
 class TestAway(AwayContract):
     pass

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from walrelay.errors import Retryable, WalrelayError
@@ -56,6 +56,7 @@ def message(key: str | None, number: int) -> Message:
 
 
 @settings(max_examples=150, deadline=None)
+@example(1, [("publish", 1), ("publish", 0), ("publish", 1), *[("refuse", 0), ("ask", 0)] * 2, ("publish", 0)])
 @given(
     st.integers(1, 4),
     st.lists(

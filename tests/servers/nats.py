@@ -1,26 +1,48 @@
-"""A NATS server with JetStream, of the tests' own."""
+"""NATS servers with JetStream, of the tests' own."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.servers.ports import LOOPBACK
+from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.single import SingleServer
 
 
 class NatsServer(SingleServer):
-    """JetStream is ready before a client is greeted."""
+    """JetStream is ready before a client is greeted. `settings`: more of its settings file."""
 
     NAME = "NATS"
     PATIENT_WITH = OSError
+
+    def __init__(self, program: Path, settings: str = "") -> None:
+        super().__init__(program)
+        self._settings = settings
 
     @property
     def url(self) -> str:
         return f"nats://{LOOPBACK}:{self.port}"
 
     def _arguments(self) -> Sequence[str | Path]:
-        return ["--addr", LOOPBACK, "--port", str(self.port), "--jetstream", "--store_dir", self._home / "data"]
+        file = self._home / "nats.conf"
+        own = f'server_name: "{self.port}"\njetstream {{ store_dir: "{self._home}/data" }}'
+        file.write_text(f"{own}\n{self._settings}\n")
+        return ["--addr", LOOPBACK, "--port", str(self.port), "--config", file]
 
     def _answers(self) -> bool:
         with socket.create_connection((LOOPBACK, self.port), 1) as client:
             return client.recv(4) == b"INFO"
+
+
+@contextmanager
+def nats_cluster(program: Path, size: int = 3) -> Iterator[list[NatsServer]]:
+    """Servers that know each other. Streams can be made as soon as they have elected a leader."""
+    ports = [free_port() for _ in range(size)]
+    routes = ", ".join(f"nats-route://{LOOPBACK}:{port}" for port in ports)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                NatsServer(program, f'cluster {{ name: test, listen: "{LOOPBACK}:{port}", routes: [{routes}] }}')
+            )
+            for port in ports
+        ]

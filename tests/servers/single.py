@@ -38,20 +38,40 @@ class SingleServer(ABC):
         """Whether it does; it may raise PATIENT_WITH instead."""
 
     def __enter__(self) -> Self:
-        self._process = ServerProcess(
-            [self._program, *self._arguments()],
-            log=self._log,
-            cwd=self._home,
-            last_signal=self.LAST_SIGNAL,
-            account=self._account,
-        )
-        wait_until(self._runs_and_answers, 10, f"{self.NAME} to answer", ignoring=self.PATIENT_WITH)
+        self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def start(self) -> None:
+        """Unless it runs. What it wrote before is there again."""
+        if self._process is None or not self._process.running:
+            self._process = ServerProcess(
+                [self._program, *self._arguments()],
+                log=self._log,
+                cwd=self._home,
+                last_signal=self.LAST_SIGNAL,
+                account=self._account,
+            )
+            wait_until(self._runs_and_answers, 20, f"{self.NAME} to answer", ignoring=self.PATIENT_WITH)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
         assert self._process is not None
-        self._process.signal(self.LAST_SIGNAL)
+        self._process.signal(signal.SIGKILL)
         self._process.wait(10)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.running:
+            self._process.signal(self.LAST_SIGNAL)
+            self._process.wait(10)
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _runs_and_answers(self) -> bool:

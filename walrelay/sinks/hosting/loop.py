@@ -26,11 +26,19 @@ class PumpedLoop(asyncio.SelectorEventLoop):
         self._made: WeakSet[BaseTransport] = WeakSet()
         self._started: set[asyncio.Task[Any]] = set()
         self._awake = False
+        self.encrypted = False
+        """Whether a connection went on with TLS that began without it."""
 
     async def create_connection(self, *args: Any, **options: Any) -> Any:
         """As asyncio's; the transport is remembered."""
         made = await super().create_connection(*args, **options)
         self._made.add(made[0])
+        return made
+
+    async def start_tls(self, *args: Any, **options: Any) -> Any:
+        """As asyncio's; what it is about is told."""
+        made = await super().start_tls(*args, **options)
+        self.encrypted = True
         return made
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:

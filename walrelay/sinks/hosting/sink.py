@@ -84,7 +84,9 @@ class Connection(Protocol):
         ...
 
     def misfit(self, message: Message) -> Misfit | None:
-        """Why the broker could not have this message unaltered; asked before it is taken."""
+        """Why the broker could not have this message unaltered; asked once, when there is room for it, and if it
+        fits it is taken.
+        """
         ...
 
     def trouble(self) -> str:
@@ -148,14 +150,13 @@ class HostedSink:
     def publish(self, message: Message, ticket: int) -> bool:
         if self._room <= 0 or self._bytes <= 0 or self._refusals or self._failure or self._over:
             return False
+        lane = self._lane_of(message) if self._lane_of is not None else None
+        if self._memory.with_care and (self._lanes.busy(lane) if self._lane_of is not None else self._in_flight):
+            return False
         if (misfit := self._connection.misfit(message)) is not None:
             self._refusals.append(Refusal(ticket, message, *misfit, ends=False))
             return True
-        lane = self._lane_of(message) if self._lane_of is not None else None
-        if self._memory.with_care:
-            if self._lanes.busy(lane) if self._lane_of is not None else self._in_flight:
-                return False
-            self._memory.with_care -= 1
+        self._memory.with_care = max(0, self._memory.with_care - 1)
         taken = Taken(message, ticket)
         self._room -= 1
         self._bytes -= _size(message)
@@ -177,7 +178,7 @@ class HostedSink:
             return [Receipt(ticket, count) for ticket, count in settled.items()]
         if self._refusals:
             refusals, self._refusals = self._refusals, []
-            self._over = any(refusal.ends for refusal in refusals)
+            self._over = self._over or any(refusal.ends for refusal in refusals)
             return refusals
         if self._failure is not None:
             raise self._failure
@@ -206,7 +207,7 @@ class HostedSink:
         for _, ticket in sending.taken:
             self._settled[ticket] = self._settled.get(ticket, 0) + 1
         following = self._lanes.leave(sending.lane) if self._lane_of is not None else ()
-        if following and not self._over and not any(refusal.ends for refusal in self._refusals):
+        if following and not self._ended:
             self._send(sending.lane, following)
         self._loop.wake()
 
@@ -235,6 +236,11 @@ class HostedSink:
         self.fail(Retryable(f"the client of {self._broker} failed: {what}"))
 
     @property
+    def _ended(self) -> bool:
+        """Whether nothing may be sent any more, because of a refusal."""
+        return self._over or any(refusal.ends for refusal in self._refusals)
+
+    @property
     def _heard(self) -> bool:
         return bool(self._settled or self._refusals or self._failure)
 
@@ -244,7 +250,8 @@ class HostedSink:
                 await self._connection.open()
             self._connected = True
             for sending in [*self._in_flight]:  # taken meanwhile; some may be answered at once
-                self._hand_over(sending)
+                if not self._ended:
+                    self._hand_over(sending)
             self._loop.wake()
         except WalrelayError as why:
             self.fail(why)

@@ -1,0 +1,43 @@
+"""JetStream's API, as JSON: what a newer server says that the client's classes do not know stays as it is."""
+
+import json
+from typing import Any
+
+from nats.aio.client import Client
+from nats.errors import Error, NoRespondersError
+
+_PATIENCE = 5.0  # seconds for an answer
+_PREFIX = "$JS.API"
+
+
+class ApiError(Exception):
+    """JetStream refused a request, or did not answer it: the text says which and why."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+STREAM_NOT_FOUND = 10059
+
+
+async def ask(client: Client, request: str, **members: Any) -> dict[str, Any]:
+    """The answer to a request such as `STREAM.INFO.orders`."""
+    try:
+        reply = await client.request(f"{_PREFIX}.{request}", json.dumps(members).encode(), timeout=_PATIENCE)
+        answer: dict[str, Any] = json.loads(reply.data)
+    except NoRespondersError as why:
+        raise ApiError("JetStream is off, or off for this user's account, or without a leader") from why
+    except TimeoutError as why:
+        raise ApiError(f"no answer to {_PREFIX}.{request}, which this user may not be allowed to ask") from why
+    except (Error, ValueError) as why:
+        raise ApiError(f"{_PREFIX}.{request}: {why}") from why
+    if error := answer.get("error"):
+        raise ApiError(str(error.get("description", error)), error.get("err_code", 0))
+    return answer
+
+
+async def stream_of(client: Client, subject: str) -> str | None:
+    """The name of the stream that has the subject, whether it has a leader just now or not."""
+    names = (await ask(client, "STREAM.NAMES", subject=subject)).get("streams")
+    return names[0] if names else None

@@ -1,0 +1,140 @@
+"""Streams: what the doctor asks about them, and what `walrelay init --topics` makes."""
+
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
+
+from nats.aio.client import Client
+
+from walrelay.errors import Fatal, WalrelayError
+from walrelay.model import Finding
+from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.hosting import PumpedLoop
+from walrelay.sinks.nats.api import STREAM_NOT_FOUND, ApiError, ask, stream_of
+from walrelay.sinks.nats.client import connected
+from walrelay.sinks.nats.settings import NatsSettings
+from walrelay.sinks.nats.subjects import subject_fault
+
+_SOME = "*"  # in a topic or template: what only a row can say
+_MANUAL = "Look at it with nats stream info."
+T = TypeVar("T")
+
+
+def examine(settings: NatsSettings, topics: Sequence[str]) -> Iterator[Finding]:
+    """Connects, and asks which streams the subjects are in and how they keep messages."""
+    loop = PumpedLoop()
+    try:
+        yield from _run(loop, settings, _findings(settings, loop, topics))
+    except WalrelayError as why:
+        yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct sink.url, or start it.")
+    if settings.ordering == "pipelined":
+        yield Finding(
+            "sink", "warning", "sink.ordering is pipelined: a message that NATS loses is overtaken by later ones"
+        )
+
+
+def add_subjects(
+    settings: NatsSettings, topics: Sequence[str], replication_factor: int | None
+) -> Iterator[tuple[str, bool]]:
+    """Makes `sink.stream` if it is missing, kept in files, and adds the subjects that it lacks."""
+    if settings.stream is None:
+        raise Fatal(
+            "sink.stream does not say which stream is to have the subjects",
+            hint="Set it, or make a stream yourself: nats stream add",
+        )
+    subjects = _subjects(settings, topics)
+    loop = PumpedLoop()
+    yield from _run(loop, settings, _made(settings, loop, settings.stream, subjects, replication_factor or 1))
+
+
+def _run(loop: PumpedLoop, settings: NatsSettings, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.let_go()
+
+
+async def _nothing(why: Exception) -> None:
+    """What NATS says without being asked shows in what is asked next."""
+
+
+async def _findings(settings: NatsSettings, loop: PumpedLoop, topics: Sequence[str]) -> list[Finding]:
+    client = await connected(settings, loop, _nothing)
+    version = client.connected_server_version
+    found = [Finding("sink", "ok", f"connected to NATS {version.major}.{version.minor}.{version.patch}")]
+    streams: dict[str, None] = {} if settings.stream is None else {settings.stream: None}
+    for subject in _subjects(settings, topics):
+        finding, stream = await _examined(client, subject, settings.stream)
+        found.append(finding)
+        if stream is not None:
+            streams[stream] = None
+    for stream in streams:
+        found += await _kept(client, stream)
+    return found
+
+
+async def _examined(client: Client, subject: str, wanted: str | None) -> tuple[Finding, str | None]:
+    try:
+        stream = await stream_of(client, subject)
+    except ApiError as why:
+        return Finding("sink", "warning", f"which stream has {subject!r} cannot be asked for: {why}"), None
+    if stream is None:
+        fix = "Set sink.stream and `walrelay init --topics`, or make a stream: nats stream add"
+        return Finding("sink", "problem", f"no stream has the subject {subject!r}", fix), None
+    if wanted is not None and stream != wanted:
+        fix = "Correct sink.stream, or the subjects of the streams."
+        return Finding("sink", "problem", f"subject {subject!r} is in stream {stream!r}, not in {wanted!r}", fix), None
+    return Finding("sink", "ok", f"stream {stream!r} has the subject {subject!r}"), stream
+
+
+async def _kept(client: Client, stream: str) -> list[Finding]:
+    """How the stream keeps what it acknowledges."""
+    try:
+        config = (await ask(client, f"STREAM.INFO.{stream}"))["config"]
+    except ApiError as why:
+        if why.code == STREAM_NOT_FOUND:
+            return [Finding("sink", "problem", f"stream {stream!r} does not exist", "walrelay init --topics")]
+        return [Finding("sink", "warning", f"stream {stream!r} cannot be looked at: {why}")]
+    found = []
+    if config.get("no_ack"):
+        found.append(Finding("sink", "problem", f"stream {stream!r} acknowledges nothing (no_ack)", _MANUAL))
+    if config.get("sealed"):
+        found.append(Finding("sink", "problem", f"stream {stream!r} is sealed: it takes nothing any more", _MANUAL))
+    if config.get("storage") == "memory":
+        fix = "Let it keep them in files."
+        found.append(Finding("sink", "warning", f"stream {stream!r} keeps its messages in memory", fix))
+    elif config.get("num_replicas", 1) < 2:
+        what = f"stream {stream!r} has one replica, and NATS acknowledges before a message is on disk"
+        fix = f"nats stream edit {stream} --replicas 3 in a cluster, or sync_interval: always in the server's settings."
+        found.append(Finding("sink", "warning", what, fix))
+    if config.get("retention") == "interest":
+        what = f"stream {stream!r} throws away what comes while it has no consumer (retention: interest)"
+        found.append(Finding("sink", "warning", what, _MANUAL))
+    return found or [Finding("sink", "ok", f"stream {stream!r} has {config['num_replicas']} replicas")]
+
+
+async def _made(
+    settings: NatsSettings, loop: PumpedLoop, stream: str, subjects: Sequence[str], replicas: int
+) -> list[tuple[str, bool]]:
+    client = await connected(settings, loop, _nothing)
+    try:
+        try:
+            config = (await ask(client, f"STREAM.INFO.{stream}"))["config"]
+        except ApiError as why:
+            if why.code != STREAM_NOT_FOUND:
+                raise
+            config = {"name": stream, "subjects": [], "storage": "file", "num_replicas": replicas}
+        request = "UPDATE" if config["subjects"] else "CREATE"
+        missing = [each for each in subjects if await stream_of(client, each) != stream]
+        if missing:
+            config["subjects"] = [*config["subjects"], *missing]
+            await ask(client, f"STREAM.{request}.{stream}", **config)
+    except ApiError as why:
+        raise Fatal(f"stream {stream!r} was not made: {why}", hint="Make it yourself: nats stream add") from why
+    return [(each, each in missing) for each in subjects]
+
+
+def _subjects(settings: NatsSettings, topics: Sequence[str]) -> list[str]:
+    """Those that are known beforehand."""
+    template = AddressTemplate(settings.subject)
+    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
+    return [each for each in found if _SOME not in each and not subject_fault(each)]
