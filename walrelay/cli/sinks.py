@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from walrelay.publish.kinds import SinkKind, kinds
+from walrelay.publish.kinds import InstalledKind, kinds
 
 
 @click.command()
@@ -27,12 +27,12 @@ def sinks(as_json: bool) -> None:
         click.echo("\n\n".join("\n".join(_lines(kind)) for kind in found))
 
 
-def _document(kind: SinkKind) -> dict[str, object]:
+def _document(kind: InstalledKind) -> dict[str, object]:
     traits = None if kind.traits is None else kind.traits._asdict()
     return {**kind._asdict(), "traits": traits}
 
 
-def _lines(kind: SinkKind) -> Iterator[str]:
+def _lines(kind: InstalledKind) -> Iterator[str]:
     yield kind.kind if kind.package == "walrelay" else f"{kind.kind} (of the package {kind.package})"
     if kind.install:
         yield f"  not usable: its client is missing: {kind.install}"

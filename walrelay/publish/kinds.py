@@ -8,7 +8,7 @@ from walrelay.publish.contract import SinkPlugin, SinkTraits
 from walrelay.publish.plugins import entry_points_by_kind
 
 
-class SinkKind(NamedTuple):
+class InstalledKind(NamedTuple):
     """`package`: whose entry point it is. `install`: the command that makes it usable; empty where it is usable now."""
 
     kind: str
@@ -19,13 +19,13 @@ class SinkKind(NamedTuple):
     traits: SinkTraits | None  # None: the package says nothing
 
 
-def kinds() -> Iterator[SinkKind]:
+def kinds() -> Iterator[InstalledKind]:
     """By name. Imports no client library."""
     for kind, point in sorted(entry_points_by_kind().items()):
         plugin: SinkPlugin = point.load()
         package = point.dist.name if point.dist is not None else ""
         once = ["at_least_once", "exactly_once"] if plugin.exactly_once is not None else ["at_least_once"]
-        yield SinkKind(kind, package, _missing(plugin.traits, package), once, [*_commands(plugin)], plugin.traits)
+        yield InstalledKind(kind, package, _missing(plugin.traits, package), once, [*_commands(plugin)], plugin.traits)
 
 
 def _missing(traits: SinkTraits | None, package: str) -> str:

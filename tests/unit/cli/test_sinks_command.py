@@ -18,7 +18,7 @@ OWN = [each for each in kinds() if each.package == "walrelay"]
 
 
 @pytest.mark.parametrize("kind", OWN, ids=[each.kind for each in OWN])
-def test_every_sink_says_what_it_can_do_and_which_extra_it_needs(kind: kinds_module.SinkKind) -> None:
+def test_every_sink_says_what_it_can_do_and_which_extra_it_needs(kind: kinds_module.InstalledKind) -> None:
     assert kind.traits is not None
     assert all((kind.traits.durable, kind.traits.order, kind.traits.repeats, kind.traits.headers, kind.traits.size))
     assert bool(kind.traits.client) == bool(kind.traits.extra)

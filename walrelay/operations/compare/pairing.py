@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from walrelay.operations.compare.fields import ComparedField, milliseconds
 from walrelay.operations.compare.report import NO_HEADER, NO_TOPIC, CompareReport, Deviation, Difference, differences
-from walrelay.operations.compare.waiting import KeyOrder, Waiting, WaitingSide, content_of, lanes
+from walrelay.operations.compare.waiting import KeyOrder, WaitingMessage, WaitingSide, content_of, lanes
 from walrelay.publish import TopicMessage
 
 Side = Literal[0, 1]
@@ -76,7 +76,7 @@ class Pairing:
         """
         self.report.read[side] += 1
         mine, lane = self._sides[side], self._lanes[side].get(message.topic)
-        waiting = Waiting(message, lane, self._rules.ids[side].of(message), content_of(message), now)
+        waiting = WaitingMessage(message, lane, self._rules.ids[side].of(message), content_of(message), now)
         if mine.repeats(waiting):
             self.report.repeated[side] += 1
             return
@@ -104,7 +104,7 @@ class Pairing:
         found = self._sides[1 - side].counterpart(waiting, self._all_lanes)
         yield from self._without(side, waiting, full=full) if found is None else self._pair(side, waiting, found)
 
-    def _pair(self, side: Side, waiting: Waiting, other: Waiting) -> Iterator[Deviation]:
+    def _pair(self, side: Side, waiting: WaitingMessage, other: WaitingMessage) -> Iterator[Deviation]:
         old, new = (waiting, other) if side == OLD else (other, waiting)
         self._sides[OLD].paired(old)
         self._sides[NEW].paired(new)
@@ -140,7 +140,7 @@ class Pairing:
         own = name == OWN_HEADER and difference.old == NO_HEADER
         return own or any(fnmatchcase(name, pattern) for pattern in self._rules.ignored)
 
-    def _without(self, side: Side, waiting: Waiting, *, full: bool) -> Iterator[Deviation]:
+    def _without(self, side: Side, waiting: WaitingMessage, *, full: bool) -> Iterator[Deviation]:
         if not self._judged(side, waiting):
             self.report.beside[side] += 1
             return
@@ -149,7 +149,7 @@ class Pairing:
         old, new = (waiting.message, None) if side == OLD else (None, waiting.message)
         yield from self._told(Deviation("only in OLD" if side == OLD else "only in NEW", waiting.id or "", old, new))
 
-    def _judged(self, side: Side, waiting: Waiting) -> bool:
+    def _judged(self, side: Side, waiting: WaitingMessage) -> bool:
         message, (since_ms, until_ms) = waiting.message, self._judging
         if until_ms is not None and message.timestamp_ms >= until_ms:
             return False

@@ -30,7 +30,7 @@ def lanes(topics: Sequence[tuple[str, str]]) -> tuple[dict[str, int], dict[str, 
     return sides
 
 
-class Waiting(NamedTuple):
+class WaitingMessage(NamedTuple):
     """`lane`: of its topic; None: the topic has none. `read_at`: as given to `Pairing.add`."""
 
     message: TopicMessage
@@ -45,7 +45,7 @@ class WaitingSide:
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._waiting = OrderedDict[int, Waiting]()
+        self._waiting = OrderedDict[int, WaitingMessage]()
         self._by_id = dict[tuple[int | None, str], int]()
         self._alike = dict[_Content, dict[int, None]]()
         self._paired = OrderedDict[tuple[int | None, str], None]()
@@ -59,14 +59,14 @@ class WaitingSide:
     def is_full(self) -> bool:
         return len(self._waiting) > self._window or (self.size > _MOST_BYTES and len(self._waiting) > 1)
 
-    def repeats(self, waiting: Waiting) -> bool:
+    def repeats(self, waiting: WaitingMessage) -> bool:
         """Whether one of its lane and id came before."""
         if waiting.id is None:
             return False
         named = waiting.lane, waiting.id
         return named in self._by_id or named in self._paired
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: WaitingMessage) -> None:
         number = self._next = self._next + 1
         self._waiting[number] = waiting
         self._alike.setdefault((waiting.lane, waiting.content, waiting.id is not None), {})[number] = None
@@ -74,7 +74,7 @@ class WaitingSide:
             self._by_id[waiting.lane, waiting.id] = number
         self.size += _size(waiting.message)
 
-    def counterpart(self, of: Waiting, lanes: Sequence[int | None]) -> Waiting | None:
+    def counterpart(self, of: WaitingMessage, lanes: Sequence[int | None]) -> WaitingMessage | None:
         """Of a message of the other side, in the first of these lanes that has one; it waits no more."""
         number: int | None = None
         if of.id is not None:
@@ -85,24 +85,24 @@ class WaitingSide:
             number = next((each for some in alike for each in some), None)
         return None if number is None else self._remove(number)
 
-    def oldest(self) -> Waiting | None:
+    def oldest(self) -> WaitingMessage | None:
         return next(iter(self._waiting.values()), None)
 
-    def give_up(self) -> Waiting:
+    def give_up(self) -> WaitingMessage:
         """The oldest."""
         return self._remove(next(iter(self._waiting)))
 
-    def paired(self, waiting: Waiting) -> None:
+    def paired(self, waiting: WaitingMessage) -> None:
         self.first_pair.setdefault((waiting.message.topic, waiting.message.partition), waiting.message.offset)
         if waiting.id is not None:
             self._paired[waiting.lane, waiting.id] = None
             if len(self._paired) > self._window:
                 self._paired.popitem(last=False)
 
-    def all(self) -> Iterator[Waiting]:
+    def all(self) -> Iterator[WaitingMessage]:
         return iter(self._waiting.values())
 
-    def _remove(self, number: int) -> Waiting:
+    def _remove(self, number: int) -> WaitingMessage:
         waiting = self._waiting.pop(number)
         content = waiting.lane, waiting.content, waiting.id is not None
         del self._alike[content][number]

@@ -2,6 +2,6 @@
 
 from walrelay.sinks.hosting.lanes import Lanes
 from walrelay.sinks.hosting.loop import PumpedLoop
-from walrelay.sinks.hosting.sink import Connection, HostedSink, Misfit, RefusalMemory, Sending, Window
+from walrelay.sinks.hosting.sink import HostedConnection, HostedSink, Misfit, RefusalMemory, Sending, Window
 
-__all__ = ["Connection", "HostedSink", "Lanes", "Misfit", "PumpedLoop", "RefusalMemory", "Sending", "Window"]
+__all__ = ["HostedConnection", "HostedSink", "Lanes", "Misfit", "PumpedLoop", "RefusalMemory", "Sending", "Window"]

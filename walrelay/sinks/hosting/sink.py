@@ -68,7 +68,7 @@ class Sending:
         self._sink.fail(Retryable(why))
 
 
-class Connection(Protocol):
+class HostedConnection(Protocol):
     """What a kind of broker adds: its client, in the loop that it is given. No method waits for the broker."""
 
     async def open(self) -> None:
@@ -117,7 +117,7 @@ class HostedSink:
 
     def __init__(
         self,
-        connect: Callable[[PumpedLoop, Callable[[WalrelayError], None]], Connection],
+        connect: Callable[[PumpedLoop, Callable[[WalrelayError], None]], HostedConnection],
         window: Window,
         memory: RefusalMemory,
         broker: str,

@@ -29,7 +29,7 @@ _QUOTED = re.compile(r"(exchange|topic) '([^']*)'")
 
 
 class RabbitmqConnection:
-    """See `walrelay.sinks.hosting.Connection`."""
+    """See `walrelay.sinks.hosting.HostedConnection`."""
 
     def __init__(self, settings: RabbitmqSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail

@@ -30,7 +30,7 @@ _IN_SCRIPT, OF_A_KEY = "executing the script can't", " key"  # parts of what Red
 
 
 class RedisConnection:
-    """See `walrelay.sinks.hosting.Connection`. Durable is what Redis has answered, and `wait_replicas` have."""
+    """See `walrelay.sinks.hosting.HostedConnection`. Durable is what Redis has answered, and `wait_replicas` have."""
 
     _all_or_none = False  # of a group
 

@@ -49,7 +49,7 @@ class _Failure(NamedTuple):
 
 
 class WebhookConnection:
-    """See `walrelay.sinks.hosting.Connection`."""
+    """See `walrelay.sinks.hosting.HostedConnection`."""
 
     def __init__(
         self,
