@@ -18,7 +18,9 @@ from psycopg.types.json import Json, Jsonb
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, header
 from tests.acceptance.relay_process import WALRELAY
+from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.servers.database import Database
+from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.topics import Kafka, Received
 from walrelay.cli import main
 from walrelay.config import parse, presets
@@ -99,6 +101,67 @@ def test_ef_core_for_consumers_of_masstransit(adopted: Adopted, topic: str) -> N
     envelope = json.loads(message.value or b"")
     assert (envelope["messageId"], envelope["message"]) == (str(id_), content)
     assert envelope["messageType"] == ["urn:message:Acme.Llm.Domain.Events:TenantCreated"]
+
+
+def test_ef_core_into_rabbitmq_for_consumers_of_masstransit(
+    deploy: Deploy, database: Database, stoppable_rabbitmq: RabbitmqServer
+) -> None:
+    """An exchange for each type of message, of type fanout, with the name that MassTransit gives it."""
+    database.execute((SYSTEMS / "ef-core.sql").read_text())
+    stoppable_rabbitmq.start()
+    queue, name = RabbitmqQueue(stoppable_rabbitmq), f"TenantCreated{uuid4().hex}"
+    queue.bind(f"Acme.Llm.Domain.Events:{name}", "fanout", "")
+    deployment = deploy(
+        database,
+        queue,
+        queue.topic,
+        outbox={"preset": "ef-core"},
+        route={"envelope": {"kind": "masstransit"}},
+        routes=[{"name": "by-type", "topic": '{type|regex:"^([\\w.]+)[.]"}:{type|short_name}'}],
+        sink={**queue.sink, "exchange": "{topic}", "routing_key": ""},
+    )
+    ids = [str(uuid4()) for _ in range(3)]
+    full = f"Acme.Llm.Domain.Events.{name}, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null"
+    with relayed(deployment) as connection:
+        for id_ in ids:
+            row = {"id": id_, "type": full, "content": Jsonb({"tenantId": 7}), "created_at": datetime.now(UTC)}
+            insert(connection, "messaging.outbox_messages", **row)
+        connection.commit()
+    properties = queue.properties()
+    assert [each.message_id for each in properties] == ids
+    assert {each.content_type for each in properties} == {"application/vnd.masstransit+json"}
+    envelopes = [json.loads(message.value or b"") for message in queue.read_all()]
+    assert [envelope["messageId"] for envelope in envelopes] == ids
+    assert envelopes[0]["messageType"] == [f"urn:message:Acme.Llm.Domain.Events:{name}"]
+
+
+def test_event_log_into_a_topic_exchange_of_rabbitmq(
+    deploy: Deploy, database: Database, stoppable_rabbitmq: RabbitmqServer
+) -> None:
+    """Projections bind to what they want, and recognise a repetition by message_id."""
+    database.execute((SYSTEMS / "event-log.sql").read_text())
+    stoppable_rabbitmq.start()
+    queue = RabbitmqQueue(stoppable_rabbitmq)
+    queue.bind(f"{queue.topic}-exchange", "topic", "patients.PatientAdmitted")
+    other = RabbitmqQueue(stoppable_rabbitmq)
+    other.bind(f"{queue.topic}-exchange", "topic", "patients.#")
+    deployment = deploy(
+        database,
+        queue,
+        queue.topic,
+        outbox={"preset": "event-log"},
+        route={"topic": "patients"},
+        sink={**queue.sink, "exchange": f"{queue.topic}-exchange", "routing_key": "{topic}.{header.type}"},
+    )
+    types = ["PatientAdmitted", "PatientMoved", "PatientAdmitted"]
+    ids = [str(uuid4()) for _ in types]
+    with relayed(deployment) as connection:
+        for id_, type_ in zip(ids, types, strict=True):
+            row = {"aggregate_id": "Patient-7", "event_type": type_, "event_data": Jsonb({"ward": "A"})}
+            insert(connection, "outbox", **row, id=id_, metadata=Jsonb({"userId": "dr.who"}))
+        connection.commit()
+    assert [each.message_id for each in queue.properties()] == [ids[0], ids[2]]
+    assert [(each.message_id, each.type) for each in other.properties()] == [*zip(ids, types, strict=True)]
 
 
 def test_event_log(adopted: Adopted, topic: str) -> None:

@@ -89,7 +89,7 @@ class RabbitmqQueue:
         channel = connection.channel()
         while (got := channel.basic_get(self.topic, auto_ack=True))[0] is not None:
             _, properties, body = got
-            key = properties.headers["key"]
+            key = properties.headers.get("key", "")
             headers: list[tuple[str, bytes | None]] = [
                 (name, value.encode()) for name, value in properties.headers.items() if isinstance(value, str)
             ]
@@ -97,6 +97,23 @@ class RabbitmqQueue:
             received.append(Received(self.topic, partition, len(received), key.encode(), body, headers, 0))
         connection.close()
         return received
+
+    def bind(self, exchange: str, kind: str, routing_key: str) -> None:
+        """Makes an exchange that leads to the queue."""
+        connection = self._connect()
+        channel = connection.channel()
+        channel.exchange_declare(exchange, kind, durable=True)
+        channel.queue_bind(self.topic, exchange, routing_key)
+        connection.close()
+
+    def properties(self) -> list[Any]:
+        """Those of every message, which goes back into the queue."""
+        connection = self._connect()
+        channel, found = connection.channel(), []
+        while (got := channel.basic_get(self.topic))[0] is not None:
+            found.append(got[1])
+        connection.close()
+        return found
 
     def _connect(self) -> Any:
         return pika.BlockingConnection(pika.URLParameters(self._server.url))

@@ -113,8 +113,9 @@ class RabbitmqConnection:
         known: dict[str, Any] = {}
         for name, value in self._headers(message):
             table[name] = text = _text(value)
-            if name in _PROPERTIES and isinstance(text, str) and len(value or b"") <= _SHORT:
-                known[_PROPERTIES[name]] = text
+            known_as = _PROPERTIES.get(name.lower())
+            if known_as is not None and isinstance(text, str) and len(value or b"") <= _SHORT:
+                known[known_as] = text
         if "content_type" not in known and self._settings.content_type:
             known["content_type"] = self._settings.content_type
         return pika.BasicProperties(

@@ -20,6 +20,9 @@ class RabbitmqSettings(HostedSettings, TlsSettings):
         description="The exchange, a template of `{topic}`, `{key}` and `{header.NAME}`. Empty: RabbitMQ's default"
         " exchange, whose routing key is the queue's name.",
     )
+    exchange_type: Literal["topic", "fanout", "direct", "headers"] = Field(
+        "topic", description="What `walrelay init --topics` declares the exchange as. MassTransit's are fanout."
+    )
     routing_key: str = Field("{topic}", description="The routing key, a template as that of the exchange.")
     key_header: str | None = Field(
         "key", min_length=1, max_length=255, description="The header that has the message's key; null: none has it."

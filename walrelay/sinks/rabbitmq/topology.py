@@ -39,7 +39,7 @@ def examine(settings: RabbitmqSettings, topics: Sequence[str]) -> Iterator[Findi
 def declare(
     settings: RabbitmqSettings, topics: Sequence[str], replication_factor: int | None
 ) -> Iterator[tuple[str, bool]]:
-    """With the default exchange a quorum queue for each topic, otherwise the exchange, of type topic, durable."""
+    """With the default exchange a quorum queue for each topic, otherwise the exchange, durable."""
     size = {} if replication_factor is None else {"x-quorum-initial-group-size": replication_factor}
     try:
         with _connected(settings) as connection:
@@ -50,7 +50,7 @@ def declare(
                     if kind == "queue":
                         channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum", **size})
                     else:
-                        channel.exchange_declare(name, "topic", durable=True)
+                        channel.exchange_declare(name, settings.exchange_type, durable=True)
                 yield name, missing
     except AMQPError as why:
         raise Fatal(f"RabbitMQ did not declare what is missing: {said(why)}", hint="Declare it yourself.") from why
