@@ -201,8 +201,52 @@ def test_a_row_becomes_what_debezium_makes_of_it(name: str, converters: tuple[st
 
 def test_infinity_is_refused_where_debezium_makes_an_arbitrary_moment_of_it() -> None:
     (record,) = (record for record, _ in cases("types timestamp") if record.id == "e")
-    with pytest.raises(Unroutable, match="record e at 0/0:4: 'infinity' is no moment"):
+    with pytest.raises(Unroutable, match="record e at 0/0:4: column 'at': 'infinity' is no moment"):
         router("types timestamp", *CONVERTERS[0]).route(record)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "id_", "why"),
+    [
+        ("kinds", "amount", "no number", "'NaN' is no decimal number"),
+        ("kinds", "bit_or_none", "lost bit", "'' is no bit"),
+        ("lists", "any_price", "lost number", "a list with NaN, of which Debezium makes NULL"),
+        ("lists", "at", "lost moment", "'0044-03-15 00:00:00 BC' in a list is before 1582-10-15"),
+        ("lists", "mood", "lost item", "a list with an item that is NULL, of which Debezium makes NULL"),
+        ("lists", "square", "lost lists", "'{{1,2},{3,4}}' is a list of lists, of which Debezium makes NULL"),
+        ("extensions", "paths", "lost item", "a list with an item that is NULL"),
+    ],
+)
+def test_a_value_that_debezium_loses_is_refused_with_its_column(table: str, column: str, id_: str, why: str) -> None:
+    name = f"{table} headers"
+    (record,) = (record for record, _ in cases(name) if record.id == id_)
+    with pytest.raises(Unroutable, match=re.escape(f"record {id_} at {record.position}: column {column!r}: {why}")):
+        router(name, *CONVERTERS[0]).route(record)
+
+
+@pytest.mark.parametrize(
+    ("of", "accepted"),
+    [
+        ({"type_oid": 1700, "is_domain": True}, True),
+        ({"type_oid": 1009, "item_oid": 25}, True),
+        ({"type_oid": 1009, "item_oid": 25, "is_domain": True}, False),
+        ({"type_oid": 16400, "type_name": "citext"}, True),
+        ({"type_oid": 16400, "type_name": "citext", "is_domain": True}, False),
+        ({"type_oid": 16400, "labels": ("a",), "is_domain": True}, False),
+        ({"type_oid": 16400, "type_name": "vector"}, False),
+        ({"type_oid": 1700, "modifier": 4 + (5 << 16) + 0x7FE}, False),  # numeric(5,-2)
+    ],
+    ids=str,
+)
+def test_what_was_not_compared_is_refused(of: dict[str, Any], accepted: bool) -> None:
+    column = CatalogColumn("x", **of)
+    others = [CatalogColumn(name, 25) for name in ("id", "aggregatetype", "payload")]
+    options = DebeziumSettings.model_validate({"table.field.event.key": "x", "key.converter": "json"}).options
+    if accepted:
+        DebeziumRouter(options, [*others, column], ("public", "t"))
+    else:
+        with pytest.raises(Fatal, match=r"column 'x' of public\.t has a type that cannot be used there"):
+            DebeziumRouter(options, [*others, column], ("public", "t"))
 
 
 def test_a_column_of_another_type_or_without_the_table_is_refused_before_any_row() -> None:

@@ -144,6 +144,8 @@ _TIMES = {  # milliseconds in one of the number
 
 
 def _string(schema: Schema | None, value: Value) -> bytes | None:
+    if isinstance(value, str):  # most are
+        return value.encode()
     return None if value is None else _java(value).encode()
 
 
@@ -164,10 +166,10 @@ def _java(value: Value) -> str:
 def _simple(schema: Schema | None, value: Value) -> bytes | None:
     if value is None:
         return None
-    if isinstance(value, bytes):
-        return b64encode(value)
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, bytes):
+        return b64encode(value)
     return _nested(schema, value).encode()
 
 

@@ -183,7 +183,8 @@ class DebeziumRouter:
                 "one that Java prints as a value (not bytea, nor numeric without a scale), for the converter string"
             )
             self._refuse(prints(reader.schema), name, wanted)
-        return _Part(name, reader.schema, self._reading(column, reader))
+        read = self._reading(column, reader)
+        return _Part(name, reader.schema, read if reader.is_verbatim else _naming(name, read))
 
     def _reading(self, column: CatalogColumn, reader: ColumnReader) -> Callable[[OutboxRecord], Value]:
         """A column with a role is in its place of the record."""
@@ -216,6 +217,18 @@ class DebeziumRouter:
             return []
         texts = {"connectorLogicalName": prefix, "taskId": "0", "connectorName": "postgresql", "runId": run_id}
         return [(_CONTEXT + name, self._header_bytes(_TEXT, text)) for name, text in texts.items() if text is not None]
+
+
+def _naming(column: str, read: Callable[[OutboxRecord], Value]) -> Callable[[OutboxRecord], Value]:
+    """`read`, whose errors say which column it is."""
+
+    def naming(record: OutboxRecord) -> Value:
+        try:
+            return read(record)
+        except ValueError as why:
+            raise ValueError(f"column {column!r}: {why}") from None
+
+    return naming
 
 
 def _unroutable(record: OutboxRecord, why: str) -> Unroutable:
