@@ -15,6 +15,7 @@ from tests.servers.database import Database
 from tests.servers.topics import Kafka
 
 JSON = ("json", "json", "json")
+BINARY = {"binary": True}  # if the types of the columns allow it
 
 
 @pytest.fixture
@@ -33,21 +34,22 @@ def make_table(database: Database, table: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "binary"),
+    ("name", "source"),
     [
-        ("headers", True),
-        ("bytes envelope", True),
-        ("bytes", False),
-        ("types headers", True),
-        ("types numeric", True),
-        ("kinds headers", True),
-        ("kinds payload content", True),
-        ("lists envelope", False),
-        ("types texts", True),
+        ("headers", BINARY),
+        ("bytes envelope", BINARY),
+        ("bytes", {"binary": False}),
+        ("types headers", BINARY),
+        ("types numeric", BINARY),
+        ("kinds headers", BINARY),
+        ("kinds headers", {"plugin": "wal2json"}),
+        ("kinds payload content", BINARY),
+        ("lists envelope", {"binary": False}),
+        ("types texts", BINARY),
     ],
 )
 def test_records_are_those_of_debezium(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str, name: str, binary: bool
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, name: str, source: dict[str, Any]
 ) -> None:
     table = OPTIONS[name]["table"]
     rows = make_table(database, table).replace("'infinity'", "NULL").replace("'-infinity'", "NULL")
@@ -58,7 +60,7 @@ def test_records_are_those_of_debezium(
         database,
         kafka,
         topic,
-        source={"binary": binary},
+        source=source,
         outbox={"table": table},
         route=None,
         debezium=options | converters,
