@@ -29,7 +29,7 @@ Header = tuple[str, bytes | None]
 
 
 def opened(endpoint: Endpoint, memory: Any = None, **settings: Any) -> Sink:
-    settings = {"url": endpoint.url, "allow_private_addresses": True, **settings}
+    settings = {"url": f"{endpoint.url}?token=s3cret", "allow_private_addresses": True, **settings}
     return plugin.open(WebhookSettings.model_validate(settings), memory or plugin.memory())
 
 
@@ -75,6 +75,7 @@ def refusal(sink: Sink) -> Refusal:
 def in_trouble(sink: Sink) -> str:
     """What it says when something goes wrong; nothing may have become durable until then."""
     assert until(sink, sink.trouble, "trouble") == []
+    assert "s3cret" not in sink.trouble()
     return sink.trouble()
 
 
@@ -352,6 +353,25 @@ def test_what_stands_in_an_answer_that_says_2xx_does_not_matter_and_is_not_read_
             assert sink.publish(event(number), 0)
         durable(sink, 3)
         assert [request.header("cookie") for request in endpoint.requests] == [None] * 3
+
+
+def test_a_refusal_before_the_whole_request_was_sent_is_told_once() -> None:
+    """The rest of the body meets a connection that is gone; the next of the key may be on its way by then."""
+
+    def behave(conversation: Conversation) -> None:
+        conversation.say(response("413 Content Too Large"))
+        conversation.until_the_end()  # a reset could take the answer with it
+
+    with Endpoint(behave) as endpoint, closing(opened(endpoint)) as sink:
+        assert sink.publish(event(1, body=b"1" * 20_000_000), 0)
+        while True:
+            told = until(sink, lambda: True, "an answer")
+            if told:
+                break
+        assert [each.error for each in told if isinstance(each, Refusal)] == ["too_large"]
+        for _ in range(20):
+            assert list(sink.receipts(0.05)) == []
+        assert endpoint.connections == 1
 
 
 def test_a_refusal_with_a_body_without_end_is_told() -> None:

@@ -1,5 +1,6 @@
 """aiohttp, made strict: what it sends is what it was given, and an answer belongs to a request that was sent."""
 
+import os
 import socket
 import ssl
 from typing import Any
@@ -69,7 +70,7 @@ def session(context: ssl.SSLContext | None, timeout: float, *, allow_private: bo
 
 
 def said(why: BaseException) -> str:
-    """What went wrong, without what aiohttp wraps around it."""
+    """What went wrong, without what aiohttp wraps around it: the URL, for example, which may be secret."""
     if isinstance(why, aiohttp.ClientConnectorCertificateError):
         return f"its certificate was not accepted: {why.certificate_error}"
     if isinstance(why, aiohttp.ClientConnectorError):
@@ -78,7 +79,11 @@ def said(why: BaseException) -> str:
         return f"its answer is not HTTP: {_first_line(why.message)}"
     if isinstance(why, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
-    return f"the connection failed: {_first_line(str(why)) or type(why).__name__}"
+    if isinstance(why, AnswerWithoutRequest):
+        return str(why)
+    if isinstance(why, OSError) and why.errno is not None:
+        return f"the connection failed: {os.strerror(why.errno)}"
+    return f"the connection failed: {type(why).__name__}"
 
 
 def _first_line(text: str) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from time import monotonic
 from typing import NamedTuple
@@ -67,10 +66,6 @@ class WebhookConnection:
         self._headers = RequestHeaders(
             settings.key_header, settings.content_type, (name.lower() for name in self._always)
         )
-        context = settings.context(self._place.origin) if self._place.tls else None
-        self._new_session = partial(
-            session, context, settings.request_timeout, allow_private=settings.allow_private_addresses
-        )
         self._endpoints: dict[str, _Endpoint] = {}
         self._slots = asyncio.Semaphore(settings.max_connections)
         self._numbers = count()
@@ -78,7 +73,9 @@ class WebhookConnection:
 
     async def open(self) -> None:
         """Makes the client. It connects when there is something to send."""
-        self._session = self._new_session()
+        settings = self._settings
+        context = settings.context(self._place.origin) if self._place.tls else None
+        self._session = session(context, settings.request_timeout, allow_private=settings.allow_private_addresses)
         self._loop.start(self._until_cancelled())
 
     async def _until_cancelled(self) -> None:
@@ -163,24 +160,30 @@ class WebhookConnection:
         return failure
 
     async def _request(self, endpoint: _Endpoint, sending: Sending, message: Message, began: float) -> _Failure | None:
-        body = WholeBody(message.value or b"")
-        async with self._session.post(
-            endpoint.url, data=body, headers=self._request_headers(message), allow_redirects=False
-        ) as response:
-            said_so = answer(response.status, response.headers, time.time())
-            if said_so.verdict == "durable" and not body.is_sent:
-                return _Failure("it answered before it had the whole request")
-            if said_so.verdict == "wait":
-                why = f"it answered {phrase(response.status)}"
-                if said_so.pause:
-                    why += f" and asks for a pause of {said_so.pause:.0f} s"
-                return _Failure(why, said_so.speaks_for_all, said_so.pause)
-            endpoint.circuit.answered(began)
-            if said_so.verdict == "durable":
-                sending.durable()
-                await _text(response)
-            else:
-                await self._refuse(sending, said_so, response)
+        """None: the sending was told what became of it. After that it must not be sent again: the next of its lane is
+        on its way.
+        """
+        body, headers, told = WholeBody(message.value or b""), self._request_headers(message), False
+        try:
+            async with self._session.post(endpoint.url, data=body, headers=headers, allow_redirects=False) as response:
+                said_so = answer(response.status, response.headers, time.time())
+                if said_so.verdict == "durable" and not body.is_sent:
+                    return _Failure("it answered before it had the whole request")
+                if said_so.verdict == "wait":
+                    why = f"it answered {phrase(response.status)}"
+                    if said_so.pause:
+                        why += f" and asks for a pause of {said_so.pause:.0f} s"
+                    return _Failure(why, said_so.speaks_for_all, said_so.pause)
+                endpoint.circuit.answered(began)
+                told = True
+                if said_so.verdict == "durable":
+                    sending.durable()
+                    await _text(response)
+                else:
+                    await self._refuse(sending, said_so, response)
+        except (aiohttp.ClientError, OSError):
+            if not told:
+                raise
         return None
 
     async def _refuse(self, sending: Sending, said_so: Answer, response: aiohttp.ClientResponse) -> None:
