@@ -149,7 +149,7 @@ class RedisConnection:
         for sending in group if not why else () if self._all_or_none else group[:done]:
             sending.durable()
         if why:
-            self._not_added(group[done:], why)
+            await self._not_added(group[done:], why)
 
     def _stored(self) -> None:
         """The whole group was."""
@@ -171,7 +171,7 @@ class RedisConnection:
         fields = fields_of(message, self._settings.key_field, self._settings.value_field)
         return Entry(encoded(self._stream(message)), fields)
 
-    def _not_added(self, rest: Sequence[Sending], why: str) -> None:
+    async def _not_added(self, rest: Sequence[Sending], why: str) -> None:
         """The first of the rest was refused, and those behind it were not looked at."""
         first, code = rest[0], why.partition(" ")[0]
         if code == "NOPERM" and OF_A_KEY in why and not self._one_stream:

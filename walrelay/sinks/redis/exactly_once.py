@@ -3,8 +3,8 @@
 The position is in a hash, beside the owner: the run that began last. A script of any other run changes nothing. So a
 run that begins makes itself the owner and then reads the position, and nothing can be published behind it.
 
-A group ends at the end of a transaction. One that fills the sink is cut: the position then names the last record that
-was published, and the next run goes on behind it.
+A group ends at the end of a transaction. One that fills the sink, or takes long, is cut: the position then names the
+last record that was published, and the next run goes on behind it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from redis.exceptions import ResponseError
 
-from walrelay.errors import Fatal, Retryable, StartAnew, WalrelayError
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.hosting import HostedSink, PumpedLoop, RefusalMemory, Sending
@@ -27,7 +27,6 @@ from walrelay.sinks.redis.settings import RedisSettings
 _FENCE = 1.0  # seconds
 _KEEP = 1.0  # seconds
 _BEGIN = 30.0  # seconds
-_WITH_CARE = 1_000  # messages that are sent one by one to find the one that Redis refuses
 
 
 class GuardedConnection(RedisConnection):
@@ -38,13 +37,11 @@ class GuardedConnection(RedisConnection):
     def __init__(
         self,
         settings: RedisSettings,
-        memory: RefusalMemory,
         nothing: RelayPosition,
         loop: PumpedLoop,
         fail: Callable[[WalrelayError], None],
     ) -> None:
         super().__init__(settings, loop, fail)
-        self._memory = memory
         self._one_stream = True  # a group is never divided
         self._script = script(settings, exactly_once=True)
         self.key = f"{settings.positions_key}:{nothing.system.identifier}/{nothing.slot}"
@@ -125,37 +122,44 @@ class GuardedConnection(RedisConnection):
         self.durable = self._closing
         self._loop.wake()
 
-    def _not_added(self, rest: Sequence[Sending], why: str) -> None:
+    async def _not_added(self, rest: Sequence[Sending], why: str) -> None:
         if not rest:
             self._fail(Retryable(f"the position could not be stored: {why}"))
-        elif why.startswith("NOPERM") and OF_A_KEY in why and len(rest) > 1:
-            self._memory.with_care = _WITH_CARE
-            self._fail(StartAnew(f"messages are sent one by one to find the one that Redis refuses: {why}"))
-        else:
-            super()._not_added(rest, why)
+            return
+        forbidden = await self._forbidden(rest) if why.startswith("NOPERM") and OF_A_KEY in why else 0
+        await super()._not_added(rest[forbidden:], why)
+
+    async def _forbidden(self, rest: Sequence[Sending]) -> int:
+        """The first that is for a stream that the user may not write to: Redis does not say which of the keys it is."""
+        assert self._client is not None
+        streams: dict[bytes, int] = {}
+        for number, sending in enumerate(rest):
+            streams.setdefault(self._entry(sending).stream, number)
+        for stream, number in streams.items():
+            try:
+                await self._client.ask("EVAL", "return 1", "1", stream)
+            except ResponseError:
+                return number
+        return 0
 
 
 class RedisExactlyOnce(HostedSink):
     """Implements `walrelay.publish.ExactlyOnceSink`."""
 
-    def __init__(
-        self,
-        settings: RedisSettings,
-        memory: RefusalMemory,
-        system: System,
-        slot: str,
-        counting: Counting | None = None,
-    ) -> None:
+    def __init__(self, settings: RedisSettings, system: System, slot: str, counting: Counting | None = None) -> None:
         self._position = RelayPosition(system, slot, ZERO)
         self._counting = counting
         self._unmarked = self._unmarked_bytes = 0
+        self._unmarked_since = monotonic()
+        self._patience = settings.request_timeout / 3  # seconds that a message may wait for the end of its transaction
         self._found_no_room = False
 
         def connect(loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> GuardedConnection:
-            self._guarded = GuardedConnection(settings, memory, self._position, loop, fail)
+            self._guarded = GuardedConnection(settings, self._position, loop, fail)
             return self._guarded
 
-        super().__init__(connect, settings.window, memory, "Redis", lane_of=None)
+        # Earlier refusals are no reason for care: the answer to a group names its message, and the group is not there.
+        super().__init__(connect, settings.window, RefusalMemory(), "Redis", lane_of=None)
 
     def fence(self) -> bool:
         deadline = monotonic() + _FENCE
@@ -174,6 +178,8 @@ class RedisExactlyOnce(HostedSink):
     def publish(self, message: Message, ticket: int) -> bool:
         taken = super().publish(message, ticket)
         self._found_no_room = not taken
+        if not self._unmarked:
+            self._unmarked_since = monotonic()
         self._unmarked += 1
         self._unmarked_bytes += len(message.value or b"")
         return taken
@@ -192,7 +198,11 @@ class RedisExactlyOnce(HostedSink):
     @property
     def _is_long(self) -> bool:
         """Whether a transaction is to be cut here."""
-        return self._unmarked >= GROUP or self._unmarked_bytes >= GROUP_BYTES
+        return (
+            self._unmarked >= GROUP
+            or self._unmarked_bytes >= GROUP_BYTES
+            or (self._unmarked > 0 and monotonic() - self._unmarked_since > self._patience)
+        )
 
     def keep(self, position: RelayPosition) -> LSN:
         self._position = self._position._replace(xmin=position.xmin)
@@ -221,7 +231,7 @@ class RedisPositionKeeper:
     """Implements `walrelay.publish.contract.PositionKeeper`: a relay's position with `delivery: at_least_once`."""
 
     def __init__(self, settings: RedisSettings, system: System, slot: str) -> None:
-        self._sink = RedisExactlyOnce(settings, RefusalMemory(), system, slot)
+        self._sink = RedisExactlyOnce(settings, system, slot)
 
     def fence(self) -> bool:
         return self._sink.fence()

@@ -21,7 +21,7 @@ def _open_exactly_once(
 ) -> ExactlyOnceSink:
     with client_library("Redis", "redis"):
         from walrelay.sinks.redis.exactly_once import RedisExactlyOnce
-    return RedisExactlyOnce(settings, memory, system, slot, counting)
+    return RedisExactlyOnce(settings, system, slot, counting)
 
 
 def _open_positions(settings: RedisSettings, system: System, slot: str) -> PositionKeeper:
