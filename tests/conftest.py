@@ -125,6 +125,13 @@ def private_postgres(machine: Machine) -> Iterator[PostgresMaker]:
         yield make
 
 
+@pytest.fixture(scope="session")
+def stoppable_postgres(machine: Machine) -> Iterator[PostgresServer]:
+    """A server that tests may stop, for databases that something is published to; each finds it running."""
+    with PostgresServer(_found(lambda machine: choose.postgres_programs(machine, None), machine)) as server:
+        yield server
+
+
 @pytest.fixture
 def standby_of() -> Iterator[StandbyMaker]:
     """Makes standbys that the test may stop and promote."""

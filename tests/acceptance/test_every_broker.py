@@ -1,7 +1,9 @@
 """At least once, in the order of each key, whatever dies, for every sink: against the broker's own server."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,9 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.writing import Writers
 from tests.brokers import Broker
+from tests.brokers.file import FileOfLines
 from tests.brokers.nats import NatsStream
+from tests.brokers.postgres import PostgresTable
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.redis import RedisStream
 from tests.brokers.webhook import WebhookPath
@@ -17,20 +21,30 @@ from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 
 KILLS = 8
-BROKERS = ["nats", "rabbitmq", "redis", "webhook"]
+BROKERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
+ALSO_ALWAYS_THERE = [*BROKERS, "file"]
 WAIT_WITHIN_A_RUN = {"webhook"}
 """Sinks that wait for their broker themselves; for others the relay begins its run again."""
 
 
 @pytest.fixture(params=BROKERS)
-def place(request: pytest.FixtureRequest) -> Iterator[Broker]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    if request.param == "file":
+        yield FileOfLines(tmp_path)
+        return
     server = request.getfixturevalue(f"stoppable_{request.param}")
-    yield {"nats": NatsStream, "rabbitmq": RabbitmqQueue, "webhook": WebhookPath, "redis": RedisStream}[request.param](
-        server
-    )
+    made: dict[str, Callable[[Any], Broker]] = {
+        "nats": NatsStream,
+        "postgres": PostgresTable,
+        "rabbitmq": RabbitmqQueue,
+        "redis": RedisStream,
+        "webhook": WebhookPath,
+    }
+    yield made[request.param](server)
     server.start()
 
 
+@pytest.mark.parametrize("place", ALSO_ALWAYS_THERE, indirect=True)
 def test_kill_9_of_the_relay_loses_and_reorders_nothing(
     deploy: Deploy, database: Database, place: Broker, measured: Measured
 ) -> None:
@@ -68,6 +82,7 @@ def test_a_broker_that_is_killed_and_comes_back_gets_everything(
     measured("after the broker was killed", assert_delivered(deployment, writers))
 
 
+@pytest.mark.parametrize("place", ALSO_ALWAYS_THERE, indirect=True)
 def test_postgres_killed_under_load_loses_and_reorders_nothing(
     deploy: Deploy, private_postgres: PostgresMaker, place: Broker, measured: Measured
 ) -> None:

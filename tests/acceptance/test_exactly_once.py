@@ -5,8 +5,10 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,29 +19,47 @@ from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import WALRELAY
 from tests.acceptance.writing import Writers
+from tests.brokers import Broker
+from tests.brokers.file import FileOfLines
+from tests.brokers.postgres import PostgresTable
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
+from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
 
-EXACTLY_ONCE = {"delivery": "exactly_once"}
+EXACTLY_ONCE: dict[str, Any] = {"delivery": "exactly_once"}
 ROWS = 150_000
 
 
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.java), "file", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Kafka | Broker, str]]:
+    """Where a relay can publish exactly once, and a topic there."""
+    match request.param:
+        case "kafka":
+            yield request.getfixturevalue("kafka"), request.getfixturevalue("topic")
+        case "file":
+            file = FileOfLines(tmp_path)
+            yield file, file.topic
+        case _:
+            with closing(PostgresTable(request.getfixturevalue("stoppable_postgres"))) as table:
+                yield table, table.topic
+
+
 def test_kills_under_load_lose_repeat_and_reorder_nothing(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured
+    deploy: Deploy, database: Database, place: tuple[Kafka | Broker, str], measured: Measured
 ) -> None:
-    killed(deploy(database, kafka, topic, log={"level": "debug"}, **EXACTLY_ONCE), 6, measured)
+    killed(deploy(database, *place, log={"level": "debug"}, **EXACTLY_ONCE), 6, measured)
 
 
 @pytest.mark.chaos
 def test_fifty_kills_under_load_lose_repeat_and_reorder_nothing(
-    deploy: Deploy, database: Database, kafka: Kafka, topic: str, measured: Measured
+    deploy: Deploy, database: Database, place: tuple[Kafka | Broker, str], measured: Measured
 ) -> None:
-    killed(deploy(database, kafka, topic, log={"level": "debug"}, **EXACTLY_ONCE), 50, measured)
+    killed(deploy(database, *place, log={"level": "debug"}, **EXACTLY_ONCE), 50, measured)
 
 
 def killed(deployment: Deployment, times: int, measured: Measured) -> None:
@@ -78,11 +98,13 @@ def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
 
 @pytest.mark.parametrize("crashes", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
-    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, crashes: int
+    deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], crashes: int
 ) -> None:
-    """A crash sets the slot back (guarantees A10), the relay dies with it each other time; Kafka has the position."""
+    """A crash sets the slot back (guarantees A10), the relay dies with it each other time; the sink has the
+    position.
+    """
     server = private_postgres()
-    deployment = deploy(server.create_database(), kafka, topic, **EXACTLY_ONCE)
+    deployment = deploy(server.create_database(), *place, **EXACTLY_ONCE)
     deployment.start()
     with Writers(deployment.database, seed=42) as writers:
         for crash in range(crashes):
@@ -101,13 +123,14 @@ def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
+@pytest.mark.parametrize("place", [pytest.param("kafka", marks=pytest.mark.java), "postgres"], indirect=True)
 @pytest.mark.parametrize("times", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_a_frozen_relay_that_wakes_up_is_fenced_off(
-    deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, times: int
+    deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], times: int
 ) -> None:
     """Two relays fight over the slot: the one that leads is frozen, and woken when the other leads."""
     server = private_postgres(wal_sender_timeout="2s")
-    deployment = deploy(server.create_database(), kafka, topic, **EXACTLY_ONCE)
+    deployment = deploy(server.create_database(), *place, **EXACTLY_ONCE)
     leader, standby = deployment.start(), deployment.launch()
     standby.wait_for("standing by")
     with Writers(deployment.database, seed=43) as writers:
@@ -123,6 +146,40 @@ def test_a_frozen_relay_that_wakes_up_is_fenced_off(
         writers.wait_for_more(300)
     deployment.catch_up()
     assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def test_kills_of_the_target_under_load_lose_repeat_and_reorder_nothing(
+    deploy: Deploy, database: Database, stoppable_postgres: PostgresServer
+) -> None:
+    with closing(PostgresTable(stoppable_postgres)) as table:
+        deployment = deploy(database, table, table.topic, **EXACTLY_ONCE)
+        deployment.start()
+        with Writers(database, seed=44) as writers:
+            for _ in range(2):
+                writers.wait_for_more(300)
+                table.kill()
+                writers.wait_for_more(300)
+                table.start()
+            writers.wait_for_more(300)
+        deployment.catch_up(60)
+        assert assert_delivered(deployment, writers).duplicates == 0
+
+
+@pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
+def test_a_transaction_larger_than_a_group_is_cut_and_resumed_where_it_was(
+    deploy: Deploy, database: Database, place: tuple[Kafka | Broker, str]
+) -> None:
+    deployment = deploy(database, *place, **EXACTLY_ONCE)
+    deployment.write_rows(ROWS)
+    before = 0
+    for _ in range(2):
+        relay = deployment.start()
+        before = wait_until(partial(more_than, deployment, before), 20, "a part of the transaction")
+        relay.kill()
+    assert before < ROWS, "all of it was there at once, so nothing was tested"
+    deployment.start()
+    deployment.catch_up(60)
+    assert assert_delivered(deployment).duplicates == 0
 
 
 def test_a_transaction_that_would_keep_a_group_open_for_too_long_is_cut_and_resumed_where_it_was(
@@ -190,6 +247,12 @@ def test_no_event_gets_into_the_topic_of_the_positions(
     assert done.returncode == 1
     assert "is where relays keep their positions" in done.stderr
     assert [message for message in kafka.read_all("walrelay.positions") if message.headers] == []
+
+
+def more_than(deployment: Deployment, before: int) -> int:
+    """How many messages there are, once those are more."""
+    count = len(deployment.delivered())
+    return count if count > before else 0
 
 
 def stopped(deployment: Deployment) -> dict[str, Any]:

@@ -19,6 +19,7 @@ SECRETS = {
     "RABBITMQ_URL": "amqps://relay:secret@rabbit-1/orders",
     "WEBHOOK_URL": "https://hooks.example.com/in/{topic}",
     "WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw",
+    "TARGET_URL": "postgresql://relay:secret@reporting/events?sslmode=verify-full",
     "REDIS_URL": "rediss://relay:secret@redis-1:6379/0",
 }
 """What the pages of sinks have in their settings. No block connects there."""

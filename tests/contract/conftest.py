@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.brokers.file import FileCase
 from tests.brokers.nats import NatsCase
+from tests.brokers.postgres import PostgresCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
 from tests.brokers.webhook import WebhookCase
@@ -16,6 +18,8 @@ from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
 
 BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "file": ("tmp_path", FileCase),
+    "postgres": ("stoppable_postgres", PostgresCase),
     "nats": ("stoppable_nats", NatsCase),
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),

@@ -6,13 +6,13 @@ from tests.contract.cases import KAFKA
 from walrelay.testing import AwayContract, SinkContract
 
 
-@pytest.mark.parametrize("case", ["memory"], indirect=True)
+@pytest.mark.parametrize("case", ["memory", "file"], indirect=True)
 class TestAlwaysThere(SinkContract):
     pass
 
 
 @pytest.mark.parametrize(
-    "case", ["stdout", "mock", "several", "nats", "rabbitmq", "webhook", "redis", KAFKA], indirect=True
+    "case", ["stdout", "mock", "several", "nats", "postgres", "rabbitmq", "webhook", "redis", KAFKA], indirect=True
 )
 class TestAway(AwayContract):
     pass

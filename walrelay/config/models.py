@@ -79,9 +79,9 @@ class Settings(Section):
     refusals: RefusalSettings = RefusalSettings()
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
-    """at_least_once: after a crash, what was durable but not yet confirmed is published again. exactly_once: whole
-    transactions are published in Kafka transactions together with their position; consumers need `isolation.level:
-    read_committed`."""
+    """at_least_once: after a crash, what was durable but not yet confirmed is published again. exactly_once, for kafka,
+    postgres and file: transactions become durable together with their position; consumers of Kafka need
+    `isolation.level: read_committed`."""
 
     position: PositionSettings = PositionSettings()
 
@@ -196,7 +196,8 @@ class Settings(Section):
         kind = "" if self.sink is None else self.sink.kind
         if self.delivery == "exactly_once" and kind and load(kind).exactly_once is None:
             raise SectionError(("delivery",), f"a sink of kind {kind!r} cannot publish exactly once")
-        if self.position.keep == "topic" and kind and load(kind).exactly_once is None:
+        once = load(kind).exactly_once if kind else None
+        if self.position.keep == "topic" and kind and (once is None or not once.serves_at_least_once):
             raise SectionError(("position", "keep"), f"a sink of kind {kind!r} has no topic for a position")
         for path, topic in (
             (("route", "topic"), self.route.topic),

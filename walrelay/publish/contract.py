@@ -188,6 +188,9 @@ class ExactlyOnce(NamedTuple):
     examine_positions: Callable[[Any], Iterable[Finding]]
     """(settings): the doctor's question about the place of positions; it changes nothing there."""
 
+    serves_at_least_once: bool = True
+    """Whether a relay that publishes at least once may keep its position there while its sink is open."""
+
 
 class SinkTraits(NamedTuple):
     """What `walrelay sinks` tells people of a kind, each in a few words. The page of the kind says the rest."""

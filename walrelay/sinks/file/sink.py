@@ -1,0 +1,95 @@
+"""Lines in a file, at least once: durable is what the disk has."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from time import monotonic, sleep
+
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Message, Receipt
+from walrelay.sinks.file.line_file import LineFile, NoSpace
+from walrelay.sinks.stdout import line
+
+_ROOM = 8 * 2**20  # bytes that may wait for the disk
+_WRITE = 2**20  # bytes that are written though nobody asks for receipts
+_AGAIN = 0.2  # seconds until a full disk is tried again
+
+
+class Patience:
+    """A full disk is back-pressure: the work is tried again, not too often, and `trouble` says why it has to be."""
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        self._next = 0.0
+
+    def done(self, work: Callable[[], object], timeout: float) -> bool:
+        """Whether it was done. If not, that takes up to `timeout` seconds: the caller asks again at once."""
+        if self.trouble and (left := self._next - monotonic()) > 0:
+            sleep(min(left, timeout))
+            if timeout < left:
+                return False
+        try:
+            work()
+        except NoSpace as why:
+            self.trouble, self._next = str(why), monotonic() + _AGAIN
+            return False
+        self.trouble = ""
+        return True
+
+
+class FileSink:
+    """Implements `walrelay.publish.Sink`. `open_file`: raises what `LineFile` does."""
+
+    def __init__(self, open_file: Callable[[], LineFile]) -> None:
+        self._open_file = open_file
+        self._file: LineFile | None = None
+        self._waiting: list[bytes] = []
+        self._bytes = 0
+        self._unsettled = Counter[int]()  # of the lines that wait, by ticket
+        self._settled = Counter[int]()
+        self._patience = Patience()
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if self._bytes >= _WRITE:
+            self._write(0)
+            if self._bytes >= _ROOM:
+                return False
+        text = line(message)
+        self._waiting.append(text)
+        self._bytes += len(text)
+        self._unsettled[ticket] += 1
+        return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        pass
+
+    def receipts(self, timeout: float) -> Iterable[Receipt]:
+        self._write(timeout)
+        settled, self._settled = self._settled, Counter()
+        return [Receipt(ticket, count) for ticket, count in settled.items()]
+
+    def flush(self, timeout: float) -> None:
+        self._write(timeout)
+
+    def close(self) -> None:
+        self._waiting, self._bytes = [], 0
+        if self._file is not None:
+            self._file.close()
+
+    def descriptor(self) -> int | None:
+        return None
+
+    def trouble(self) -> str:
+        return self._patience.trouble
+
+    def _write(self, timeout: float) -> None:
+        if not self._waiting or not self._patience.done(self._write_all, timeout):
+            return
+        self._settled += self._unsettled
+        self._unsettled = Counter()
+        self._waiting, self._bytes = [], 0
+
+    def _write_all(self) -> None:
+        if self._file is None:
+            self._file = self._open_file()
+        self._file.make_ready(self._bytes)
+        self._file.write(b"".join(self._waiting), self._file.size)

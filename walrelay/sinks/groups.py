@@ -1,0 +1,226 @@
+"""Exactly once in groups: messages and the position that they end at become durable together, or not at all.
+
+A group ends where a PostgreSQL transaction does, as soon as the stream is drained or a limit is reached. A transaction
+that is larger than a group is cut: its position then names the last record. So what waits is bounded.
+
+While a group is written the next one is taken. It is written when the one before is durable: so groups are durable in
+their order, and the last position says which messages are. A refusal ends the sink: nothing behind the last durable
+group was seen by anybody, and the next run begins there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from time import monotonic
+from typing import NamedTuple, Protocol
+
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.sinks.hosting.sink import Misfit, Taken
+
+_INTERVAL = 0.1  # seconds after which a group ends though more messages come
+_QUIET = 0.005  # seconds without another message after which a group ends without a flush
+_PATIENCE = 1.0  # seconds that `keep` may take
+
+
+class Culprit(NamedTuple):
+    """The message of a group that was refused, by its number there; the words are those of a Refusal."""
+
+    number: int
+    reason: str
+    hint: str
+    error: str = "refused"
+    scope: str = "message"
+
+
+class GroupStore(Protocol):
+    """What holds groups. One is written at a time. Any method raises Retryable or Fatal when the store is useless."""
+
+    def fence(self) -> bool:
+        """See `ExactlyOnceSink.fence`; no other method is called before."""
+        ...
+
+    def last(self) -> RelayPosition | None:
+        """The position of the last group that was written; known since the fence."""
+        ...
+
+    def misfit(self, message: Message) -> Misfit | None:
+        """Why it could not hold this message unaltered."""
+        ...
+
+    def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
+        """Begins to write a group. A group of no messages is a position."""
+        ...
+
+    def step(self, timeout: float) -> bool | Culprit:
+        """Goes on, for `timeout` seconds at most: whether the group is durable, or what was refused; then nothing of
+        the group is durable.
+        """
+        ...
+
+    def descriptor(self) -> int | None:
+        """See `Sink.descriptor`."""
+        ...
+
+    def trouble(self) -> str:
+        """See `Sink.trouble`."""
+        ...
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        ...
+
+
+class GroupSize(NamedTuple):
+    """What a group has at most, unless a single record has more."""
+
+    messages: int
+    bytes: int
+
+
+class _Mark(NamedTuple):
+    position: RelayPosition
+    messages: int  # of those that wait: so many are before it
+
+
+class GroupedSink:
+    """Implements `walrelay.publish.ExactlyOnceSink` over a store. Owned by one run."""
+
+    def __init__(
+        self, store: GroupStore, size: GroupSize, system: System, slot: str, counting: Counting | None = None
+    ) -> None:
+        self._store, self._size, self._counting = store, size, counting
+        self._durable = RelayPosition(system, slot, ZERO)
+        self._xmin = 0
+        self._whole = self._latest = _Mark(self._durable, 0)  # `whole`: at the end of a transaction
+        self._waiting: list[Taken] = []
+        self._bytes = 0
+        self._began = self._marked_at = 0.0
+        self._asked = -1  # how many messages waited when `publish` said that there is no room
+        self._leaving = False
+        self._writing: tuple[Sequence[Taken], RelayPosition] | None = None
+        self._settled = Counter[int]()
+        self._refusals: list[Refusal] = []
+        self._over = False
+
+    def fence(self) -> bool:
+        return self._store.fence()
+
+    def last(self) -> RelayPosition | None:
+        position = self._store.last()
+        if position is not None and position.system == self._durable.system:  # another timeline's is no floor here
+            self._durable = position
+        return position
+
+    def publish(self, message: Message, ticket: int) -> bool:
+        if self._over or not self._has_room():
+            return False
+        if (misfit := self._store.misfit(message)) is not None:
+            self._refuse(ticket, message, Culprit(0, *misfit))
+            return True
+        if not self._waiting:
+            self._began = monotonic()
+        self._waiting.append(Taken(message, ticket))
+        self._bytes += len(message.value or b"") + len(message.key or b"")
+        return True
+
+    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
+        inside = (commit_lsn, ordinal) if ordinal else (ZERO, 0)
+        counted = self._counting if ordinal else None
+        position = RelayPosition(self._durable.system, self._durable.slot, end_lsn, *inside, counted=counted)
+        self._latest = _Mark(position, len(self._waiting))
+        if not ordinal:
+            self._whole = self._latest
+        self._marked_at = monotonic()
+        self._leaving |= over
+        self._begin_if_due()
+
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        drained = monotonic() - self._marked_at > _QUIET
+        self._begin_if_due(drained=drained)
+        self._step(0 if self._settled or self._refusals else timeout)
+        self._begin_if_due(drained=drained)
+        if self._refusals:
+            refusals, self._refusals = self._refusals, []
+            return refusals
+        settled, self._settled = self._settled, Counter()
+        return [Receipt(ticket, count) for ticket, count in settled.items()]
+
+    def flush(self, timeout: float) -> None:
+        self._begin_if_due(drained=True)
+        self._step(timeout)
+
+    def keep(self, position: RelayPosition) -> LSN:
+        """A transaction that was cut and is still to stream stays cut: its first part must not be published again."""
+        self._xmin = position.xmin
+        deadline = monotonic() + _PATIENCE
+        if position.lsn > self._durable.lsn and not (self._waiting or self._writing or self._over):
+            cut = self._latest.position
+            if cut.commit_lsn < position.lsn:
+                cut = cut._replace(commit_lsn=ZERO, ordinal=0, counted=None)
+            self._write((), cut._replace(lsn=position.lsn))
+        while position.lsn > self._durable.lsn and self._writing and (left := deadline - monotonic()) > 0:
+            self._step(left)
+        return self._durable.lsn
+
+    def close(self) -> None:
+        self._over = True
+        self._store.close()
+
+    def descriptor(self) -> int | None:
+        return self._store.descriptor()
+
+    def trouble(self) -> str:
+        return self._store.trouble()
+
+    def _has_room(self) -> bool:
+        """Without room the relay marks, so that a group can end. It cannot inside a record: then it offers the same
+        again, and nothing can end, so that has room.
+        """
+        waiting = len(self._waiting)
+        if waiting < 2 * self._size.messages and self._bytes < 2 * self._size.bytes:
+            return True
+        if self._latest.messages or self._writing or self._asked != waiting:
+            self._asked = waiting
+            return False
+        return True
+
+    def _begin_if_due(self, *, drained: bool = False) -> None:
+        """Begins to write the messages up to the last mark, if they make a group and none is being written."""
+        if self._writing or self._over:
+            return
+        waiting, (messages, size) = len(self._waiting), self._size
+        full = waiting >= messages or self._bytes >= size
+        ends = full or drained or self._leaving or monotonic() - self._began >= _INTERVAL
+        if self._whole.messages and ends:
+            self._write_up_to(self._whole)
+        elif self._latest.messages and (full or self._leaving):
+            self._write_up_to(self._latest)
+
+    def _write_up_to(self, mark: _Mark) -> None:
+        taken, self._waiting = self._waiting[: mark.messages], self._waiting[mark.messages :]
+        self._bytes = sum(len(each.message.value or b"") + len(each.message.key or b"") for each in self._waiting)
+        self._whole = self._whole._replace(messages=max(0, self._whole.messages - mark.messages))
+        self._latest = self._latest._replace(messages=self._latest.messages - mark.messages)
+        self._began, self._asked = monotonic(), -1
+        self._write(taken, mark.position)
+
+    def _write(self, taken: Sequence[Taken], position: RelayPosition) -> None:
+        position = position._replace(xmin=self._xmin)
+        self._writing = taken, position
+        self._store.begin([each.message for each in taken], position)
+
+    def _step(self, timeout: float) -> None:
+        outcome = self._store.step(timeout)
+        if self._writing is None or outcome is False:
+            return
+        taken, position = self._writing
+        self._writing = None
+        if isinstance(outcome, Culprit):
+            self._refuse(taken[outcome.number].ticket, taken[outcome.number].message, outcome)
+            return
+        self._durable = position
+        self._settled.update(each.ticket for each in taken)
+
+    def _refuse(self, ticket: int, message: Message, why: Culprit) -> None:
+        self._over = True
+        self._refusals.append(Refusal(ticket, message, why.reason, why.hint, why.error, why.scope, ends=True))

@@ -1,0 +1,156 @@
+"""Rows exactly once: the rows of a group and the relay's position are one transaction of the target.
+
+The row of positions has an epoch, and each group ends with an update of that row, for the sink's own epoch. The fence
+raises it: then the update of an earlier sink finds no row, and its transaction is rolled back. An earlier one that has
+updated the row already has it locked: the fence ends its session, waits for the lock and reads the position behind it.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg import errors, sql
+
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.identifiers import qualified_name
+from walrelay.model import Message, RelayPosition, System
+from walrelay.sinks.groups import Culprit
+from walrelay.sinks.hosting import Misfit, PumpedLoop
+from walrelay.sinks.postgres.errors import broken
+from walrelay.sinks.postgres.settings import PostgresSettings
+from walrelay.sinks.postgres.writer import TableWriter, TargetMemory
+
+_FENCE_WAIT = 0.5  # seconds
+_AGAIN = 0.2  # seconds until a connection is tried again
+
+POSITIONS = (
+    "CREATE TABLE IF NOT EXISTS {} (system_identifier text, slot_name text, epoch bigint NOT NULL DEFAULT 0,"
+    " position jsonb, kept_at timestamptz, backend_pid int, backend_start timestamptz,"
+    " PRIMARY KEY (system_identifier, slot_name))"
+)
+_MINE = "system_identifier = %s AND slot_name = %s"
+_OTHERS = (
+    "SELECT pg_catalog.pg_terminate_backend(a.pid) FROM {} p JOIN pg_catalog.pg_stat_activity a"
+    f" ON a.pid = p.backend_pid AND a.backend_start = p.backend_start WHERE {_MINE}"
+    " AND a.pid <> pg_catalog.pg_backend_pid()"
+)
+_FENCE = (
+    "UPDATE {} SET epoch = epoch + 1, backend_pid = pg_catalog.pg_backend_pid(), backend_start ="
+    " (SELECT backend_start FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid())"
+    f" WHERE {_MINE} RETURNING epoch, position::text"
+)
+_KEEP = f"UPDATE {{}} SET position = %s, kept_at = pg_catalog.clock_timestamp() WHERE {_MINE} AND epoch = %s"
+
+
+class PostgresGroups:
+    """Implements `walrelay.sinks.groups.GroupStore`."""
+
+    def __init__(self, settings: PostgresSettings, memory: TargetMemory, system: System, slot: str) -> None:
+        self._settings, self._memory, self._key = settings, memory, (system.identifier, slot)
+        self._table = sql.Identifier(*qualified_name(settings.positions_table))
+        self._loop = PumpedLoop()
+        self._writer = TableWriter(settings, memory)
+        self._work: asyncio.Task[Culprit | None] | None = None
+        self._began = 0.0
+        self._epoch = 0
+        self._position: RelayPosition | None = None
+        self._trouble = "not connected yet"
+
+    def fence(self) -> bool:
+        if self._work is None:
+            self._writer.abort()
+            self._writer = TableWriter(self._settings, self._memory)
+            self._start(self._fence())
+        try:
+            fenced = self.step(_FENCE_WAIT) is True
+        except Retryable as why:
+            self._trouble = str(why)
+            self._loop.pump(_AGAIN)
+            return False
+        self._trouble = "" if fenced else self._trouble
+        return fenced
+
+    def last(self) -> RelayPosition | None:
+        return self._position
+
+    def misfit(self, message: Message) -> Misfit | None:
+        return self._writer.misfit(message)
+
+    def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
+        async def keep(writer: TableWriter) -> None:
+            parameters = [position.as_json().decode(), *self._key, self._epoch]
+            cursor = await writer.execute(sql.SQL(_KEEP).format(self._table), parameters)
+            if cursor.rowcount != 1:
+                raise Retryable(f"another instance publishes for slot {position.slot!r} now")
+
+        self._start(self._writer.write(messages, keep))
+
+    def step(self, timeout: float) -> bool | Culprit:
+        self._loop.pump(0 if self._work is not None and self._work.done() else timeout)
+        work = self._work
+        if work is None:
+            return False
+        if not work.done():
+            if monotonic() - self._began > self._settings.request_timeout:
+                raise Retryable(
+                    f"the database of the sink has not answered for {self._settings.request_timeout:g} s to a group"
+                )
+            return False
+        self._work = None
+        try:
+            refused = work.result()
+        except WalrelayError:
+            raise
+        except psycopg.Error as why:
+            raise broken(why) from why
+        return True if refused is None else refused
+
+    def descriptor(self) -> int | None:
+        return self._loop.descriptor
+
+    def trouble(self) -> str:
+        return self._trouble
+
+    def close(self) -> None:
+        self._writer.abort()
+        self._loop.let_go()
+
+    def _start(self, work: Coroutine[Any, Any, Culprit | None]) -> None:
+        self._began = monotonic()
+        self._work = self._loop.create_task(work)
+        self._work.add_done_callback(lambda _: self._loop.wake())
+
+    async def _fence(self) -> None:
+        await self._writer.connect()
+        try:
+            await self._make_table()
+            with suppress(errors.InsufficientPrivilege):  # another role's: it ends by itself
+                await self._execute(_OTHERS, *self._key)
+            # Behind that: it waits for whoever has updated the row.
+            insert = "INSERT INTO {} (system_identifier, slot_name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            await self._execute(insert, *self._key)
+            cursor = await self._execute(_FENCE, *self._key)
+            ((self._epoch, text),) = await cursor.fetchall()
+        except errors.InsufficientPrivilege as why:
+            raise Fatal(
+                f"the role of sink.dsn may not keep positions in {self._settings.positions_table}: {why}".splitlines()[
+                    0
+                ],
+                hint=f"GRANT SELECT, INSERT, UPDATE ON {self._settings.positions_table} TO the role;"
+                " `walrelay init --topics` makes the table, where the role may.",
+            ) from why
+        self._position = None if text is None else RelayPosition.of_json(text.encode())
+
+    async def _make_table(self) -> None:
+        """Asked first: to create it needs a right, even where it is there."""
+        name = self._table.as_string()
+        cursor = await self._writer.execute("SELECT pg_catalog.to_regclass(%s) IS NULL", [name])
+        ((missing,),) = await cursor.fetchall()
+        if missing:
+            await self._execute(POSITIONS)
+
+    async def _execute(self, text: str, *parameters: Any) -> psycopg.AsyncCursor[Any]:
+        return await self._writer.execute(sql.SQL(text).format(self._table), parameters)
