@@ -55,8 +55,8 @@ def test_nothing_overtakes_an_entry_that_redis_does_not_take(case: RedisCase) ->
     lost = message(case, 300, key="b")._replace(topic="text")
     offered = [*(message(case, number) for number in range(300)), lost, *(message(case, n) for n in range(301, 900))]
     with closing(case.open()) as sink:
-        for each in offered:
-            assert sink.publish(each, 0)
+        taken = [each for each in offered if sink.publish(each, 0)]  # it may be refused before all are offered
+        assert len(taken) > 301
         told = refusal(sink)
         assert (told.message, told.error, told.scope, told.ends) == (lost, "unknown_topic", "topic", True)
         assert told.reason == "the key 'text' holds no stream"
