@@ -85,6 +85,10 @@ def test_one_that_is_not_known_is_refused_with_those_that_are() -> None:
     assert problems("outbox: ef-core\n")[0].startswith("3: outbox: must be a mapping")
 
 
+ENVIRONMENT = {"DATABASE_URL": "host=db", "RABBITMQ_URL": "amqp://rabbit"}
+"""What the settings of the guides name."""
+
+
 def test_every_preset_has_its_row_in_the_manual_and_its_guide() -> None:
     page = (DOCS / "presets.md").read_text()
     for name in OF_OTHERS:
@@ -95,7 +99,7 @@ def test_every_preset_has_its_row_in_the_manual_and_its_guide() -> None:
         assert f"preset: {name}" in guide
         for block in guide.split("```yaml\n")[1:]:
             rest = [] if "source:" in block else [HEAD]
-            assert parse("\n".join([*rest, block.partition("```")[0]]), "guide", {"DATABASE_URL": "host=db"})
+            assert parse("\n".join([*rest, block.partition("```")[0]]), "guide", ENVIRONMENT)
 
 
 def test_route_stands_below_the_rules() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin
+from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
@@ -45,4 +45,13 @@ plugin = SinkPlugin(
     memory=RefusalMemory,
     topic_fault=subject_fault,
     make_topics=_make_topics,
+    traits=SinkTraits(
+        durable="acknowledged by the stream, a majority of its replicas",
+        order="of each topic and key; of commits where ordering is chained",
+        repeats="dropped by the stream within its duplicate_window; recognised by the header id",
+        headers="UTF-8, names of ASCII; no null, no repeated names, no Nats-*; 64 KiB together",
+        size="max_payload of the server, 1 MiB by default, headers included",
+        client="nats",
+        extra="nats",
+    ),
 )
