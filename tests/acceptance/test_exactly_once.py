@@ -33,9 +33,10 @@ from walrelay.model import RelayPosition
 
 EXACTLY_ONCE: dict[str, Any] = {"delivery": "exactly_once"}
 ROWS = 150_000
+KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 
 
-@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.java), "file", "postgres"])
+@pytest.fixture(params=[KAFKA, "file", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Kafka | Broker, str]]:
     """Where a relay can publish exactly once, and a topic there."""
     match request.param:
@@ -96,6 +97,7 @@ def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
+@pytest.mark.parametrize("place", [KAFKA, "file", pytest.param("postgres", marks=pytest.mark.chaos)], indirect=True)
 @pytest.mark.parametrize("crashes", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], crashes: int
@@ -123,7 +125,7 @@ def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
-@pytest.mark.parametrize("place", [pytest.param("kafka", marks=pytest.mark.java), "postgres"], indirect=True)
+@pytest.mark.parametrize("place", [KAFKA, pytest.param("postgres", marks=pytest.mark.chaos)], indirect=True)
 @pytest.mark.parametrize("times", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_a_frozen_relay_that_wakes_up_is_fenced_off(
     deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], times: int
