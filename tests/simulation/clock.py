@@ -12,7 +12,7 @@ from walrelay.errors import Retryable
 _MODULES = (
     *("relay.loop", "relay.settling", "observe", "supervise", "dead_letters.decisions", "publish.several"),
     *("source.slot_source", "source.positions", "source.lag"),
-    *("sinks.kafka.transactions", "sinks.kafka.poison_search"),
+    *("sinks.groups", "sinks.kafka.transactions", "sinks.kafka.poison_search"),
 )
 _SLEEPERS = "source.slot_source", "source.positions"
 

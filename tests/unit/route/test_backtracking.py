@@ -9,8 +9,8 @@ import pytest
 from tests.unit.route.test_rules import RECORD, router
 from walrelay.errors import Unroutable
 from walrelay.model import OutboxRecord
+from walrelay.route.backtracking import longest_text
 from walrelay.route.debezium.topics import compiled as compiled_for_debezium
-from walrelay.route.rules.backtracking import longest_text
 from walrelay.route.rules.conditions import compiled
 
 

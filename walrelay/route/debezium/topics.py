@@ -2,7 +2,7 @@
 
 import re
 
-from walrelay.route.rules.backtracking import longest_text
+from walrelay.route.backtracking import longest_text
 
 _OTHER = re.compile(r"\\[pPQEhHvVRGXNkKzZcx0u]|&&|\(\?<[a-zA-Z]\w*[^\w>]|\[[^\]\\]*\[")
 _GROUP = re.compile(r"\(\?<(?=[a-zA-Z])")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from fnmatch import translate
 from typing import Any, Literal, NamedTuple
 
-from walrelay.route.rules.backtracking import longest_text
+from walrelay.route.backtracking import longest_text
 from walrelay.route.rules.fields import ROLES, Compound, Value, parsed
 
 Operator = Literal["one_of", "prefix", "glob", "regex", "exists", "tags_required", "tags_any_of", "tags_exactly"]

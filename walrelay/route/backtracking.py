@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
-from walrelay.route.rules.characters import Chars, matched, samples_of
+from walrelay.route.characters import Chars, matched, samples_of
 
 _STEPS = 10**11  # a minute or two
 _COPIES = 32  # of what has to come so often
