@@ -1,4 +1,6 @@
-"""Any module can be the first that is imported: no two packages need each other."""
+"""Any module can be the first that is imported, as no two packages need each other; each broker's client is imported by
+its sink.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import walrelay
+from walrelay.publish.kinds import kinds
 
 PACKAGE = Path(walrelay.__file__).parent
 
@@ -34,6 +37,16 @@ def imported(body: list[ast.stmt], known: set[str]) -> Iterator[str]:
                 yield from imported(otherwise, known)
             case ast.If() | ast.Try() | ast.With():
                 yield from imported(node.body, known)
+
+
+def imported_anywhere(path: Path) -> Iterator[str]:
+    """Functions' imports too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module)):
+                yield module
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
 
 
 def with_packages(name: str) -> Iterator[str]:
@@ -68,3 +81,21 @@ def test_no_module_is_imported_in_a_circle() -> None:
 @pytest.mark.parametrize(("graph", "found"), [({"a": {"b"}, "b": {"a"}}, True), ({"a": {"b"}, "b": set()}, False)])
 def test_a_circle_is_found(graph: dict[str, set[str]], found: bool) -> None:
     assert bool(circle(graph)) == found
+
+
+def test_a_brokers_client_is_imported_by_its_sink_alone() -> None:
+    homes = {
+        kind.traits.client: PACKAGE / "sinks" / kind.kind
+        for kind in kinds()
+        if kind.traits is not None and kind.traits.client
+    }
+    assert len(homes) >= 5
+    also = {"confluent_kafka": [PACKAGE / "lab", PACKAGE / "schemas"]}
+    strangers = {
+        f"{path.relative_to(PACKAGE)}: {client}"
+        for path in modules().values()
+        for name in imported_anywhere(path)
+        if (client := name.partition(".")[0]) in homes
+        if not any(path.is_relative_to(home) for home in (homes[client], *also.get(client, [])))
+    }
+    assert strangers == set()
