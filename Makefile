@@ -24,7 +24,7 @@ ROWS ?= 10 1 1000 all
 # The tests start walrelay thousands of times, and Python would compile its modules again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test check bench throughput peers chaos servers clean
+.PHONY: help demo quick test slow check bench throughput peers chaos servers clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -34,10 +34,14 @@ demo: $(VENV)/demo.stamp  ## the two-minute tour (ARGS="--json" for machines)
 	@exec $(RUN)/walrelay demo $(ARGS)
 
 quick: $(VENV)/dev.stamp  ## the tests whose servers come with the package: a minute, no root, no Java
-	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
+	@exec $(PYTEST) -n 2 --max-worker-restart=0 -m 'not chaos and not slow and not java' $(ARGS) $(SERVERLESS) $(EMBEDDED)
 
 test: $(VENV)/dev.stamp servers  ## every test but the long ones, with real servers (WORKERS=0: one after the other)
 	@exec $(PYTEST) -n $(WORKERS) --max-worker-restart=0 $(ARGS) $(SUITES)
+
+slow: $(VENV)/dev.stamp servers  ## the tests with servers that take long to install, to start or to answer
+	@tests/servers/install $(RUN)/python slow >&2
+	@exec $(PYTEST) -n $(WORKERS) --max-worker-restart=0 -m slow $(ARGS) $(SUITES)
 
 check: $(VENV)/dev.stamp  ## format, lint, types and the layers of the imports
 	@$(RUN)/ruff format --check .

@@ -16,6 +16,8 @@ from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.nats.plugin import plugin
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 KEYS = 20
 MANY = 3000
