@@ -3,8 +3,10 @@
 import os
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,9 @@ from tests.brokers.file import FileCase, received
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Receipt, RelayPosition, System
-from walrelay.publish import ExactlyOnceSink
+from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.file.groups import FilePositionRecord
-from walrelay.sinks.file.line_file import JournalEntry, LineFile
+from walrelay.sinks.file.line_file import InUse, JournalEntry, LineFile
 from walrelay.sinks.stdout import line
 from walrelay.testing import message, numbers, publish, settle
 
@@ -58,6 +60,24 @@ def commit(sink: ExactlyOnceSink, case: FileCase, numbered: range, end: int) -> 
 
 def position(lsn: int) -> RelayPosition:
     return RelayPosition(SYSTEM, "slot", LSN(lsn))
+
+
+def publish_marked(sink: Sink, case: FileCase, numbered: range, end: int) -> Counter[int]:
+    """One transaction of these messages, taken."""
+    found = publish(sink, case, numbered)
+    sink.mark(LSN(end))
+    return found
+
+
+def journal_of(case: FileCase) -> Path:
+    return case.path.with_name(f"{case.path.name}.position")
+
+
+def unmark(case: FileCase) -> None:
+    """As if the writer had died before the disk had the group in the file."""
+    text = journal_of(case).read_bytes()
+    assert text.endswith(b"}\n.")
+    journal_of(case).write_bytes(text[:-1])
 
 
 def test_half_a_line_that_a_crash_left_is_cut_off(case: FileCase) -> None:
@@ -184,6 +204,7 @@ def test_a_group_that_a_crash_kept_out_of_the_file_is_completed(case: FileCase, 
     whole = case.path.read_bytes()
     group = b"".join(line(message(case, number)) for number in range(3, 6))
     case.path.write_bytes(whole.removesuffix(group) + group[:written])
+    unmark(case)
     with closing(fenced(case)) as successor:
         assert successor.last() == position(200)
         assert case.path.read_bytes() == whole
@@ -196,6 +217,7 @@ def test_a_sink_at_least_once_completes_the_group_too_before_it_writes(case: Fil
     with closing(fenced(case)) as sink:
         commit(sink, case, range(3), end=100)
     case.path.write_bytes(case.path.read_bytes()[:30])
+    unmark(case)
     with closing(case.open()) as replay:
         settle(replay, 1, publish(replay, case, range(3, 4)))
     with closing(fenced(case)) as successor:
@@ -211,6 +233,132 @@ def test_a_group_in_a_file_that_was_rotated_is_not_written_again(tmp_path: Path)
     with closing(fenced(case)) as successor:
         assert successor.last() == position(100)
     assert case.arrived() == []
+
+
+@pytest.mark.parametrize("written", [0, 30, None])
+def test_a_group_that_a_crash_kept_out_of_a_file_that_was_moved_then_is_completed_there(
+    case: FileCase, tmp_path: Path, written: int | None
+) -> None:
+    """logrotate, between the crash and the next start."""
+    with closing(fenced(case)) as sink:
+        commit(sink, case, range(3), end=100)
+    whole, moved = case.path.read_bytes(), tmp_path / f"{case.path.name}.1"
+    with case.path.open("r+b") as file:
+        file.truncate(len(whole) if written is None else written)
+    case.path.rename(moved)
+    unmark(case)
+    with closing(fenced(case)) as successor:
+        assert successor.last() == position(100)
+        commit(successor, case, range(3, 4), end=200)
+    assert moved.read_bytes() == whole
+    assert numbers(case.arrived()) == [3]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_group_that_may_have_been_in_a_file_that_is_gone_is_written_once_to_the_next(
+    case: FileCase, times: int
+) -> None:
+    with closing(fenced(case)) as sink:
+        commit(sink, case, range(3), end=100)
+    case.path.unlink()
+    other = case.path.parent / "may get its inode"
+    other.touch()
+    unmark(case)
+    for _ in range(times):
+        fenced(case).close()
+    with closing(fenced(case)) as successor:
+        assert successor.last() == position(100)
+    assert numbers(case.arrived()) == [0, 1, 2]
+    assert other.read_bytes() == b""
+
+
+def test_a_group_of_which_the_disk_had_all_is_not_written_to_a_file_that_was_emptied(case: FileCase) -> None:
+    with closing(fenced(case)) as sink:
+        commit(sink, case, range(3), end=100)
+    case.path.write_bytes(b"")
+    with closing(fenced(case)) as successor:
+        commit(successor, case, range(3, 4), end=200)
+    assert numbers(case.arrived()) == [3]
+
+
+def test_a_group_that_the_disk_failed_to_take_is_written_again_though_memory_has_it(
+    case: FileCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an error of fdatasync the next one says that all is well, and nothing is on the disk."""
+    synced, written = os.fdatasync, list[int]()
+
+    def failing(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == case.path.stat().st_ino:
+            raise OSError(EIO, "Input/output error")
+        synced(descriptor)
+
+    def counted(descriptor: int, lines: bytes, offset: int) -> int:
+        written.append(offset)
+        return os.pwritev(descriptor, [lines], offset)
+
+    with closing(fenced(case)) as sink:
+        commit(sink, case, range(3), end=100)
+        size = case.path.stat().st_size
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fdatasync", failing)
+            assert sink.publish(message(case, 3), ticket=1)
+            sink.mark(LSN(200))
+            with pytest.raises(Retryable, match="Input/output error"):
+                settle(sink, 1)
+    monkeypatch.setattr(os, "pwrite", counted)
+    with closing(fenced(case)) as successor:
+        assert successor.last() == position(200)
+    assert written == [size]
+    assert numbers(case.arrived()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("left", [b"", b'{"a": 1}\n' * 20])
+def test_a_file_that_somebody_truncated_or_wrote_to_gets_no_hole_and_no_half_line(
+    case: FileCase, left: bytes, *, exactly_once: bool
+) -> None:
+    """`copytruncate` of logrotate, and `echo >>`."""
+
+    def begun() -> Sink:
+        return fenced(case) if exactly_once else case.open()
+
+    with closing(begun()) as sink:
+        settle(sink, 3, publish_marked(sink, case, range(3), end=100))
+        case.path.write_bytes(left and case.path.read_bytes() + left)
+        assert sink.publish(message(case, 3), 0)
+        sink.mark(LSN(200))
+        with pytest.raises(Retryable, match="was truncated or written to by somebody else"):
+            settle(sink, 1)
+    before = case.path.read_bytes()
+    with closing(begun()) as successor:
+        settle(successor, 1, publish_marked(successor, case, range(3, 4), end=200))
+    assert case.path.read_bytes() == before + line(message(case, 3))
+
+
+def test_closing_twice_closes_no_file_of_somebody_else(case: FileCase) -> None:
+    file = LineFile(case.path)
+    file.close()
+    with (case.path.parent / "other").open("wb") as other:
+        file.close()
+        other.write(b"1")
+        other.flush()
+
+
+def test_a_link_may_lead_to_the_file(case: FileCase, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    case.path.symlink_to(elsewhere / "events")
+    with closing(fenced(case)) as sink:
+        commit(sink, case, range(3), end=100)
+        with pytest.raises(InUse):
+            LineFile(elsewhere / "events")
+    case.path.unlink()
+    case.path.symlink_to(elsewhere / "next")
+    with closing(fenced(case)) as successor:
+        assert successor.last() == position(100)
+        commit(successor, case, range(3, 4), end=200)
+    assert [got.value for got in received(elsewhere / "events")] == [b"0", b"1", b"2"]
+    assert numbers(case.arrived()) == [3]
 
 
 def test_a_position_without_messages_is_kept(case: FileCase) -> None:
@@ -245,8 +393,7 @@ def test_a_position_of_another_slot_or_one_that_cannot_be_read_is_fatal(case: Fi
         commit(sink, case, range(3), end=100)
     with pytest.raises(Fatal, match="is of slot 'slot', not of 'other'"):
         case.open_exactly_once(SYSTEM, "other").fence()
-    journal = case.path.with_name(f"{case.path.name}.position")
-    journal.write_bytes(b"{}\n")
+    journal_of(case).write_bytes(b"{}\n")
     with pytest.raises(Fatal, match=r"\.position cannot be read") as why:
         case.open_exactly_once(SYSTEM, "slot").fence()
     assert "remove it" in why.value.hint
@@ -254,7 +401,8 @@ def test_a_position_of_another_slot_or_one_that_cannot_be_read_is_fatal(case: Fi
 
 def test_a_journal_entry_is_read_as_it_was_written() -> None:
     entry = JournalEntry(position(7), 5, 9, b'{"a": "\\n"}\n{}\n')
-    assert JournalEntry.parse(entry.as_bytes()) == entry
+    for each in (entry, entry._replace(written=True), entry._replace(lines=b"", written=True)):
+        assert JournalEntry.parse(each.as_bytes()) == each
 
 
 def test_a_large_transaction_is_cut_and_its_position_says_where(case: FileCase) -> None:

@@ -85,6 +85,7 @@ class FileGroups:
             self._entry = entry
         if self._lines:
             file.write(self._lines, self._entry.offset)
+            file.note_written()
 
 
 class FilePositionRecord:

@@ -3,6 +3,9 @@
 Beside it may be a journal, `PATH.position`: a position, and the lines of the last group, with the place in the file
 that they were written to. The journal is replaced as a whole, and that commits the group: lines of it that a crash kept
 out of the file are written when the file is opened next. So what a reader of the file has seen is never taken back.
+
+A mark behind the lines in the journal says that the disk has them in the file. Without it they are written, also where
+the file looks as if it had them: what a disk failed to write is still in memory, and a second sync would not try again.
 """
 
 import fcntl
@@ -22,6 +25,7 @@ from walrelay.model import RelayPosition
 _NO_SPACE = {ENOSPC, EDQUOT}
 _FOR_EVER = {EACCES, EISDIR, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS}
 _BLOCK = 2**16  # bytes that are looked through for a line's end at a time
+_WRITTEN = b"."  # the mark; a line's end or the head is before it
 
 
 class NoSpace(Exception):
@@ -33,16 +37,18 @@ class InUse(Retryable):
 
 
 class JournalEntry(NamedTuple):
-    """A position, and the `lines` that were to be at `offset` of the file with that inode."""
+    """A position, and the `lines` that were to be at `offset` of the file with that inode; `written`: they are."""
 
     position: RelayPosition
     inode: int
     offset: int
     lines: bytes
+    written: bool = False
 
     def as_bytes(self) -> bytes:
         where = {"inode": self.inode, "offset": self.offset}
-        return json.dumps({"position": json.loads(self.position.as_json()), **where}).encode() + b"\n" + self.lines
+        head = json.dumps({"position": json.loads(self.position.as_json()), **where}).encode()
+        return head + b"\n" + self.lines + (_WRITTEN if self.written else b"")
 
     @staticmethod
     def parse(text: bytes) -> "JournalEntry":
@@ -50,7 +56,8 @@ class JournalEntry(NamedTuple):
         head, _, lines = text.partition(b"\n")
         members = json.loads(head)
         position = RelayPosition.of_json(json.dumps(members["position"]).encode())
-        return JournalEntry(position, int(members["inode"]), int(members["offset"]), lines)
+        where = int(members["inode"]), int(members["offset"])
+        return JournalEntry(position, *where, lines.removesuffix(_WRITTEN), written=lines.endswith(_WRITTEN))
 
 
 class Rotation(NamedTuple):
@@ -76,6 +83,8 @@ class LineFile:
         """InUse, NoSpace or Fatal where that does not work."""
         self.path, self.journal_path = path, path.with_name(f"{path.name}.position")
         self._rotation = rotation
+        self._descriptor = -1
+        self._failed = False  # whether a write broke off: a part of it may be behind the end
         self._open()
         try:
             with _explained(path):
@@ -99,6 +108,9 @@ class LineFile:
         with _explained(self.path):
             if not self._is_in_its_place():
                 raise Retryable(f"{self.path} was moved or removed by somebody else", retry_within=0.1)
+            end = os.fstat(self._descriptor).st_size
+            if end < self.size or (end > self.size and not self._failed):  # at the old place there would be a hole
+                raise Retryable(f"{self.path} was truncated or written to by somebody else", retry_within=0.1)
             if self.size and self._rotation.is_due(self.size + size, self._written_at):
                 os.ftruncate(self._descriptor, self.size)  # what a full disk left over
                 self.path.rename(_unused(self.path))
@@ -108,13 +120,10 @@ class LineFile:
 
     def write(self, lines: bytes, offset: int) -> None:
         """Writes there and waits for the disk. After NoSpace a part may be there; the same is to be tried again."""
+        self._failed = True
         with _explained(self.path):
-            rest, place = memoryview(lines), offset
-            while rest:
-                written = os.pwrite(self._descriptor, rest, place)
-                rest, place = rest[written:], place + written
-            os.fdatasync(self._descriptor)
-        self.size, self._written_at = place, time()
+            _write(self._descriptor, lines, offset)
+        self.size, self._written_at, self._failed = offset + len(lines), time(), False
 
     def keep(self, entry: JournalEntry) -> None:
         """Replaces the journal, and waits for the disk."""
@@ -128,9 +137,19 @@ class LineFile:
             beside.replace(self.journal_path)
             _sync_directory(self.path)
 
+    def note_written(self) -> None:
+        """Marks the group in the journal. A mark that a crash forgets costs nothing: the group is written again, to its
+        place.
+        """
+        with suppress(OSError), self.journal_path.open("ab", buffering=0) as file:
+            file.write(_WRITTEN)
+
     def close(self) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
+        """May be called twice: the number may be another file's by then."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.close(descriptor)
 
     def _open(self) -> None:
         with _explained(self.path):
@@ -166,17 +185,32 @@ class LineFile:
             ) from why
 
     def _complete_group(self) -> None:
-        """Nothing to do where something follows the group, or the file is another one: then the group was complete."""
+        """Where something follows the group it was complete. A file that was moved meanwhile has it, or gets it."""
         entry = self.journal
-        if entry is None or entry.inode != self.inode:
+        if entry is None or entry.written or not entry.lines:
             return
-        behind = os.fstat(self._descriptor).st_size - entry.offset
-        if not 0 <= behind <= len(entry.lines):
-            return
-        if os.pread(self._descriptor, behind, entry.offset) == entry.lines:
-            os.fdatasync(self._descriptor)
-        else:
-            self.write(entry.lines, entry.offset)
+        if entry.inode == self.inode:
+            if 0 <= os.fstat(self._descriptor).st_size - entry.offset <= len(entry.lines):
+                self.write(entry.lines, entry.offset)
+            else:
+                os.fdatasync(self._descriptor)
+        elif (moved := self._moved(entry.inode)) is not None:
+            _complete(moved, entry)
+        else:  # nobody can say whether they were there
+            self.journal = entry._replace(inode=self.inode, offset=self._cut_half_a_line())
+            self.keep(self.journal)
+            self.write(entry.lines, self.journal.offset)
+        self.note_written()
+
+    def _moved(self, inode: int) -> Path | None:
+        """The file of that inode, if it is still in the directory under a name like its own. A number may be another
+        file's by now.
+        """
+        with os.scandir(self.path.parent) as entries:
+            for each in entries:
+                if each.inode() == inode and each.name.startswith(self.path.stem) and each.is_file():
+                    return Path(each.path)
+        return None
 
     def _cut_half_a_line(self) -> int:
         """The size of the file without what a crash left behind its last whole line."""
@@ -194,6 +228,25 @@ class LineFile:
         return end
 
 
+def _complete(path: Path, entry: JournalEntry) -> None:
+    """Writes a group to a file that was moved, unless something follows it there."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        if 0 <= os.fstat(descriptor).st_size - entry.offset <= len(entry.lines):
+            _write(descriptor, entry.lines, entry.offset)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, lines: bytes, offset: int) -> None:
+    """Waits for the disk."""
+    rest, place = memoryview(lines), offset
+    while rest:
+        written = os.pwrite(descriptor, rest, place)
+        rest, place = rest[written:], place + written
+    os.fdatasync(descriptor)
+
+
 def _unused(path: Path) -> Path:
     """A name that sorts by time."""
     while True:
@@ -203,12 +256,13 @@ def _unused(path: Path) -> Path:
 
 
 def _sync_directory(path: Path) -> None:
-    """Without this a file is safe, but its name may not be."""
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Without this a file is safe, but its name may not be: nor that of the file that a link leads to."""
+    for directory in {path.parent, Path(os.path.realpath(path)).parent}:
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
