@@ -137,6 +137,14 @@ def test_lanes_give_out_everything_once_and_in_order(width: int, steps: list[tup
     assert lanes.held == waiting
 
 
+def test_what_leaves_a_lane_together_has_a_size_and_a_single_one_may_be_larger() -> None:
+    lanes = Lanes[int](4, size_of=lambda item: item, most=10)
+    assert lanes.enter("a", 1)
+    assert not any(lanes.enter("a", size) for size in (5, 5, 1, 30, 9, 1, 1, 0, 0, 0))
+    gave = [lanes.leave("a") for _ in range(6)]
+    assert gave == [[5, 5], [1], [30], [9, 1], [1, 0, 0, 0], []]
+
+
 def test_a_message_that_does_not_fit_is_refused_before_anything_of_it_is_sent() -> None:
     broker = FakeBroker()
     sink = HostedSink(broker.connect, Window(8, 10_000, 60), RefusalMemory(), "the fake")

@@ -6,8 +6,8 @@ from walrelay.config import parse
 from walrelay.errors import SettingsError
 from walrelay.model import Message
 from walrelay.sinks.hosting import Misfit
+from walrelay.sinks.hosting.circuit import LAST_PAUSE, Circuit, backed_off
 from walrelay.sinks.webhook.answers import LONGEST_PAUSE, answer
-from walrelay.sinks.webhook.circuit import LAST_PAUSE, Circuit, backed_off
 from walrelay.sinks.webhook.names import RequestHeaders
 from walrelay.sinks.webhook.networks import is_public
 

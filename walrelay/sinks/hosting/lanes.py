@@ -4,17 +4,20 @@ One thing of a lane is on its way at a time; what comes after it in the lane wai
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from math import inf
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
 
 class Lanes(Generic[Item]):
-    """`width`: how many items of a lane may be on their way as one, which the broker takes or refuses as a whole."""
+    """`width`: how many items of a lane may be on their way as one, which the broker takes or refuses as a whole.
+    `most`: what their sizes may add up to, unless there is one only.
+    """
 
-    def __init__(self, width: int = 1) -> None:
-        self._width = width
+    def __init__(self, width: int = 1, size_of: Callable[[Item], int] = lambda item: 0, most: float = inf) -> None:
+        self._width, self._size_of, self._most = width, size_of, most
         self._waiting: dict[Hashable, deque[Item]] = {}  # a lane is here while something of it is on its way
         self.held = 0
         """Items that wait."""
@@ -39,6 +42,10 @@ class Lanes(Generic[Item]):
         if not waiting:
             del self._waiting[lane]
             return []
-        following = [waiting.popleft() for _ in range(min(self._width, len(waiting)))]
+        following = [waiting.popleft()]
+        if waiting and self._width > 1:
+            left = self._most - self._size_of(following[0])
+            while waiting and len(following) < self._width and (left := left - self._size_of(waiting[0])) >= 0:
+                following.append(waiting.popleft())
         self.held -= len(following)
         return following

@@ -7,6 +7,7 @@ sink: the next run makes a new one and publishes again what has no receipt.
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
@@ -124,14 +125,16 @@ class HostedSink:
         *,
         lane_of: Callable[[Message], Hashable] | None = lane_of_key,
         width: int = 1,
+        width_bytes: float = inf,
     ) -> None:
         """`connect` gets the loop, and what it calls when the connection broke. `broker`: its name in messages.
 
-        `lane_of` None: no lanes, for a broker that refuses what would overtake.
+        `lane_of` None: no lanes, for a broker that refuses what would overtake. `width`, `width_bytes`: how much of a
+        lane may be on its way as one, key, value and headers; a single message may be larger.
         """
         self._loop = PumpedLoop()
         self._window, self._memory, self._broker = window, memory, broker
-        self._lane_of, self._lanes = lane_of, Lanes[Taken](width)
+        self._lane_of, self._lanes = lane_of, Lanes[Taken](width, _whole_size, width_bytes)
         self._in_flight: dict[Sending, None] = {}  # in the order of sending
         self._room, self._bytes = window.messages, window.bytes
         self._unpumped = 0
@@ -309,3 +312,8 @@ class HostedSink:
 
 def _size(message: Message) -> int:
     return len(message.value or b"") + len(message.key or b"") + 64
+
+
+def _whole_size(taken: Taken) -> int:
+    message = taken.message
+    return _size(message) + sum(len(name) + len(value or b"") for name, value in message.headers)

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from time import monotonic
 from typing import NamedTuple
@@ -17,9 +18,10 @@ from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.circuit import Circuit, Gate, backed_off
 from walrelay.sinks.webhook.answers import Answer, answer, phrase
-from walrelay.sinks.webhook.circuit import Circuit, EndpointMemory, backed_off
 from walrelay.sinks.webhook.client import WholeBody, said, session
+from walrelay.sinks.webhook.memory import EndpointMemory
 from walrelay.sinks.webhook.names import VALUE, RequestHeaders, event_id
 from walrelay.sinks.webhook.settings import WebhookSettings
 from walrelay.sinks.webhook.signature import secret, signature
@@ -33,9 +35,9 @@ _DOTS = {".", ".."}
 class _Endpoint:
     """A URL that messages go to."""
 
-    def __init__(self, url: str, circuit: Circuit) -> None:
+    def __init__(self, url: str, circuit: Circuit, slots: asyncio.Semaphore) -> None:
         self.text, self.url, self.circuit = url, URL(url, encoded=True), circuit
-        self.turn = asyncio.Lock()  # while the circuit is open, one request at a time
+        self.gate = Gate(circuit, slots)
         self.messages = 0
 
 
@@ -132,18 +134,7 @@ class WebhookConnection:
 
     async def _tried(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
         """One request, when the endpoint is to have one. None: the sending was told what became of it."""
-        circuit = endpoint.circuit
-        while True:
-            if circuit.open:
-                async with endpoint.turn:
-                    while circuit.open and (pause := circuit.until - monotonic()) > 0:
-                        await asyncio.sleep(pause)
-                    if circuit.open:
-                        async with self._slots:
-                            return await self._attempt(endpoint, sending, message, number)
-            async with self._slots:
-                if not circuit.open:  # it may have opened while there was no slot
-                    return await self._attempt(endpoint, sending, message, number)
+        return await endpoint.gate.through(partial(self._attempt, endpoint, sending, message, number))
 
     async def _attempt(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
         began = monotonic()
@@ -206,7 +197,7 @@ class WebhookConnection:
         url = f"{self._place.origin}{self._place.path(message)}{self._place.query}"
         endpoint = self._endpoints.get(url)
         if endpoint is None:
-            endpoint = self._endpoints[url] = _Endpoint(url, self._memory.circuits.get(url) or Circuit())
+            endpoint = self._endpoints[url] = _Endpoint(url, self._memory.circuits.get(url) or Circuit(), self._slots)
         endpoint.messages += 1
         return endpoint
 

@@ -8,8 +8,8 @@ from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink
-from walrelay.sinks.webhook.circuit import EndpointMemory
 from walrelay.sinks.webhook.doctor import examine
+from walrelay.sinks.webhook.memory import EndpointMemory
 from walrelay.sinks.webhook.settings import WebhookSettings
 
 
