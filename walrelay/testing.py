@@ -84,8 +84,28 @@ class Case(Protocol):
         ...
 
 
-class SinkContract:
-    """For a sink whose broker is always there. A test gets its `Case` from a fixture of that name."""
+class ReceiptContract:
+    """For a sink that keeps nothing a test could look at. A test gets its `Case` from a fixture of that name."""
+
+    def test_receipts_count_each_transaction_exactly(self, case: Case) -> None:
+        sizes = {7: 1, 8: 300, 9: 2, 12: 50}
+        settled: Counter[int] = Counter()
+        with closing(case.open()) as sink:
+            for ticket, count in sizes.items():
+                settled += publish(sink, case, range(count), ticket=ticket)
+                settled += receipts(sink, 0)
+            settled = settle(sink, sum(sizes.values()), settled) + receipts(sink, 0.1)
+        assert settled == sizes, f"receipts {dict(settled)} for messages {sizes}"
+
+    def test_close_may_be_called_twice(self, case: Case) -> None:
+        sink = case.open()
+        sink.publish(message(case, 0), ticket=0)
+        sink.close()
+        sink.close()
+
+
+class SinkContract(ReceiptContract):
+    """For a sink whose broker is always there."""
 
     def test_messages_of_a_key_arrive_in_the_order_they_were_published(self, case: Case) -> None:
         with closing(case.open()) as sink:
@@ -97,16 +117,6 @@ class SinkContract:
         for key in _KEYS:
             assert numbers(arrived, key) == list(range(_MANY)), f"not every message of {key!r} once and in order"
         assert arrived[0].headers == [("id", b"0"), ("position", b"0/1:0")], arrived[0].headers
-
-    def test_receipts_count_each_transaction_exactly(self, case: Case) -> None:
-        sizes = {7: 1, 8: 300, 9: 2, 12: 50}
-        settled: Counter[int] = Counter()
-        with closing(case.open()) as sink:
-            for ticket, count in sizes.items():
-                settled += publish(sink, case, range(count), ticket=ticket)
-                settled += receipts(sink, 0)
-            settled = settle(sink, sum(sizes.values()), settled) + receipts(sink, 0.1)
-        assert settled == sizes, f"receipts {dict(settled)} for messages {sizes}"
 
     def test_a_header_arrives_as_it_is_or_its_message_is_refused(self, case: Case) -> None:
         """Never altered, never obeyed, never forgotten. What is refused is not sent, and what follows arrives."""
@@ -127,12 +137,6 @@ class SinkContract:
         *arrived, _ = case.arrived()
         for got, sent in zip(arrived, expected, strict=True):
             assert sorted(got.headers, key=repr) == sorted(sent, key=repr), f"altered: {sent}"
-
-    def test_close_may_be_called_twice(self, case: Case) -> None:
-        sink = case.open()
-        sink.publish(message(case, 0), ticket=0)
-        sink.close()
-        sink.close()
 
 
 class AwayContract(SinkContract):

@@ -1,6 +1,7 @@
 """The sinks that the contract is tested on, each with its broker: how to open one, break it and see what arrived."""
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -12,10 +13,11 @@ import pytest
 
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
-from walrelay.publish import SeveralSinks, Sink
+from walrelay.publish import SeveralSinks, Sink, load
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.memory import MemorySink
+from walrelay.sinks.own_log import SINK_LOG
 from walrelay.sinks.stdout import LastLine, StdoutSink
 from walrelay.testing import Arrived, Case
 
@@ -40,6 +42,32 @@ class MemoryCase:
 
     def arrived(self) -> list[Arrived]:
         return [Arrived(message.key, message.value, message.headers) for message in self._sink.messages]
+
+
+class ForgettingCase:
+    """A sink that keeps nothing. Its log is Python's, at the level that it needs."""
+
+    topic = "any"
+
+    def __init__(self, kind: str) -> None:
+        self._plugin = load(kind)
+        self._level = SINK_LOG.level
+        SINK_LOG.setLevel(logging.INFO)
+
+    def open(self, *, room: int = 10_000) -> Sink:
+        return self._plugin.open(self._plugin.settings(), self._plugin.memory())
+
+    def hold(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def arrived(self) -> list[Arrived]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        SINK_LOG.setLevel(self._level)
 
 
 class StdoutCase:

@@ -12,7 +12,7 @@ from tests.brokers.postgres import PostgresCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
 from tests.brokers.webhook import WebhookCase
-from tests.contract.cases import KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
+from tests.contract.cases import ForgettingCase, KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
 from walrelay.testing import Case
@@ -39,6 +39,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     match request.param:
         case "memory":
             yield MemoryCase()
+        case "log" | "statistics" | "null":
+            with closing(ForgettingCase(request.param)) as forgetting:
+                yield forgetting
         case "stdout":
             stdout = StdoutCase()
             yield stdout

@@ -3,7 +3,12 @@
 import pytest
 
 from tests.contract.cases import KAFKA
-from walrelay.testing import AwayContract, SinkContract
+from walrelay.testing import AwayContract, ReceiptContract, SinkContract
+
+
+@pytest.mark.parametrize("case", ["log", "statistics", "null"], indirect=True)
+class TestKeepsNothing(ReceiptContract):
+    pass
 
 
 @pytest.mark.parametrize("case", ["memory", "file"], indirect=True)

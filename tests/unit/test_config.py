@@ -322,6 +322,12 @@ def test_an_unknown_kind_of_sink_lists_the_installed_ones() -> None:
     ]
 
 
+def test_an_empty_kind_is_not_the_sink_that_throws_everything_away() -> None:
+    assert problems(SOURCE + "sink:\n  kind: null\n  address: a\n") == [
+        'walrelay.yaml:4: sink.kind: is empty; the sink that keeps nothing is written "null", in quotes'
+    ]
+
+
 def test_a_sink_without_a_kind_is_told_what_a_kind_is() -> None:
     assert problems(SOURCE + "sink:\n  address: a\n") == [
         "walrelay.yaml:3: sink: 'kind' is missing: Which sink: the name of an installed plug-in."

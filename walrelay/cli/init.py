@@ -19,6 +19,7 @@ from walrelay.operations.backfill import backfill_until
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 from walrelay.table.rows import refuse_sql
+from walrelay.telemetry import logs
 from walrelay.wiring import Wiring, begin_at
 
 _PUBLISHED = ("table", "publication")
@@ -122,7 +123,10 @@ def init(
         return
     if relay.several and (backfill or topics):
         raise click.UsageError(f"Which relay? Name one with --relay for --{'backfill' if backfill else 'topics'}.")
-    wiring = compose.wiring(relay.settings())
+    settings = relay.settings()
+    if backfill:
+        logs.configure(settings.log.format, settings.log.level)
+    wiring = compose.wiring(settings)
     names = wiring.rules.named([name.strip() for name in topics.split(",") if name.strip()], exact=exact)
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
     with Catalog(wiring.dsn) as catalog:

@@ -9,6 +9,7 @@ from walrelay.cli.progress import count
 from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
+from walrelay.telemetry import logs
 
 
 @click.command()
@@ -51,7 +52,9 @@ def recover(
     """
     if since is not None and everything:
         raise click.UsageError("--since and --all exclude each other.")
-    wiring = compose.wiring(relay.settings())
+    settings = relay.settings()
+    logs.configure(settings.log.format, settings.log.level)
+    wiring = compose.wiring(settings)
     request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace)
     plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))

@@ -212,10 +212,17 @@ def _usable(kind: str) -> str:
     return kind
 
 
+def _written(kind: Any) -> Any:
+    """A kind that was left out must not become the sink that throws everything away."""
+    if kind is None:
+        raise ValueError('is empty; the sink that keeps nothing is written "null", in quotes')
+    return kind
+
+
 class SinkKind(Section, extra="ignore"):
     """The broker: `kind`, and beside it the settings of that kind of sink."""
 
-    kind: Annotated[str, AfterValidator(_usable)]
+    kind: Annotated[str, BeforeValidator(_written), AfterValidator(_usable)]
     """Which sink: the name of an installed plug-in."""
 
 

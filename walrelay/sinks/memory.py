@@ -1,13 +1,13 @@
 """The memory sink: keeps the last messages in a list. For tests and for trying things out; nothing is durable."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from walrelay.lsn import LSN, ZERO
-from walrelay.model import Finding, Message, Receipt
+from walrelay.model import Finding, Message
 from walrelay.publish import SinkPlugin, SinkTraits
+from walrelay.sinks.immediate import ImmediateSink
 
 
 class MemorySettings(BaseModel):
@@ -18,36 +18,15 @@ class MemorySettings(BaseModel):
     keep: int = Field(1000, ge=0, description="How many of the latest messages are kept.")
 
 
-class MemorySink:
+class MemorySink(ImmediateSink):
     """Reports a message as durable when it is asked for receipts."""
 
     def __init__(self, keep: int = 1000) -> None:
+        super().__init__()
         self.messages: deque[Message] = deque(maxlen=keep)
-        self._unsettled: Counter[int] = Counter()
 
-    def publish(self, message: Message, ticket: int) -> bool:
+    def take(self, message: Message) -> None:
         self.messages.append(message)
-        self._unsettled[ticket] += 1
-        return True
-
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        pass
-
-    def receipts(self, timeout: float) -> Iterable[Receipt]:
-        settled, self._unsettled = self._unsettled, Counter()
-        return [Receipt(ticket, count) for ticket, count in settled.items()]
-
-    def flush(self, timeout: float) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def descriptor(self) -> int | None:
-        return None
-
-    def trouble(self) -> str:
-        return ""
 
 
 def _examine(settings: MemorySettings, topics: Sequence[str]) -> Iterable[Finding]:

@@ -98,9 +98,9 @@ def line(message: Message) -> bytes:
     """The JSON line of `message`, with its newline."""
     members: dict[str, object] = {
         "topic": message.topic,
-        "key": _text(message.key),
-        "value": _text(message.value),
-        "headers": [[name, _text(value)] for name, value in message.headers],
+        "key": readable(message.key),
+        "value": readable(message.value),
+        "headers": [[name, readable(value)] for name, value in message.headers],
         "timestamp_ms": message.timestamp_ms,
     }
     if message.partition != ANY_PARTITION:
@@ -109,7 +109,8 @@ def line(message: Message) -> bytes:
     return json.dumps(members, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-def _text(value: bytes | None) -> str | dict[str, str] | None:
+def readable(value: bytes | None) -> str | dict[str, str] | None:
+    """Text where it is UTF-8; otherwise in base64, and it says so."""
     if value is None:
         return None
     try:

@@ -101,9 +101,11 @@ def configure(form: str, level: str, *, shared: bool = False) -> None:
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _WholeLines(sys.stderr)) if shared else sys.stderr),
     )
     logging.lastResort = None  # other libraries say what our errors say, with tracebacks
-    kafka = logging.getLogger("walrelay.kafka")
-    kafka.handlers = [_Librdkafka()]
-    kafka.propagate = False
+    for name, handler in (("walrelay.kafka", _Librdkafka()), ("walrelay.sinks", _OfSinks())):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+    logging.getLogger("walrelay.sinks").setLevel(level.upper())  # so that a sink can ask what will be seen
 
 
 def name_relay(name: str) -> None:
@@ -113,6 +115,22 @@ def name_relay(name: str) -> None:
 
 def _for_people() -> bool:
     return isinstance(structlog.get_config()["processors"][-1], structlog.dev.ConsoleRenderer)
+
+
+class _OfSinks(logging.Handler):
+    """What sinks say through Python's logging becomes an event: with its `fields`, or with its text alone. Fields are
+    of messages, and may hold what moves a terminal's cursor: people see it escaped. JSON escapes it anyway.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        if _for_people():
+            fields = {name: _printable(value) for name, value in fields.items()}
+        structlog.get_logger().bind(**fields).log(record.levelno, record.getMessage())
+
+
+def _printable(value: object) -> object:
+    return repr(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 class _Librdkafka(logging.Handler):

@@ -13,7 +13,7 @@ from walrelay.sinks.memory import MemorySettings, MemorySink
 
 def test_the_sinks_that_ship_with_walrelay_are_installed() -> None:
     kinds = installed()
-    assert {"kafka", "memory", "stdout"} <= set(kinds)
+    assert {"kafka", "log", "memory", "null", "statistics", "stdout"} <= set(kinds)
     assert kinds == sorted(kinds)
 
 
@@ -25,7 +25,7 @@ def test_a_sink_is_loaded_by_its_kind() -> None:
 def test_a_kind_that_is_not_installed_is_fatal_and_those_that_are_get_named() -> None:
     with pytest.raises(Fatal, match="no sink of kind 'pigeon'") as caught:
         load("pigeon")
-    assert "kafka, memory, " in caught.value.hint
+    assert "kafka, log, memory, " in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", installed())
