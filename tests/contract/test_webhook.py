@@ -308,14 +308,60 @@ def test_a_hostile_endpoint_makes_nothing_durable_and_is_asked_again(behaves: Be
         durable(sink)
 
 
-def test_an_answer_before_the_whole_request_was_sent_makes_nothing_durable() -> None:
+def reads_the_head_and_says(text: str, *, then_resets: bool = False) -> Behaviour:
+    def behave(conversation: Conversation) -> None:
+        conversation.head()
+        conversation.say(text)
+        if not then_resets:
+            conversation.until_the_end()
+
+    return behave
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    "behaves",
+    [
+        pytest.param(speaks_first, id="before anything"),
+        pytest.param(reads_the_head_and_says(OK), id="after the head"),
+        pytest.param(reads_the_head_and_says(response("200 OK", "Connection: close")), id="after the head, and closes"),
+        pytest.param(reads_the_head_and_says(OK, then_resets=True), id="after the head, and resets"),
+    ],
+)
+def test_an_answer_before_the_whole_request_was_sent_makes_nothing_durable(
+    behaves: Behaviour, tls: bool, authority: Authority
+) -> None:
     large = event(1, body=b"1" * 20_000_000)
-    with Endpoint(speaks_first) as endpoint, closing(opened(endpoint)) as sink:
+    with (
+        Endpoint(behaves, serving(authority) if tls else None) as endpoint,
+        closing(opened(endpoint, ca_file=str(authority.certificate))) as sink,
+    ):
         assert sink.publish(large, 0)
-        assert "before it" in in_trouble(sink)
+        in_trouble(sink)
         endpoint.behaves = answering(OK)
         durable(sink)
     assert endpoint.requests[-1].body == large.value
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+@pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
+def test_a_body_of_any_size_arrives_once(size: int, connection: str, tls: bool, authority: Authority) -> None:
+    def behave(conversation: Conversation) -> None:
+        while True:
+            conversation.request()
+            conversation.say(response("200 OK", f"Connection: {connection}"))
+            if connection == "close":
+                return
+
+    with (
+        Endpoint(behave, serving(authority) if tls else None) as endpoint,
+        closing(opened(endpoint, ca_file=str(authority.certificate))) as sink,
+    ):
+        for number in range(5):
+            assert sink.publish(event(number, body=b"x" * size), 0)
+        durable(sink, 5)
+    assert [len(request.body) for request in endpoint.requests] == [size] * 5
 
 
 def test_what_comes_after_an_answer_is_no_answer_to_the_next_request() -> None:

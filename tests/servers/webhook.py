@@ -102,8 +102,7 @@ class Conversation:
 
     def request(self) -> Request:
         """The next one, complete. EOFError when the client is gone."""
-        while b"\r\n\r\n" not in self._read:
-            self._more()
+        self.head()
         head, _, self._read = self._read.partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
         headers = [(name.decode(), value) for name, _, value in (line.partition(b": ") for line in lines)]
@@ -114,6 +113,11 @@ class Conversation:
         request = Request(first.split()[1].decode(), headers, body)
         self._server.requests.append(request)
         return request
+
+    def head(self) -> None:
+        """Reads until the head of the next one is there, and a little more."""
+        while b"\r\n\r\n" not in self._read:
+            self._more()
 
     def say(self, text: str | bytes) -> None:
         """OSError when the client is gone."""

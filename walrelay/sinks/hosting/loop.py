@@ -5,12 +5,13 @@ in which things happen. The price: whoever has the loop must pump it, also while
 """
 
 import asyncio
+import ssl
 from asyncio import BaseTransport
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from selectors import DefaultSelector
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 _TURNS = 3  # of the loop in a pump: bytes arrive, the task that waits for them wakes up, and it says what it read
 
@@ -24,22 +25,52 @@ class PumpedLoop(asyncio.SelectorEventLoop):
         self.descriptor: int | None = selector.fileno() if hasattr(selector, "fileno") else None
         """Readable when there is something to pump; None where the system's selector has none."""
         self._made: WeakSet[BaseTransport] = WeakSet()
+        self._beneath: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the transport of TLS
         self._started: set[asyncio.Task[Any]] = set()
         self._awake = False
         self.encrypted = False
-        """Whether a connection went on with TLS that began without it."""
+        """Whether a connection has TLS."""
 
-    async def create_connection(self, *args: Any, **options: Any) -> Any:
-        """As asyncio's; the transport is remembered."""
-        made = await super().create_connection(*args, **options)
-        self._made.add(made[0])
-        return made
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        *args: Any,
+        ssl: Any = None,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        **options: Any,
+    ) -> Any:
+        """As asyncio's; the transport is remembered, and with TLS the one that it goes through."""
+        if not ssl:
+            made = await super().create_connection(protocol_factory, *args, **options)
+            self._made.add(made[0])
+            return made
+        below, _ = await super().create_connection(_Unread, *args, **options)
+        self._made.add(below)
+        protocol = protocol_factory()
+        transport = await self.start_tls(
+            below,
+            protocol,
+            _context() if ssl is True else ssl,
+            server_hostname=(args[0] if args else options.get("host")) if server_hostname is None else server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+        protocol.connection_made(transport)
+        return transport, protocol
 
-    async def start_tls(self, *args: Any, **options: Any) -> Any:
+    async def start_tls(self, transport: Any, *args: Any, **options: Any) -> Any:
         """As asyncio's; what it is about is told."""
-        made = await super().start_tls(*args, **options)
+        made: Any = await super().start_tls(transport, *args, **options)
         self.encrypted = True
+        self._made.add(made)
+        self._beneath[made] = transport
         return made
+
+    def beneath(self, transport: Any) -> Any:
+        """The transport that this one of TLS goes through; None where there is no TLS."""
+        return self._beneath.get(transport)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs beside everything else, when the loop is pumped; its errors are its own affair."""
@@ -81,3 +112,14 @@ class PumpedLoop(asyncio.SelectorEventLoop):
         for _ in range(turns):
             self.stop()
             self.run_forever()
+
+
+class _Unread(asyncio.Protocol):
+    """Leaves what comes for the TLS that takes over."""
+
+    def connection_made(self, transport: Any) -> None:
+        transport.pause_reading()
+
+
+def _context() -> ssl.SSLContext:
+    return ssl.create_default_context()

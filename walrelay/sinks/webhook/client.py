@@ -1,8 +1,10 @@
 """aiohttp, made strict: what it sends is what it was given, and an answer belongs to a request that was sent."""
 
+import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -11,6 +13,7 @@ from aiohttp.connector import Connection
 from aiohttp.payload import BytesPayload
 
 from walrelay import __version__
+from walrelay.sinks.hosting import PumpedLoop
 from walrelay.sinks.webhook.networks import PrivateAddress, is_public
 
 _IDLE = 4.0  # seconds a connection is kept for the next request: some servers end them after 5
@@ -22,20 +25,76 @@ class AnswerWithoutRequest(aiohttp.ClientConnectionError):
 
 
 class WholeBody(BytesPayload):
-    """A body that knows whether all of its request left this process."""
+    """A body that knows whether all of its request was handed to the system. Its transport's buffers alone do not say
+    so: they are empty too once a connection broke.
+    """
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: bytes, loop: PumpedLoop) -> None:
         super().__init__(value)
-        self._transport: Any = None
+        self._loop = loop
+        self.is_sent = False
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        transport = getattr(writer, "transport", None)
         await super().write_with_length(writer, content_length)
-        self._transport = transport
+        transport = getattr(writer, "transport", None)
+        if transport is not None:
+            self.is_sent = await _flushed(transport, self._loop.beneath(transport), writer)
 
-    @property
-    def is_sent(self) -> bool:
-        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+async def _flushed(transport: Any, below: Any, writer: AbstractStreamWriter) -> bool:
+    """Waits until the transport, and the one below its TLS, have handed everything to the system. False if the
+    connection ended before.
+    """
+    lowest = below or transport
+
+    def left() -> int:
+        return transport.get_write_buffer_size() + (below.get_write_buffer_size() if below else 0)  # type: ignore[no-any-return]
+
+    if left() and not lowest.is_closing():
+        if below is None:
+            lowest.set_write_buffer_limits(0)
+            await writer.drain()
+        else:
+            watch = _FlushWatch(below.get_protocol(), left)
+            below.set_protocol(watch)
+            below.set_write_buffer_limits(0)
+            await watch.done
+            below.set_protocol(watch.watched)
+        lowest.set_write_buffer_limits()
+    return not left() and not lowest.is_closing()
+
+
+class _FlushWatch(asyncio.BufferedProtocol):
+    """Stands before the protocol of TLS until nothing is left to write: TLS itself does not wait for that."""
+
+    def __init__(self, watched: Any, left: Callable[[], int]) -> None:
+        self.watched, self._left = watched, left
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def get_buffer(self, sizehint: int) -> Any:
+        return self.watched.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.watched.buffer_updated(nbytes)
+
+    def eof_received(self) -> Any:
+        return self.watched.eof_received()
+
+    def pause_writing(self) -> None:
+        self.watched.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.watched.resume_writing()
+        if not self._left():
+            self._finish()
+
+    def connection_lost(self, why: Exception | None) -> None:
+        self.watched.connection_lost(why)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
 
 
 class _StrictConnector(aiohttp.TCPConnector):

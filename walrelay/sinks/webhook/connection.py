@@ -154,7 +154,8 @@ class WebhookConnection:
         """None: the sending was told what became of it. After that it must not be sent again: the next of its lane is
         on its way.
         """
-        body, headers, told = WholeBody(message.value or b""), self._request_headers(message), False
+        body, headers = WholeBody(message.value or b"", self._loop), self._request_headers(message)
+        told = False
         try:
             async with self._session.post(endpoint.url, data=body, headers=headers, allow_redirects=False) as response:
                 said_so = answer(response.status, response.headers, time.time())
