@@ -76,7 +76,12 @@ class BackfillProcess:
     def reaches(self, rows: int) -> None:
         """Waits until so many more rows are known to be published."""
         enough = self.published() + rows
-        wait_until(lambda: not self.running or self.published() >= enough, 30, f"{enough} rows to be published")
+        wait_until(
+            lambda: not self.running or self.published() >= enough,
+            30,
+            f"{enough} rows to be published",
+            interval=0.005,  # a batch takes 0.07 s
+        )
         assert self.running, self.output()
 
     def waits_for(self, text: str, timeout: float = 30) -> None:

@@ -105,7 +105,7 @@ def test_a_slot_invalidated_while_the_relay_was_away_is_recovered_without_a_loss
 
 def test_a_recovery_killed_in_the_middle_under_load_loses_nothing(deployment: Deployment, measured: Measured) -> None:
     deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
-    deployment.write_rows(20_000)
+    deployment.write_rows(40_000)
     kills = 3
     with Writers(deployment.database, seed=13) as writers:
         for _ in range(kills):
