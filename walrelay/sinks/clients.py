@@ -7,12 +7,12 @@ from walrelay.errors import Fatal
 
 
 @contextmanager
-def client_library(broker: str, extra: str) -> Iterator[None]:
+def client_library(broker: str, extra: str, package: str = "walrelay") -> Iterator[None]:
     """Around imports that need the client of that broker: Fatal, with the command that installs it."""
     try:
         yield
     except ImportError as cause:
         raise Fatal(
             f"the {broker} client is not installed ({cause})",
-            hint=f"Install it in the environment walrelay runs in: pip install 'walrelay[{extra}]'",
+            hint=f"Install it in the environment walrelay runs in: pip install '{package}[{extra}]'",
         ) from cause
