@@ -18,6 +18,7 @@ from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
+from tests.servers.servicebus import ServicebusPeer, python_with_proton
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
 from tests.servers.webhook import WebhookReceiver
@@ -273,6 +274,19 @@ def stoppable_webhook(_webhook_receiver: WebhookReceiver) -> WebhookReceiver:
     """A receiver of webhooks that tests may stop and kill; each finds it running."""
     _webhook_receiver.start()
     return _webhook_receiver
+
+
+@pytest.fixture(scope="session")
+def _servicebus_peer() -> Iterator[ServicebusPeer]:
+    with ServicebusPeer(_installed(python_with_proton)) as server:
+        yield server
+
+
+@pytest.fixture
+def stoppable_servicebus(_servicebus_peer: ServicebusPeer) -> ServicebusPeer:
+    """A peer that stands for Service Bus, which tests may stop and kill; each finds it running."""
+    _servicebus_peer.start()
+    return _servicebus_peer
 
 
 @pytest.fixture

@@ -16,21 +16,26 @@ from tests.brokers.nats import NatsStream
 from tests.brokers.postgres import PostgresTable
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.redis import RedisStream
+from tests.brokers.servicebus import ServicebusEntity
 from tests.brokers.webhook import WebhookPath
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 
 KILLS = 5
 BROKERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
-ALSO_ALWAYS_THERE = [*BROKERS, "file"]
+SLOW = ["servicebus"]
+ALSO_SLOW = [*BROKERS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
+ALSO_ALWAYS_THERE = [*ALSO_SLOW, "file"]
 WAIT_WITHIN_A_RUN = {"webhook"}
 """Sinks that wait for their broker themselves; for others the relay begins its run again."""
 
-POSTGRES_DIES = [pytest.param(kind, marks=[pytest.mark.chaos] * (kind != "rabbitmq")) for kind in ALSO_ALWAYS_THERE]
+POSTGRES_DIES = [
+    pytest.param(kind, marks=[pytest.mark.chaos] * (kind != "rabbitmq")) for kind in (*BROKERS, *SLOW, "file")
+]
 """The sink is held meanwhile, by the same code for all."""
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(params=ALSO_SLOW)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     if request.param == "file":
         yield FileOfLines(tmp_path)
@@ -41,6 +46,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         "postgres": PostgresTable,
         "rabbitmq": RabbitmqQueue,
         "redis": RedisStream,
+        "servicebus": ServicebusEntity,
         "webhook": WebhookPath,
     }
     yield made[request.param](server)

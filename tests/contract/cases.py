@@ -24,6 +24,9 @@ from walrelay.testing import Arrived, Case
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 """The one of the cases that needs more than Python."""
 
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("servicebus",)]
+"""Those with servers that take long to install or to start."""
+
 
 class MemoryCase:
     """Always has room and never fails; it is tested for the rest of the contract."""

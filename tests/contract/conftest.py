@@ -11,6 +11,7 @@ from tests.brokers.nats import NatsCase
 from tests.brokers.postgres import PostgresCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
+from tests.brokers.servicebus import ServicebusCase
 from tests.brokers.webhook import WebhookCase
 from tests.contract.cases import ForgettingCase, KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
 from tests.servers.kafka import KafkaServer
@@ -24,6 +25,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),
     "redis": ("stoppable_redis", RedisCase),
+    "servicebus": ("stoppable_servicebus", ServicebusCase),
 }
 """By the name of the case: the fixture of its server, and what makes the case of it."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract.cases import KAFKA
+from tests.contract.cases import KAFKA, SLOW
 from walrelay.testing import AwayContract, ReceiptContract, SinkContract
 
 
@@ -17,7 +17,9 @@ class TestAlwaysThere(SinkContract):
 
 
 @pytest.mark.parametrize(
-    "case", ["stdout", "mock", "several", "nats", "postgres", "rabbitmq", "webhook", "redis", KAFKA], indirect=True
+    "case",
+    ["stdout", "mock", "several", "nats", "postgres", "rabbitmq", "webhook", "redis", KAFKA, *SLOW],
+    indirect=True,
 )
 class TestAway(AwayContract):
     pass

@@ -18,11 +18,11 @@ class Authority:
         self._openssl("req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=test"
                       " -addext basicConstraints=critical,CA:TRUE -keyout ca.key -out ca.crt")  # fmt: skip
 
-    def sign(self, name: str) -> tuple[Path, Path]:
-        """A certificate for localhost, and its key."""
+    def sign(self, name: str, address: str = LOOPBACK) -> tuple[Path, Path]:
+        """A certificate for localhost and the address, and its key."""
         self._openssl(
             f"req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN={name} -CA ca.crt -CAkey ca.key"
-            f" -addext subjectAltName=DNS:localhost,IP:{LOOPBACK},email:{name}@localhost"
+            f" -addext subjectAltName=DNS:localhost,IP:{address},email:{name}@localhost"
             f" -addext basicConstraints=CA:FALSE -keyout {name}.key -out {name}.crt"
         )
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"

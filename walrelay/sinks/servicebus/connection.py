@@ -1,0 +1,188 @@
+"""Senders of azure-servicebus: a batch is a single transfer, which the entity accepts as a whole or not at all.
+
+An entity that is full, disabled or busy is waited for: the same batch is sent again, and nothing of its lane overtakes
+it. A batch that is refused ends the run, and the next one sends it message by message.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError
+
+from walrelay.errors import Retryable, WalrelayError
+from walrelay.model import Message
+from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.circuit import backed_off
+from walrelay.sinks.servicebus.client import Trouble, largest_message, sender_of, service_bus, too_large, trouble_of
+from walrelay.sinks.servicebus.messages import DistinctIds, EntityMessage, FittingMessages
+from walrelay.sinks.servicebus.settings import ServicebusSettings
+
+_IDLE = 240  # seconds after which a sender is not used again: Service Bus ends it after 600, and its token ends too
+_PARTING = 1.0  # seconds that a sender may take to say good-bye
+
+
+class _Entity:
+    """A queue or topic, and its senders."""
+
+    def __init__(self, name: str, connections: int) -> None:
+        self.name, self.turn = name, asyncio.Semaphore(connections)
+        self.idle: list[tuple[ServiceBusSender, float]] = []  # and since when, the newest last
+        self.largest_message = 0  # bytes; 0: not known yet
+        self.accepted = False
+        self.complaint = ""
+
+
+class ServicebusConnection:
+    """See `walrelay.sinks.hosting.HostedConnection`."""
+
+    def __init__(self, settings: ServicebusSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+        self._settings, self._loop, self._fail = settings, loop, fail
+        self._convert = FittingMessages(
+            AddressTemplate(settings.entity),
+            session_ids=settings.session_ids,
+            key_header=settings.key_header,
+            content_type=settings.content_type,
+        )
+        self._with_id = DistinctIds()
+        self._prepared: dict[
+            int, deque[EntityMessage]
+        ] = {}  # by the identity of the message: one object may come twice
+        self._entities: dict[str, _Entity] = {}
+        self._client: ServiceBusClient | None = None
+
+    async def open(self) -> None:
+        """Makes the client. Its senders connect when there is something to send."""
+        self._client = service_bus(self._settings)
+
+    def send(self, sending: Sending) -> None:
+        self._loop.start(self._deliver(sending, [self._taken(message) for message, _ in sending.taken]))
+
+    def push(self) -> None:
+        """Tasks go on as soon as the loop runs."""
+
+    def misfit(self, message: Message) -> Misfit | None:
+        outgoing = self._convert(message)
+        if isinstance(outgoing, Misfit):
+            return outgoing
+        if fault := _size_fault(outgoing, self._entity(outgoing.entity)):
+            return Misfit(fault.reason, fault.hint, fault.error)
+        outgoing = self._with_id(outgoing)
+        if isinstance(outgoing, Misfit):
+            return outgoing
+        self._prepared.setdefault(id(message), deque()).append(outgoing)
+        return None
+
+    def trouble(self) -> str:
+        complaints = [each.complaint for each in self._entities.values() if each.complaint]
+        more = f" ({len(complaints)} entities)" if len(complaints) > 1 else ""
+        return f"{complaints[-1]}{more}" if complaints else ""
+
+    def close(self) -> None:
+        """The loop has the connections."""
+
+    def _taken(self, message: Message) -> EntityMessage:
+        waiting = self._prepared[id(message)]
+        outgoing = waiting.popleft()
+        if not waiting:
+            del self._prepared[id(message)]
+        return outgoing
+
+    def _entity(self, name: str) -> _Entity:
+        entity = self._entities.get(name)
+        if entity is None:
+            connections = self._settings.max_connections if self._settings.partitioned else 1
+            entity = self._entities[name] = _Entity(name, connections)
+        return entity
+
+    async def _deliver(self, sending: Sending, outgoing: list[EntityMessage]) -> None:
+        entity, failures = self._entity(outgoing[0].entity), 0
+        try:
+            async with entity.turn:
+                while outgoing:
+                    why = await self._attempt(entity, outgoing)
+                    if why is None:
+                        entity.complaint, failures = "", 0
+                    elif why.kind == "wait":
+                        entity.complaint, failures = why.reason, failures + 1
+                        await asyncio.sleep(backed_off(failures))
+                    else:
+                        _tell(sending, why)
+                        return
+            sending.durable()
+        except Exception as why:
+            self._fail(Retryable(f"the client of {self._settings.place} failed: {type(why).__name__}: {why}"))
+
+    async def _attempt(self, entity: _Entity, outgoing: list[EntityMessage]) -> Trouble | None:
+        """Sends what fits into one batch, and takes that from the list once it is accepted."""
+        sender = None
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                sender = self._sender(entity)
+                batch = await sender.create_message_batch()  # which connects
+                entity.largest_message = largest_message(sender)
+                if fault := next((fault for each in outgoing if (fault := _size_fault(each, entity))), None):
+                    return fault
+                messages = [_message(each) for each in outgoing]
+                count = 0
+                with suppress(MessageSizeExceededError):
+                    for each in messages:
+                        batch.add_message(each)
+                        count += 1
+                await sender.send_messages(batch if count > 1 else messages[0], timeout=self._settings.request_timeout)
+        except Exception as why:
+            found = trouble_of(why, entity.name)
+            if found.error == "not_authorized" and entity.accepted:
+                return Trouble("failed", found.reason)  # a token that ended, or a right that is being changed
+            if sender is not None:
+                await _part_from(sender)
+            return found
+        del outgoing[: max(count, 1)]
+        entity.accepted = True
+        entity.idle.append((sender, monotonic()))
+        return None
+
+    def _sender(self, entity: _Entity) -> ServiceBusSender:
+        while entity.idle:
+            sender, since = entity.idle.pop()
+            if monotonic() - since < _IDLE:
+                return sender
+            self._loop.start(_part_from(sender))
+        assert self._client is not None
+        return sender_of(self._client, entity.name)
+
+
+def _tell(sending: Sending, why: Trouble) -> None:
+    if why.kind == "refused":
+        sending.refused(why.reason, why.hint, why.error, why.scope)
+    else:
+        sending.failed(why.reason)
+
+
+def _size_fault(outgoing: EntityMessage, entity: _Entity) -> Trouble | None:
+    if not entity.largest_message or outgoing.size <= entity.largest_message:
+        return None
+    return too_large(outgoing.size, entity.largest_message, entity.name)
+
+
+def _message(outgoing: EntityMessage) -> ServiceBusMessage:
+    return ServiceBusMessage(
+        outgoing.body,
+        application_properties=dict(outgoing.properties),  # type: ignore[arg-type]
+        session_id=outgoing.session_id,
+        message_id=outgoing.known.get("message_id"),
+        subject=outgoing.known.get("subject"),
+        correlation_id=outgoing.known.get("correlation_id"),
+        content_type=outgoing.known.get("content_type"),
+    )
+
+
+async def _part_from(sender: ServiceBusSender) -> None:
+    with suppress(Exception):
+        async with asyncio.timeout(_PARTING):
+            await sender.close()

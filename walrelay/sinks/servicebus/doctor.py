@@ -1,0 +1,65 @@
+"""The doctor's questions about queues and topics: whether each can be sent to. What else they are, Service Bus tells
+only those who may manage them.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from walrelay.errors import WalrelayError
+from walrelay.model import Finding
+from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.hosting import PumpedLoop
+from walrelay.sinks.servicebus.client import largest_message, sender_of, service_bus, trouble_of
+from walrelay.sinks.servicebus.messages import entity_fault
+from walrelay.sinks.servicebus.settings import ServicebusSettings
+
+_PATIENCE = 10.0  # seconds
+_UNKNOWN = "sink.entity takes its name from rows, so that no queue or topic was asked for"
+
+
+def examine(settings: ServicebusSettings, topics: Sequence[str]) -> Iterator[Finding]:
+    """Opens a sender for each entity that is known beforehand, and sends nothing."""
+    loop = PumpedLoop()
+    try:
+        entities = _entities(settings, topics)
+        if not entities:
+            yield Finding("sink", "warning", _UNKNOWN)
+        yield from loop.run_until_complete(_findings(settings, entities))
+    except WalrelayError as why:
+        yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct the settings under sink.")
+    finally:
+        loop.let_go()
+    if not settings.encrypted:
+        yield Finding("sink", "warning", "the connection string is of the emulator: events go unencrypted")
+    if not settings.session_ids:
+        what = "sink.session_ids is false: several consumers of an entity do not keep the order of a key"
+        yield Finding("sink", "warning", what)
+
+
+async def _findings(settings: ServicebusSettings, entities: Sequence[str]) -> list[Finding]:
+    client = service_bus(settings)
+    return [await _examined(settings, sender_of(client, entity), entity) for entity in entities]
+
+
+async def _examined(settings: ServicebusSettings, sender: object, entity: str) -> Finding:
+    patience = min(settings.request_timeout, _PATIENCE)
+    try:
+        async with asyncio.timeout(patience):
+            await sender.create_message_batch()  # type: ignore[attr-defined]
+    except Exception as why:
+        found = trouble_of(why, entity)
+        if found.kind == "wait":
+            return Finding("sink", "warning", found.reason, "Look at it in the portal.")
+        if found.kind == "refused":
+            return Finding("sink", "problem", found.reason, found.hint)
+        what = f"{settings.place} cannot be reached, or does not let us in: {found.reason}"
+        return Finding("sink", "problem", what, "Correct the credentials under sink, or the network.")
+    most = largest_message(sender)  # type: ignore[arg-type]
+    return Finding("sink", "ok", f"{settings.place} lets us send to {entity!r}, messages of up to {most:,} bytes")
+
+
+def _entities(settings: ServicebusSettings, topics: Sequence[str]) -> list[str]:
+    """Those that are known beforehand."""
+    template = AddressTemplate(settings.entity)
+    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
+    return [each for each in found if not entity_fault(each)]
