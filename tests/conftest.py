@@ -10,6 +10,7 @@ import pytest
 
 from tests import workers
 from tests.servers import choose
+from tests.servers.aws import MotoServer, moto_is_installed
 from tests.servers.choose import Address, Docker, Machine
 from tests.servers.database import Database, Postgres
 from tests.servers.kafka import KafkaServer
@@ -287,6 +288,20 @@ def stoppable_servicebus(_servicebus_peer: ServicebusPeer) -> ServicebusPeer:
     """A peer that stands for Service Bus, which tests may stop and kill; each finds it running."""
     _servicebus_peer.start()
     return _servicebus_peer
+
+
+@pytest.fixture(scope="session")
+def _moto() -> Iterator[MotoServer]:
+    _installed(moto_is_installed)
+    with MotoServer() as server:
+        yield server
+
+
+@pytest.fixture
+def stoppable_moto(_moto: MotoServer) -> MotoServer:
+    """A fake of AWS that tests may stop and kill; each finds it running."""
+    _moto.start()
+    return _moto
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.brokers.aws import SqsCase
 from tests.brokers.file import FileCase
 from tests.brokers.nats import NatsCase
 from tests.brokers.postgres import PostgresCase
@@ -26,6 +27,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "webhook": ("stoppable_webhook", WebhookCase),
     "redis": ("stoppable_redis", RedisCase),
     "servicebus": ("stoppable_servicebus", ServicebusCase),
+    "sqs": ("stoppable_moto", SqsCase),
 }
 """By the name of the case: the fixture of its server, and what makes the case of it."""
 

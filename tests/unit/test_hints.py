@@ -163,7 +163,8 @@ def test_every_setting_that_is_named_exists() -> None:
     """
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        kind = path.parent.name if path.parent.parent.name == "sinks" and path.parent.name in installed() else "kafka"
+        folder = path.relative_to(PACKAGE).parts[1:-1] if path.is_relative_to(PACKAGE / "sinks") else ()
+        kind = next((each for each in folder if each in installed()), "sqs" if "aws" in folder else "kafka")
         of_sink = {*load(kind).settings.model_fields, "kind", "settings"}
         for line, text, _ in literals(path):
             for match in re.finditer(rf"(?<![\w./*{{'-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-zA-Z_]+)*)(?![\w(/=])", text):

@@ -11,6 +11,7 @@ import pytest
 
 import walrelay
 from walrelay.publish.kinds import kinds
+from walrelay.publish.plugins import entry_points_by_kind
 
 PACKAGE = Path(walrelay.__file__).parent
 
@@ -85,7 +86,7 @@ def test_a_circle_is_found(graph: dict[str, set[str]], found: bool) -> None:
 
 def test_a_brokers_client_is_imported_by_its_sink_alone() -> None:
     homes = {
-        kind.traits.client: PACKAGE / "sinks" / kind.kind
+        kind.traits.client: PACKAGE / "sinks" / entry_points_by_kind()[kind.kind].module.split(".")[2]
         for kind in kinds()
         if kind.traits is not None and kind.traits.client
     }

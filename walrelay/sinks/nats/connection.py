@@ -8,7 +8,6 @@ Chained, each message says which one must be the stream's last: what follows a m
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.nats.api import ApiError, stream_of
 from walrelay.sinks.nats.client import NO_RESPONDERS, connected, said
 from walrelay.sinks.nats.messages import Conversion, MessageIds, Outgoing
@@ -57,7 +57,7 @@ class NatsConnection:
         self._settings, self._loop, self._fail = settings, loop, fail
         self._convert = Conversion(AddressTemplate(settings.subject), settings.key_header)
         self._message_id = MessageIds()
-        self._prepared: dict[int, deque[_Prepared]] = {}  # by the identity of the message, one object may come twice
+        self._prepared = PreparedMessages[_Prepared]()
         self._chained = settings.ordering == "chained"
         self._last = self._stored = ""  # ids: of what was sent, and of what the stream has
         self._own = _OWN[_ID] + (_OWN[_EXPECTED_LAST] if self._chained else 0)
@@ -87,9 +87,7 @@ class NatsConnection:
 
     def send(self, sending: Sending) -> None:
         ((message, _),) = sending.taken
-        outgoing, id_ = self._prepared[id(message)].popleft()
-        if not self._prepared[id(message)]:
-            del self._prepared[id(message)]
+        outgoing, id_ = self._prepared.take(message)
         if fault := self._size_fault(outgoing):  # it was taken before the server had said what is too large
             sending.refused(fault, _SHORTEN, "too_large")
             return
@@ -117,8 +115,7 @@ class NatsConnection:
             return Misfit(f"the headers have {size:,} bytes, and a stream takes {most:,}", "Shorten or remove headers.")
         if fault := self._size_fault(outgoing):
             return Misfit(fault, _SHORTEN, "too_large")
-        prepared = _Prepared(outgoing, self._message_id(outgoing))
-        self._prepared.setdefault(id(message), deque()).append(prepared)
+        self._prepared.keep(message, _Prepared(outgoing, self._message_id(outgoing)))
         return None
 
     def trouble(self) -> str:

@@ -1,19 +1,14 @@
-"""What a message is at NATS: subject, headers and payload, and the id by which a stream recognises a repetition.
-
-The id is made of everything that the stream gets. So a record's second message into the same stream, or its dead
-letter, is no repetition of the first; and a message that is published on purpose once more (`replayed`) never is one.
-"""
+"""What a message is at NATS: subject, headers and payload, and the id by which a stream recognises a repetition."""
 
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import NamedTuple
-from uuid import uuid4
 
 from walrelay.model import REPLAYED, Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit
 from walrelay.sinks.nats.subjects import reserved_fault, subject_fault
+from walrelay.sinks.repetitions import RepetitionIds
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # what the client takes
 _OBEYED = "nats-"
@@ -58,23 +53,16 @@ class Conversion:
 
 
 class MessageIds:
-    """Of one run, in the order of publishing: a run that begins anew at a record gives its messages the same ids."""
+    """See `walrelay.sinks.repetitions`."""
 
     def __init__(self) -> None:
-        self._position = ""
-        self._alike: dict[str, int] = {}  # of the record: messages that are the same
+        self._ids = RepetitionIds()
 
     def __call__(self, outgoing: Outgoing) -> str:
         subject, headers, payload, _ = outgoing
-        if headers.get(REPLAYED[0]) == REPLAYED[1].decode():
-            return uuid4().hex
         head = "\r\n".join([subject, *map(":".join, headers.items()), "", ""])
-        found = blake2b(head.encode() + payload, digest_size=16).hexdigest()
-        position = headers.get(_POSITION, "")
-        if position != self._position:
-            self._position, self._alike = position, {}
-        count = self._alike[found] = self._alike.get(found, 0) + 1
-        return found if count == 1 else f"{found}-{count}"
+        replayed = headers.get(REPLAYED[0]) == REPLAYED[1].decode()
+        return self._ids(head.encode() + payload, headers.get(_POSITION, ""), replayed=replayed)
 
 
 def _text(name: str, value: bytes | None) -> str | None:

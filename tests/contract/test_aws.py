@@ -1,0 +1,12 @@
+"""What every sink owes the relay, for those of AWS, against moto."""
+
+import pytest
+
+from walrelay.testing import AwayContract
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+class TestAws(AwayContract):
+    pass

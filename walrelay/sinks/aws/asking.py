@@ -1,0 +1,86 @@
+"""Questions to AWS that the doctor has, and `walrelay init --topics`."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from walrelay.errors import Fatal
+from walrelay.model import Finding
+from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.aws.answers import verdict
+from walrelay.sinks.aws.client import make_client
+from walrelay.sinks.aws.contract import AwsApi
+from walrelay.sinks.aws.settings import AwsSettings
+
+_SOME = "*"  # in a topic or template: what only a row can say
+_REACH = "Correct sink.region or sink.endpoint_url, or look at the network."
+_CREDENTIALS = "Correct sink.access_key_id and its like, sink.profile, or the environment of AWS."
+
+
+def known_places(text: str, topics: Sequence[str]) -> list[str]:
+    """Where messages go by that template, as far as it is known beforehand."""
+    template = AddressTemplate(text)
+    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
+    return [each for each in found if _SOME not in each]
+
+
+def findings(
+    api: AwsApi,
+    settings: AwsSettings,
+    places: Sequence[str],
+    ask: Callable[[Any, str], Iterable[Finding]],
+    fault: Callable[[str], str],
+    fix: str,
+) -> Iterator[Finding]:
+    """What `ask` finds about each place that is none by `fault`. `fix`: for a place that does not exist."""
+    try:
+        client = make_client(api, settings)
+    except Fatal as why:
+        yield Finding("sink", "problem", str(why), why.hint)
+        return
+    for place in places:
+        if why_not := fault(place):
+            yield Finding("sink", "problem", f"{place!r} cannot be used: {why_not}", fix)
+            continue
+        try:
+            yield from ask(client, place)
+        except ClientError as why:
+            finding, goes_on = _told(api, place, why, fix)
+            yield finding
+            if not goes_on:
+                return
+        except BotoCoreError as why:
+            yield Finding("sink", "problem", f"{api.name} cannot be asked: {why}", _REACH)
+            return
+    if not places:
+        yield Finding("sink", "ok", f"where messages go is known when they come; {api.name} was not asked")
+
+
+def made(
+    api: AwsApi, settings: AwsSettings, places: Sequence[str], make: Callable[[Any, str], bool]
+) -> Iterator[tuple[str, bool]]:
+    """Each place, and whether `make` made it now."""
+    client = make_client(api, settings)
+    for place in places:
+        try:
+            yield place, make(client, place)
+        except (BotoCoreError, ClientError) as why:
+            raise Fatal(f"{api.name} did not make {place!r}: {why}", hint="Make it yourself.") from why
+
+
+def is_missing(why: ClientError) -> bool:
+    """Whether that says that something does not exist."""
+    error = why.response["Error"]
+    return verdict(error.get("Code", ""), error.get("Message", "")).error == "unknown_topic"
+
+
+def _told(api: AwsApi, place: str, why: ClientError, fix: str) -> tuple[Finding, bool]:
+    error = why.response["Error"]
+    status = why.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+    said = verdict(error.get("Code", ""), error.get("Message", ""), status=status)
+    if said.error == "unknown_topic":
+        return Finding("sink", "problem", f"{place!r} does not exist", fix), True
+    if said.kind == "away":
+        return Finding("sink", "problem", f"{api.name} does not accept the credentials: {why}", _CREDENTIALS), False
+    return Finding("sink", "warning", f"{place!r} cannot be asked about: {why}", said.hint), True

@@ -1,0 +1,80 @@
+"""What SQS gets, and what it says."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from walrelay.model import Message
+from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.aws.contract import AwsEntry, EntryFault, RequestLimits
+from walrelay.sinks.aws.sqs.queues import FIFO, is_url, lookup, name_of, queue_fault, region_of
+from walrelay.sinks.aws.sqs.settings import SqsSettings
+from walrelay.sinks.aws.texts import FifoIds, TextForm, group_of
+from walrelay.sinks.hosting import Misfit
+
+_MOST = 1_048_576  # bytes of an entry, and of a request; a queue may have less
+
+
+class SqsApi:
+    """See `walrelay.sinks.aws.connection.AwsApi`."""
+
+    service, name = "sqs", "SQS"
+    limits = RequestLimits(10, _MOST)
+
+    def __init__(self, settings: SqsSettings) -> None:
+        self._queue = AddressTemplate(settings.queue)
+        self._form = TextForm(settings.format, settings.key_header)
+        self._fifo = settings.ordering == "per_key"
+        self._ids = FifoIds()
+        self.region = region_of(settings.queue)
+        self._urls: dict[str, str] = {}
+
+    def lane(self, message: Message) -> Hashable:
+        """The group: topics may share a queue."""
+        try:
+            return self._queue(message), group_of(message)
+        except NoAddress:
+            return message.topic, message.key
+
+    def entry(self, message: Message) -> AwsEntry | Misfit:
+        try:
+            queue = self._queue(message)
+        except NoAddress as why:
+            return Misfit(str(why), "Correct sink.queue, or the event.", "unroutable")
+        if fault := queue_fault(queue) or ordering_fault(queue, fifo=self._fifo):
+            return Misfit(
+                f"{queue!r} is no queue for it: {fault}", "Correct sink.queue, or the topic.", "invalid_topic"
+            )
+        made = self._form(message)
+        if isinstance(made, Misfit):
+            return made
+        fields: dict[str, Any] = {"MessageBody": made.text}
+        if made.attributes:
+            fields["MessageAttributes"] = made.attributes
+        if self._fifo:
+            fields.update(self._ids(message, queue, made))
+        return AwsEntry(queue, fields, made.size)
+
+    def put(self, client: Any, place: str, entries: Sequence[dict[str, Any]]) -> list[EntryFault | None]:
+        url = place if is_url(place) else self._urls.get(place)
+        if url is None:
+            url = self._urls[place] = client.get_queue_url(**lookup(place))["QueueUrl"]
+        numbered = [{"Id": str(number), **entry} for number, entry in enumerate(entries)]
+        return batch_faults(client.send_message_batch(QueueUrl=url, Entries=numbered), len(entries))
+
+
+def ordering_fault(queue: str, *, fifo: bool) -> str:
+    """Why what `sink.ordering` says cannot be had there."""
+    if name_of(queue).endswith(FIFO) == fifo:
+        return ""
+    if fifo:
+        return "it keeps no order, as it is not FIFO (.fifo); sink.ordering: none would allow that"
+    return "it is FIFO, and sink.ordering is none: set it to per_key"
+
+
+def batch_faults(answer: dict[str, Any], entries: int) -> list[EntryFault | None]:
+    """Of each entry, from an answer of SQS or SNS. What it does not name was not taken."""
+    faults: dict[str, EntryFault | None] = {each["Id"]: None for each in answer.get("Successful", ())}
+    for each in answer.get("Failed", ()):
+        faults[each["Id"]] = EntryFault(each.get("Code", "?"), each.get("Message", ""), each.get("SenderFault"))
+    missing = EntryFault("NoAnswer", "the answer does not name the entry")
+    return [faults.get(str(number), missing) for number in range(entries)]

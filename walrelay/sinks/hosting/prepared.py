@@ -1,0 +1,26 @@
+"""What was made of messages when they were looked at, until they are sent."""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from walrelay.model import Message
+
+Made = TypeVar("Made")
+
+
+class PreparedMessages(Generic[Made]):
+    """By the identity of the message; one object may come twice."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, deque[Made]] = {}
+
+    def keep(self, message: Message, made: Made) -> None:
+        self._made.setdefault(id(message), deque()).append(made)
+
+    def take(self, message: Message) -> Made:
+        """What was kept first of it, which is then forgotten."""
+        kept = self._made[id(message)]
+        made = kept.popleft()
+        if not kept:
+            del self._made[id(message)]
+        return made
