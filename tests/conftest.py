@@ -17,6 +17,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.nats import NatsServer, nats_cluster
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
+from tests.servers.pulsar import PulsarServer
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
 from tests.servers.servicebus import ServicebusPeer, python_with_proton
@@ -262,6 +263,19 @@ def private_redis() -> Iterator[RedisMaker]:
             return stack.enter_context(kind(_installed(choose.redis_program), *options))
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def _pulsar() -> Iterator[PulsarServer]:
+    with PulsarServer(*_installed(choose.pulsar_programs)) as server:
+        yield server
+
+
+@pytest.fixture
+def stoppable_pulsar(_pulsar: PulsarServer) -> PulsarServer:
+    """A server that tests may stop and kill; each finds it running."""
+    _pulsar.start()
+    return _pulsar
 
 
 @pytest.fixture(scope="session")

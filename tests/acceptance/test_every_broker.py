@@ -14,6 +14,7 @@ from tests.brokers import Broker
 from tests.brokers.file import FileOfLines
 from tests.brokers.nats import NatsStream
 from tests.brokers.postgres import PostgresTable
+from tests.brokers.pulsar import PulsarTopic
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.redis import RedisStream
 from tests.brokers.servicebus import ServicebusEntity
@@ -23,10 +24,10 @@ from tests.servers.database import Database
 
 KILLS = 5
 BROKERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
-SLOW = ["servicebus"]
+SLOW = ["pulsar", "servicebus"]
 ALSO_SLOW = [*BROKERS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 ALSO_ALWAYS_THERE = [*ALSO_SLOW, "file"]
-WAIT_WITHIN_A_RUN = {"webhook"}
+WAIT_WITHIN_A_RUN = {"pulsar", "webhook"}
 """Sinks that wait for their broker themselves; for others the relay begins its run again."""
 
 POSTGRES_DIES = [
@@ -44,6 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     made: dict[str, Callable[[Any], Broker]] = {
         "nats": NatsStream,
         "postgres": PostgresTable,
+        "pulsar": PulsarTopic,
         "rabbitmq": RabbitmqQueue,
         "redis": RedisStream,
         "servicebus": ServicebusEntity,

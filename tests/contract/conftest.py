@@ -10,6 +10,7 @@ from tests.brokers.aws import SqsCase
 from tests.brokers.file import FileCase
 from tests.brokers.nats import NatsCase
 from tests.brokers.postgres import PostgresCase
+from tests.brokers.pulsar import PulsarCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
 from tests.brokers.servicebus import ServicebusCase
@@ -23,6 +24,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "file": ("tmp_path", FileCase),
     "postgres": ("stoppable_postgres", PostgresCase),
     "nats": ("stoppable_nats", NatsCase),
+    "pulsar": ("stoppable_pulsar", PulsarCase),
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),
     "redis": ("stoppable_redis", RedisCase),

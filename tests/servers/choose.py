@@ -16,6 +16,7 @@ import pytest
 
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
 from tests.servers.older_postgres import fetched_programs
+from tests.servers.pulsar_distribution import pulsar_home
 from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
 
 T = TypeVar("T")
@@ -130,6 +131,17 @@ def rabbitmq_home() -> tuple[Path, Path]:
     if not found:
         raise Missing("RabbitMQ is not installed")
     return found[-1], _program("epmd", "Erlang")
+
+
+def pulsar_programs() -> tuple[Path, Path]:
+    """Java, and the directory of the distribution."""
+    java = _program("java", "Java")
+    if java_major(java) < JAVA_AT_LEAST:
+        raise Missing(f"Pulsar needs Java {JAVA_AT_LEAST} or later")
+    home = pulsar_home(os.environ)
+    if not home.exists():
+        raise Missing(f"Pulsar is not in {home} (`tests/servers/install PYTHON slow` fetches it)")
+    return java, home
 
 
 def found(look: Callable[[], T]) -> T:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.servers.kafka_jars import cache
+from tests.servers.maven import copied
 from walrelay.lab.servers.postgres import Programs
 
 VERSIONS = {14: "14.19.0", 17: "17.6.0"}
 
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64v8"}
 
 
@@ -37,12 +37,7 @@ def fetch(artifact: str, destination: Path) -> None:
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent) as directory:
         jars, partial = Path(directory) / "jars", Path(directory) / "programs"
-        maven = ["mvn", "--batch-mode", "--quiet", "-Dstyle.color=never", _COPY, f"-Dartifact={artifact}"]
-        subprocess.run(
-            [*maven, f"-DoutputDirectory={jars}"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True
-        )
-        (jar,) = jars.iterdir()
-        with zipfile.ZipFile(jar) as archive:
+        with zipfile.ZipFile(copied(artifact, jars)) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(".txz")]
             archive.extract(name, jars)
         shutil.unpack_archive(jars / name, partial, "xztar")

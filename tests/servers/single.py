@@ -21,11 +21,13 @@ class SingleServer(ABC):
     """What asking it raises before it answers."""
 
     LAST_SIGNAL: ClassVar[signal.Signals] = signal.SIGKILL
+    START_WITHIN: ClassVar[float] = 20
+    """Seconds."""
 
-    def __init__(self, program: Path, account: SystemUser | None = None) -> None:
+    def __init__(self, program: Path, account: SystemUser | None = None, *, within: Path | None = None) -> None:
         self.port = free_port()
         self._program, self._account = program, account
-        self._home = temporary_directory(self.NAME.lower(), account)
+        self._home = temporary_directory(self.NAME.lower(), account, within=within)
         self._log = self._home / "log"
         self._process: ServerProcess | None = None
 
@@ -51,7 +53,7 @@ class SingleServer(ABC):
                 last_signal=self.LAST_SIGNAL,
                 account=self._account,
             )
-            wait_until(self._runs_and_answers, 20, f"{self.NAME} to answer", ignoring=self.PATIENT_WITH)
+            wait_until(self._runs_and_answers, self.START_WITHIN, f"{self.NAME} to answer", ignoring=self.PATIENT_WITH)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

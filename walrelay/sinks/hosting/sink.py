@@ -18,7 +18,7 @@ from walrelay.sinks.hosting.lanes import Lanes
 from walrelay.sinks.hosting.loop import PumpedLoop
 
 _UNPUMPED = 128  # messages after which the loop is pumped though nobody asks for receipts
-_WITH_CARE = 1_000  # messages after a refusal during which a lane takes one message at a time
+WITH_CARE = 1_000  # messages after a refusal during which a lane takes one message at a time
 
 
 class Taken(NamedTuple):
@@ -162,7 +162,7 @@ class HostedSink:
         self._memory.with_care = max(0, self._memory.with_care - 1)
         taken = Taken(message, ticket)
         self._room -= 1
-        self._bytes -= _size(message)
+        self._bytes -= size_of(message)
         if self._lane_of is None or self._lanes.enter(lane, taken):
             self._send(lane, (taken,))
         self._unpumped += 1
@@ -218,7 +218,7 @@ class HostedSink:
         """See `Sending.refused`. Nothing of its lane was sent after it; if something waits for that, it is let go."""
         if self._failure is not None or not self._done(sending):
             return
-        self._memory.with_care = _WITH_CARE
+        self._memory.with_care = WITH_CARE
         if len(sending.taken) > 1:
             self.fail(StartAnew(f"messages were refused together, and are sent one by one to find the one: {reason}"))
             return
@@ -282,7 +282,7 @@ class HostedSink:
             return False
         del self._in_flight[sending]
         self._room += len(sending.taken)
-        self._bytes += sum(_size(message) for message, _ in sending.taken)
+        self._bytes += sum(size_of(message) for message, _ in sending.taken)
         return True
 
     def _pump(self, timeout: float) -> None:
@@ -310,10 +310,10 @@ class HostedSink:
         )
 
 
-def _size(message: Message) -> int:
+def size_of(message: Message) -> int:
     return len(message.value or b"") + len(message.key or b"") + 64
 
 
 def _whole_size(taken: Taken) -> int:
     message = taken.message
-    return _size(message) + sum(len(name) + len(value or b"") for name, value in message.headers)
+    return size_of(message) + sum(len(name) + len(value or b"") for name, value in message.headers)

@@ -1,0 +1,115 @@
+"""Apache Pulsar: broker, bookie and metadata in one process of the tests' own."""
+
+import json
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.error import HTTPError, URLError
+
+from tests.servers.ports import LOOPBACK, free_port
+from tests.servers.process import memory
+from tests.servers.single import SingleServer
+
+_JAVA = [
+    # Compiled quickly rather than well: a broker of the tests has little to do and does not live long.
+    *("-Xms64m", "-Xmx512m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-Djava.net.preferIPv4Stack=true", "-Dio.netty.tryReflectionSetAccessible=true"),
+    *("-Dorg.apache.pulsar.shade.io.netty.tryReflectionSetAccessible=true", "-Dio.netty.leakDetectionLevel=disabled"),
+    *("-Dlog4j2.is.webapp=false", "-Dlog4j2.formatMsgNoLookups=true", "-Dbookkeeper.metadata.bookie.drivers="
+      "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver", "-Dbookkeeper.metadata.client.drivers="
+      "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver"),
+]  # fmt: skip
+_OPENED = [
+    *("java.base/java.io", "java.base/java.util.zip", "java.base/java.nio", "java.base/java.lang"),
+    *("java.base/jdk.internal.misc", "java.base/jdk.internal.platform", "java.base/sun.net", "java.base/sun.nio.ch"),
+    *("java.management/sun.management", "jdk.management/com.sun.management.internal"),
+]
+_LOG = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="error">
+  <Appenders>
+    <RollingFile name="file" fileName="{home}/server.log" filePattern="{home}/server.log.%i">
+      <PatternLayout pattern="%d %-5level %c{{1}} %msg%n%throwable{{short.2}}"/>
+      <SizeBasedTriggeringPolicy size="20MB"/>
+      <DefaultRolloverStrategy max="1"/>
+    </RollingFile>
+  </Appenders>
+  <Loggers><Root level="info"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class PulsarServer(SingleServer):
+    """The namespace public/default is ready before it answers. What nobody has read stays, also in topics without
+    subscriptions. `settings`: further ones of standalone.conf, or others than these.
+    """
+
+    NAME = "Pulsar"
+    PATIENT_WITH = OSError
+    START_WITHIN: ClassVar[float] = 120
+
+    def __init__(self, java: Path, distribution: Path, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(java, within=memory())
+        self._distribution, self._settings = distribution, dict(settings or {})
+        self._web_port = free_port()
+        self.admin_headers: dict[str, str] = {}
+        """With which the tests themselves may do everything."""
+
+    @property
+    def url(self) -> str:
+        return f"pulsar://{LOOPBACK}:{self.port}"
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://{LOOPBACK}:{self._web_port}"
+
+    def admin(self, method: str, path: str, content: Any = None) -> Any:
+        """Of the administrator's REST interface: what it answers; HTTPError where it refuses."""
+        request = urllib.request.Request(
+            f"{self.admin_url}/admin/v2/{path}",
+            method=method,
+            data=None if content is None else json.dumps(content).encode(),
+            headers={"Content-Type": "application/json", **self.admin_headers},
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+        try:
+            return json.loads(text) if text else None
+        except ValueError:
+            return text.decode()
+
+    def _arguments(self) -> Sequence[str | Path]:
+        settings = self._home / "standalone.conf"
+        written = {
+            "brokerServicePort": self.port,
+            "webServicePort": self._web_port,
+            "bindAddress": LOOPBACK,
+            "advertisedAddress": LOOPBACK,
+            "listeningInterface": "lo",
+            "brokerDeleteInactiveTopicsEnabled": "false",
+            "defaultRetentionTimeInMinutes": -1,
+            "defaultRetentionSizeInMB": -1,
+            "webSocketServiceEnabled": "false",
+            **self._settings,
+        }
+        lines = (self._distribution / "conf" / "standalone.conf").read_text().splitlines()
+        kept = [line for line in lines if line.partition("=")[0] not in written]
+        settings.write_text("\n".join([*kept, *(f"{name}={value}" for name, value in written.items()), ""]))
+        log = self._home / "log4j2.xml"
+        log.write_text(_LOG.format(home=self._home))
+        opened = [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
+        return [
+            *_JAVA,
+            *opened,
+            *("-cp", f"{self._distribution / 'lib'}/*"),
+            *(f"-Dlog4j.configurationFile={log}", f"-Dpulsar.config.file={settings}"),
+            "org.apache.pulsar.PulsarStandaloneStarter",
+            *("--config", settings, "--no-functions-worker", "--no-stream-storage"),
+            *("--metadata-dir", self._home / "metadata", "--bookkeeper-dir", self._home / "bookkeeper"),
+        ]
+
+    def _answers(self) -> bool:
+        try:
+            return bool("public/default" in self.admin("GET", "namespaces/public"))
+        except (HTTPError, URLError) as why:
+            raise OSError(str(why)) from why
