@@ -16,6 +16,7 @@ RUN = {page: blocks for page, blocks in PAGES.items() if any(not each.reason for
 
 SECRETS = {
     "NATS_URL": "tls://relay:secret@nats-1:4222, tls://relay:secret@nats-2:4222",
+    "PULSAR_TOKEN": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJyZWxheSJ9.x",
     "RABBITMQ_URL": "amqps://relay:secret@rabbit-1/orders",
     "WEBHOOK_URL": "https://hooks.example.com/in/{topic}",
     "WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw",
