@@ -111,6 +111,23 @@ def test_what_a_failover_lost_is_told(deploy: Deploy, database: Database, privat
         assert "something else moved it, or it was created again" in stopped(deployment)["error"]
 
 
+def test_a_position_that_is_gone_is_told_and_nothing_that_comes_is_lost_or_repeated(
+    deploy: Deploy, database: Database, place: RedisStream
+) -> None:
+    deployment = deploy(database, place, place.topic, **EXACTLY_ONCE)
+    relay = deployment.start()
+    deployment.write("1", "2")
+    deployment.catch_up()
+    with place.client() as client:
+        client.flushall()
+    for number in range(3, 20):
+        deployment.write(str(number))
+    deployment.catch_up()
+    assert [message.value for message in deployment.delivered()] == [b"%d" % number for number in range(3, 20)]
+    told = [entry for entry in relay.log if "the position that this relay kept is gone" in str(entry)]
+    assert len(told) == 1
+
+
 def test_what_redis_refuses_becomes_a_dead_letter_in_its_place(
     deploy: Deploy, database: Database, place: RedisStream
 ) -> None:

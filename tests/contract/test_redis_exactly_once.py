@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.brokers.redis import RedisCase, user
+from tests.brokers.redis import RedisCase, replicate, user
+from tests.conftest import RedisMaker
 from tests.contract.test_redis import failure, refusal
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import wait_until
@@ -220,6 +221,36 @@ def test_of_a_group_the_message_is_named_that_the_user_may_not_send(case: RedisC
         sink.mark(LSN(10))
         settle(sink, 2)
     assert last(case) == position(10)
+
+
+def test_a_user_that_could_not_undo_half_a_group_publishes_nothing(case: RedisCase) -> None:
+    """Else what came before a message that Redis refuses would stay there, and come again."""
+    url = user(case, "~*", "+eval", "+xadd", "+hget", "+hset")
+    with pytest.raises(Fatal, match="cannot be used: NOPERM") as why:
+        begun(case, url=url)
+    assert "+xdel" in why.value.hint
+
+
+def test_what_an_earlier_run_published_is_durable_before_its_position_is_believed(private_redis: RedisMaker) -> None:
+    """It died while it waited for the replicas."""
+    master, replica = private_redis(), private_redis()
+    with closing(RedisCase(master)) as case, replica.client() as other:
+        replicate(other, master)
+        with closing(begun(case, wait_replicas=1)) as before:
+            transaction(before, case, 0, end=10)
+            settle(before, 1)
+            replica.kill()
+            transaction(before, case, 1, end=20)
+            wait_until(lambda: not [*before.receipts(0.05)] and numbers(case.arrived()) == [0, 1], 20, "the master")
+        assert plugin.exactly_once is not None
+        settings = case.settings(wait_replicas=1)
+        with closing(plugin.exactly_once.open(settings, case.memory, HERE, "relay", COUNTING)) as after:
+            waits = "of Redis's replicas 0 have what was published last, and 1 should"
+            wait_until(lambda: not after.fence() and after.trouble() == waits, 20, "the sink to wait")
+            replica.start()
+            replicate(other, master)
+            wait_until(after.fence, 20, "the fence")
+            assert after.last() == position(20)
 
 
 def test_a_key_that_holds_no_position_is_a_fault_of_the_settings(case: RedisCase) -> None:

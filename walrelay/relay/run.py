@@ -59,6 +59,7 @@ class Runs:
         self._relay: Relay | None = None
         self._sink: Sink | None = None
         self._connected = False  # ever
+        self._kept = False  # whether there should be a position of the relay's own
         self._clock, self._holding = clock, Holding(_HOLD, self._let_go, timer)
         self._ahead = Ahead()
         self._dead_lettering = factories.refusals()
@@ -190,7 +191,9 @@ class Runs:
                 relay.run(stop)
         finally:
             self.bookmark = source.bookmark
-            self._from_slot &= self.bookmark.lsn == source.start  # until a position was kept behind it
+            kept = self.bookmark.lsn != source.start  # a position behind it
+            self._from_slot &= not kept
+            self._kept |= kept and self._wiring.position.place != "slot"
 
     def _may_resume(self, source: SlotSource) -> bool:
         """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
@@ -240,8 +243,17 @@ class Runs:
 
     def _own(self, positions: Positions | None) -> OwnPosition | None:
         """What the place says that every run of this relay writes to; without one, what this process remembers."""
-        where, last = self._wiring.position.place, self.bookmark if positions is None else positions.last()
-        return None if last is None else OwnPosition("memory" if where == "slot" else where, last)
+        where, last = self._wiring.position.place, None if positions is None else positions.last()
+        if last is not None and where != "slot":
+            return OwnPosition(where, last)
+        if self._kept:
+            said = (
+                "the position that this relay kept is gone, and with it perhaps what was published: the stream goes on"
+            )
+            self._observer.saw(
+                Noticed(f"{said} where this process confirmed last; `walrelay replay` publishes rows again")
+            )
+        return None if self.bookmark is None else OwnPosition("memory", self.bookmark)
 
     def _open_sink(
         self, source: SlotSource, catalog: Catalog, stop: Callable[[], bool]

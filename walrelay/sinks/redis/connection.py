@@ -39,6 +39,7 @@ class RedisConnection:
         self._stream = AddressTemplate(settings.stream)
         self._own_fields = {settings.key_field, settings.value_field}
         self._script = script(settings)
+        self._wait = ("WAIT", str(settings.wait_replicas), str(_WAIT_MS))
         self._queue: deque[Sending] = deque()
         self._wanted = asyncio.Event()
         self._client: Client | None = None
@@ -136,20 +137,25 @@ class RedisConnection:
     async def _publish(self, group: Sequence[Sending]) -> None:
         assert self._client is not None
         replicas = self._settings.wait_replicas
-        wait = ("WAIT", str(replicas), str(_WAIT_MS))
-        await self._client.send([_packed(self._command(group)), _packed(wait) if replicas else b""])
+        await self._client.send([_packed(self._command(group)), _packed(self._wait) if replicas else b""])
         done, why = await self._added()
-        have = int(await self._client.answer()) if replicas else 0
-        while have < replicas:
-            self._trouble = f"of Redis's replicas {have} have what was published last, and {replicas} should"
-            have = int(await self._client.ask(*wait))
-        self._trouble = ""
+        await self._wait_for_replicas(int(await self._client.answer()) if replicas else 0)
         if not why:
             self._stored()
         for sending in group if not why else () if self._all_or_none else group[:done]:
             sending.durable()
         if why:
             await self._not_added(group[done:], why)
+
+    async def _wait_for_replicas(self, have: int = 0) -> None:
+        """Until so many as the settings say have all that this connection wrote, and what was written before that."""
+        assert self._client is not None
+        while have < self._settings.wait_replicas:
+            have = int(await self._client.ask(*self._wait))
+            self._trouble = (
+                f"of Redis's replicas {have} have what was published last, and {self._settings.wait_replicas} should"
+            )
+        self._trouble = ""
 
     def _stored(self) -> None:
         """The whole group was."""

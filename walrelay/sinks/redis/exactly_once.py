@@ -55,6 +55,9 @@ class GuardedConnection(RedisConnection):
     async def _begin(self) -> None:
         assert self._client is not None
         try:
+            await self._client.ask(
+                "XDEL", f"{self.key}:", "0-1"
+            )  # a group that is not taken as a whole is undone by it
             await self._client.ask("HSET", self.key, "owner", self._owner)
             text = await self._client.ask("HGET", self.key, "position")
         except ResponseError as why:
@@ -67,6 +70,7 @@ class GuardedConnection(RedisConnection):
             ) from why
         if text is not None:
             self.found = self._parsed(text)
+            await self._wait_for_replicas()  # an earlier run may have died before they had its last group
 
     def _parsed(self, text: bytes) -> RelayPosition:
         try:
