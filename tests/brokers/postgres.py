@@ -12,7 +12,7 @@ from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Received
 from walrelay.model import System
-from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle
+from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.postgres.plugin import plugin
 from walrelay.sinks.postgres.settings import PostgresSettings
 from walrelay.testing import Arrived
@@ -79,7 +79,8 @@ class PostgresCase(_Target):
         return plugin.open(self.settings(max_in_flight=room, **settings), self.memory)
 
     def open_exactly_once(self, system: System, slot: str, **settings: Any) -> ExactlyOnceSink:
-        return SinkHandle("postgres", self.settings(**settings), plugin).open_exactly_once(system, slot)
+        assert plugin.exactly_once is not None
+        return plugin.exactly_once.open(self.settings(**settings), self.memory, system, slot, None)
 
     def hold(self) -> None:
         self._signal(signal.SIGSTOP)

@@ -232,11 +232,138 @@ def test_a_database_without_an_answer_ends_the_run(case: PostgresCase) -> None:
     assert case.arrived() == []
 
 
+@pytest.mark.parametrize("exactly_once", OPENED)
+def test_sessions_of_runs_that_gave_up_do_not_pile_up_behind_a_lock(case: PostgresCase, *, exactly_once: bool) -> None:
+    """An index that is being made, for an hour. Each of them would wait until the server has no room for more."""
+    with psycopg.connect(case.database.dsn) as maintenance:
+        maintenance.execute("LOCK TABLE walrelay_events")
+        for _ in range(5):
+            with closing(opened(case, exactly_once=exactly_once, request_timeout=0.5)) as sink:
+                assert sink.publish(message(case, 0), 0)
+                sink.mark(LSN(100))
+                sink.flush(0)
+                failure(sink)
+        mine = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'walrelay sink'"
+        wait_until(lambda: case.database.execute(mine)[0][0] <= 1, 20, "the sessions to end")
+    with closing(opened(case, exactly_once=exactly_once)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        sink.mark(LSN(100))
+        settle(sink, 1)
+    assert numbers(case.arrived()) == [0]
+
+
+@pytest.mark.parametrize("exactly_once", OPENED)
+def test_a_table_that_is_too_slow_for_a_group_gets_smaller_ones(case: PostgresCase, *, exactly_once: bool) -> None:
+    """Else the same group would be tried for ever, and never be done in time."""
+    execute(
+        case.database,
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END$$",
+        "CREATE TRIGGER slow BEFORE INSERT ON walrelay_events FOR EACH ROW EXECUTE FUNCTION slow()",
+    )
+    for _ in range(5):
+        done = len(case.arrived())
+        with closing(opened(case, exactly_once=exactly_once, request_timeout=1)) as sink:
+            for number in range(done, 40):
+                assert sink.publish(message(case, number), 0)
+                sink.mark(LSN(100 + number))
+            try:
+                settle(sink, 40 - done)
+            except Retryable:
+                continue
+            break
+    wait_until(lambda: len(case.arrived()) >= 40, 20, "all of them")
+    found = numbers(case.arrived())
+    assert sorted({*found}) == [*range(40)]
+    assert len(found) == 40 or not exactly_once
+
+
+@pytest.mark.parametrize("exactly_once", OPENED)
+def test_a_commit_that_was_not_waited_for_is_no_receipt(case: PostgresCase, *, exactly_once: bool) -> None:
+    """Who cancels the wait for a synchronous standby makes COMMIT return, with a warning."""
+    waits = (
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'walrelay sink' AND wait_event = 'SyncRep'"
+    )
+    with closing(opened(case, exactly_once=exactly_once)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        sink.mark(LSN(100))
+        settle(sink, 1)
+        standbys(case, "nobody")
+        try:
+            assert sink.publish(message(case, 1), 0)
+            sink.mark(LSN(200))
+            wait_until(lambda: not [*sink.receipts(0.05)] and case.database.execute(waits), 20, "the wait")
+            assert "did not wait for its standbys" in failure(sink)
+        finally:
+            standbys(case, "")
+    if exactly_once:
+        with closing(fenced(case)) as successor:
+            assert successor.last() == position(200)
+
+
+def standbys(case: PostgresCase, names: str) -> None:
+    case.server.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    case.server.execute("SELECT pg_reload_conf()")
+    shown = "SHOW synchronous_standby_names"
+    wait_until(lambda: case.database.execute(shown) == [(names,)], 20, "the setting")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "using"),
+    [("text", "bytea", "convert_to(value, 'UTF8')"), ("bytea", "text", "convert_from(value, 'UTF8')")],
+)
+@pytest.mark.parametrize("exactly_once", OPENED)
+def test_a_column_that_is_altered_meanwhile_gets_what_was_sent(
+    case: PostgresCase, before: str, after: str, using: str, *, exactly_once: bool
+) -> None:
+    """What is written for one type means something else for another."""
+    alter = "ALTER TABLE walrelay_events ALTER value TYPE"
+    execute(case.database, f"{alter} {before} USING NULL")
+    value = b"a\\134b"
+    with closing(opened(case, exactly_once=exactly_once)) as sink:
+        assert sink.publish(with_value(case, 0, value), 0)
+        sink.mark(LSN(100))
+        settle(sink, 1)
+        execute(case.database, f"{alter} {after} USING {using}")
+        assert sink.publish(with_value(case, 1, value), 0)
+        sink.mark(LSN(200))
+        sink.flush(0)
+        assert "were altered meanwhile" in failure(sink)
+    with closing(opened(case, exactly_once=exactly_once)) as successor:
+        assert successor.publish(with_value(case, 1, value), 0)
+        successor.mark(LSN(200))
+        settle(successor, 1)
+    stored = case.database.execute("SELECT value FROM walrelay_events ORDER BY seq")
+    assert [text.encode() if isinstance(text, str) else bytes(text) for (text,) in stored] == [value, value]
+
+
+@pytest.mark.parametrize(
+    ("statement", "complaint"),
+    [
+        ("CREATE TABLE walrelay_positions (slot text)", "cannot hold positions: column p.backend_pid"),
+        (
+            "CREATE TABLE walrelay_positions (system_identifier text, slot_name text, epoch bigint DEFAULT 0,"
+            " position text DEFAULT 'text', backend_pid int, backend_start timestamptz,"
+            " PRIMARY KEY (system_identifier, slot_name))",
+            "cannot be read: text",
+        ),
+    ],
+)
+def test_another_table_in_the_place_of_the_positions_is_fatal(
+    case: PostgresCase, statement: str, complaint: str
+) -> None:
+    execute(case.database, "DROP TABLE walrelay_positions", statement)
+    with pytest.raises(Fatal, match=complaint) as why:
+        fenced(case)
+    assert "sink.positions_table" in why.value.hint
+
+
 def test_columns_have_the_names_and_types_of_the_table(case: PostgresCase) -> None:
     execute(
         case.database,
         "CREATE DOMAIN raw AS bytea",
-        'CREATE TABLE "Orders" ("Key" bytea, body jsonb, at timestamptz, event uuid, more json, raw raw)',
+        "CREATE DOMAIN short AS raw CHECK (length(VALUE) < 100)",
+        'CREATE TABLE "Orders" ("Key" short, body jsonb, at timestamptz, event uuid, more json, raw raw)',
     )
     columns = {"id": "event", "topic": None, "key": "Key", "value": "body", "headers": "more", "timestamp": "at"}
     event = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -355,6 +482,7 @@ def test_the_table_of_positions_is_made_where_it_is_missing(case: PostgresCase) 
         ("DROP TABLE walrelay_events", "problem", "there is no table public.walrelay_events"),
         ("ALTER TABLE walrelay_events DROP key", "problem", "public.walrelay_events has no column 'key'"),
         ("REVOKE INSERT ON walrelay_events FROM writer", "problem", "may not insert into public.walrelay_events"),
+        ("ALTER TABLE walrelay_events ENABLE ROW LEVEL SECURITY", "problem", "row security for the role of sink.dsn"),
     ],
 )
 def test_the_doctor_says_what_is_wrong_with_the_table(

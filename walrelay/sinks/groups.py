@@ -70,8 +70,18 @@ class GroupStore(Protocol):
         ...
 
 
+class GroupLimit(Protocol):
+    """What a group has at most, unless a single record has more; asked again for each."""
+
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
 class GroupSize(NamedTuple):
-    """What a group has at most, unless a single record has more."""
+    """A limit that stays."""
 
     messages: int
     bytes: int
@@ -86,7 +96,7 @@ class GroupedSink:
     """Implements `walrelay.publish.ExactlyOnceSink` over a store. Owned by one run."""
 
     def __init__(
-        self, store: GroupStore, size: GroupSize, system: System, slot: str, counting: Counting | None = None
+        self, store: GroupStore, size: GroupLimit, system: System, slot: str, counting: Counting | None = None
     ) -> None:
         self._store, self._size, self._counting = store, size, counting
         self._durable = RelayPosition(system, slot, ZERO)
@@ -188,8 +198,7 @@ class GroupedSink:
         """Begins to write the messages up to the last mark, if they make a group and none is being written."""
         if self._writing or self._over:
             return
-        waiting, (messages, size) = len(self._waiting), self._size
-        full = waiting >= messages or self._bytes >= size
+        full = len(self._waiting) >= self._size.messages or self._bytes >= self._size.bytes
         ends = full or drained or self._leaving or monotonic() - self._began >= _INTERVAL
         if self._whole.messages and ends:
             self._write_up_to(self._whole)

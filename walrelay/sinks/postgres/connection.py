@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from time import monotonic
 
 from walrelay.errors import WalrelayError
 from walrelay.model import Message
@@ -23,9 +24,11 @@ class PostgresConnection:
         fail: Callable[[WalrelayError], None],
     ) -> None:
         self._loop, self._fail = loop, fail
-        self._writer, self._size = TableWriter(settings, memory), settings.group_messages
+        self._writer, self._memory = TableWriter(settings, memory), memory
+        self._settings, self._patience = settings, settings.request_timeout
         self._queue: deque[Sending] = deque()
         self._writes = False
+        self._began, self._group = 0.0, 0  # when the group that is written was begun, and how many it has
         self.misfit: Callable[[Message], Misfit | None] = self._writer.misfit
 
     async def open(self) -> None:
@@ -44,16 +47,22 @@ class PostgresConnection:
         return ""
 
     def close(self) -> None:
+        if self._writes and monotonic() - self._began >= self._patience:
+            self._memory.too_slow(self._group)
         self._writer.abort()
 
     async def _write(self) -> None:
         try:
             while self._queue:
-                group = [*islice(self._queue, self._size)]
+                group = [*islice(self._queue, self._memory.group_messages(self._settings))]
+                self._group = len(group)
+                self._began = group[0].sent_at = monotonic()  # it may have waited for others
                 messages = [sending.taken[0].message for sending in group]
                 refused = await self._writer.write(messages)
                 if refused is None:
                     self._durable(group)
+                    if monotonic() - self._began < self._patience / 4:
+                        self._memory.fast(len(group))
                 elif not await self._refuse(refused, group, messages):
                     return  # what comes behind a refusal is not written
             self._writes = False

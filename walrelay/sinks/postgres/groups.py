@@ -17,6 +17,7 @@ from psycopg import errors, sql
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message, RelayPosition, System
+from walrelay.postgres.failures import first_line
 from walrelay.sinks.groups import Culprit
 from walrelay.sinks.hosting import Misfit, PumpedLoop
 from walrelay.sinks.postgres.errors import broken
@@ -45,6 +46,21 @@ _FENCE = (
 _KEEP = f"UPDATE {{}} SET position = %s, kept_at = pg_catalog.clock_timestamp() WHERE {_MINE} AND epoch = %s"
 
 
+class TargetGroupSize:
+    """As in the settings, and smaller where the target is too slow for that."""
+
+    def __init__(self, settings: PostgresSettings, memory: TargetMemory) -> None:
+        self._settings, self._memory = settings, memory
+
+    @property
+    def messages(self) -> int:
+        return self._memory.group_messages(self._settings)
+
+    @property
+    def bytes(self) -> int:
+        return self._settings.max_in_flight_bytes // 4
+
+
 class PostgresGroups:
     """Implements `walrelay.sinks.groups.GroupStore`."""
 
@@ -54,7 +70,7 @@ class PostgresGroups:
         self._loop = PumpedLoop()
         self._writer = TableWriter(settings, memory)
         self._work: asyncio.Task[Culprit | None] | None = None
-        self._began = 0.0
+        self._began, self._group = 0.0, 0  # how many messages
         self._epoch = 0
         self._position: RelayPosition | None = None
         self._trouble = "not connected yet"
@@ -86,6 +102,7 @@ class PostgresGroups:
             if cursor.rowcount != 1:
                 raise Retryable(f"another instance publishes for slot {position.slot!r} now")
 
+        self._group = len(messages)
         self._start(self._writer.write(messages, keep))
 
     def step(self, timeout: float) -> bool | Culprit:
@@ -95,6 +112,8 @@ class PostgresGroups:
             return False
         if not work.done():
             if monotonic() - self._began > self._settings.request_timeout:
+                if self._group:
+                    self._memory.too_slow(self._group)
                 raise Retryable(
                     f"the database of the sink has not answered for {self._settings.request_timeout:g} s to a group"
                 )
@@ -106,6 +125,8 @@ class PostgresGroups:
             raise
         except psycopg.Error as why:
             raise broken(why) from why
+        if refused is None and monotonic() - self._began < self._settings.request_timeout / 4:
+            self._memory.fast(self._group)
         return True if refused is None else refused
 
     def descriptor(self) -> int | None:
@@ -136,13 +157,26 @@ class PostgresGroups:
             ((self._epoch, text),) = await cursor.fetchall()
         except errors.InsufficientPrivilege as why:
             raise Fatal(
-                f"the role of sink.dsn may not keep positions in {self._settings.positions_table}: {why}".splitlines()[
-                    0
-                ],
+                f"the role of sink.dsn may not keep positions in {self._settings.positions_table}: {first_line(why)}",
                 hint=f"GRANT SELECT, INSERT, UPDATE ON {self._settings.positions_table} TO the role;"
                 " `walrelay init --topics` makes the table, where the role may.",
             ) from why
-        self._position = None if text is None else RelayPosition.of_json(text.encode())
+        except psycopg.ProgrammingError as why:
+            raise Fatal(
+                f"{self._settings.positions_table} cannot hold positions: {first_line(why)}",
+                hint="It is another table than walrelay makes, or its schema is missing: correct sink.positions_table.",
+            ) from why
+        self._position = None if text is None else self._parsed(text)
+
+    def _parsed(self, text: str) -> RelayPosition:
+        try:
+            return RelayPosition.of_json(text.encode())
+        except (ValueError, TypeError, LookupError) as why:
+            raise Fatal(
+                f"the position in {self._settings.positions_table} cannot be read: {text[:100]}",
+                hint="Something else wrote to the table. Give relays one of their own: sink.positions_table; with"
+                " `walrelay run --from-slot` the relay begins where the slot stands.",
+            ) from why
 
     async def _make_table(self) -> None:
         """Asked first: to create it needs a right, even where it is there."""

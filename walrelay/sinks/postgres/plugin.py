@@ -5,10 +5,10 @@ from functools import partial
 
 from walrelay.model import Counting, System
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Sink, SinkPlugin, SinkTraits
-from walrelay.sinks.groups import GroupedSink, GroupSize
+from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting import HostedSink
 from walrelay.sinks.postgres.connection import PostgresConnection
-from walrelay.sinks.postgres.groups import PostgresGroups
+from walrelay.sinks.postgres.groups import PostgresGroups, TargetGroupSize
 from walrelay.sinks.postgres.position_keeper import PostgresPositionKeeper
 from walrelay.sinks.postgres.settings import PostgresSettings
 from walrelay.sinks.postgres.tables import examine, examine_positions, make_tables
@@ -23,7 +23,7 @@ def _open(settings: PostgresSettings, memory: TargetMemory) -> Sink:
 def _open_exactly_once(
     settings: PostgresSettings, memory: TargetMemory, system: System, slot: str, counting: Counting | None = None
 ) -> ExactlyOnceSink:
-    size = GroupSize(settings.group_messages, settings.max_in_flight_bytes // 4)
+    size = TargetGroupSize(settings, memory)
     return GroupedSink(PostgresGroups(settings, memory, system, slot), size, system, slot, counting)
 
 

@@ -66,7 +66,7 @@ def _of(role: Role, type_: str) -> Encode:
         case Role.VALUE:
             return lambda message: written(message.value, "the value")
         case Role.HEADERS:
-            return _headers
+            return lambda message: written(_headers(message), "the object of headers")
     return lambda message: (_EPOCH + timedelta(milliseconds=message.timestamp_ms)).isoformat().encode()
 
 
@@ -76,7 +76,7 @@ def _id(message: Message) -> bytes | None:
 
 def _headers(message: Message) -> bytes:
     members = {name: None if value is None else value.decode() for name, value in message.headers}
-    return _escaped(json.dumps(members, ensure_ascii=False).encode())
+    return json.dumps(members, ensure_ascii=False).encode()
 
 
 def _text(value: bytes | None, what: str) -> bytes:

@@ -23,6 +23,10 @@ _COLUMNS = (
     "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0"
     " AND NOT attisdropped"
 )
+_TRIGGERS = (
+    "SELECT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = pg_catalog.to_regclass(%s) AND NOT tgisinternal"
+    " AND tgenabled IN ('O', 'A') AND tgtype & 7 = 7)"  # before each row that is inserted
+)
 
 
 def examine(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[Finding]:
@@ -103,6 +107,14 @@ def _examined(connection: psycopg.Connection[Any], settings: PostgresSettings, t
         return Finding(
             "sink", "problem", f"the role of sink.dsn may not insert into {shown}", _grant(connection, "INSERT", name)
         )
+    if _value(connection, "SELECT pg_catalog.row_security_active(%s)", name):
+        fix = f"ALTER TABLE {name} DISABLE ROW LEVEL SECURITY;"
+        return Finding("sink", "problem", f"{shown} has row security for the role of sink.dsn: it takes no COPY", fix)
+    if _value(connection, _TRIGGERS, name):
+        return Finding("sink", "warning", f"a trigger of {shown} may leave out rows, which count as published then")
+    if _value(connection, "SELECT relpersistence <> 'p' FROM pg_catalog.pg_class WHERE oid = to_regclass(%s)", name):
+        fix = f"ALTER TABLE {name} SET LOGGED;"
+        return Finding("sink", "warning", f"{shown} is unlogged: a crash empties it", fix)
     return Finding("sink", "ok", f"{shown} is there")
 
 

@@ -1,11 +1,12 @@
 """A connection to the target database that writes groups of messages: by COPY, each group in one transaction."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import Diagnostic
 
 from walrelay.errors import Retryable
 from walrelay.identifiers import qualified_name
@@ -28,18 +29,23 @@ _DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 
-# A commit is durable when it returns, and a relay that was frozen inside a transaction does not hold it for ever.
+# A commit is durable when it returns; a timeout would end its wait for a standby, and it would return all the same. A
+# relay that was frozen inside a transaction does not hold it for ever. A session whose relay has given up does not wait
+# for a lock for ever: those of later runs would wait behind it, until the server has no room for more.
 _SESSION = (
     "SELECT pg_catalog.set_config('synchronous_commit', 'on', false)"
     " WHERE pg_catalog.current_setting('synchronous_commit') = 'off';"
-    " SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = '60s'"
+    " SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0;"
+    " SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = {}"
 )
+_NOT_WAITED = "SyncRepWaitForLSN"  # what warns of a commit whose wait for a standby was cancelled
 
 _TYPES = (
-    "SELECT a.attname, CASE WHEN t.typtype = 'd' THEN pg_catalog.format_type(t.typbasetype, NULL)"
-    " ELSE pg_catalog.format_type(t.oid, NULL) END"
-    " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
-    " WHERE a.attrelid = pg_catalog.to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped"
+    "WITH RECURSIVE base AS (SELECT attname, atttypid AS type FROM pg_catalog.pg_attribute"
+    " WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped UNION ALL"
+    " SELECT attname, typbasetype FROM base JOIN pg_catalog.pg_type t ON t.oid = type WHERE typtype = 'd')"
+    " SELECT attname, pg_catalog.format_type(type, NULL) FROM base JOIN pg_catalog.pg_type t ON t.oid = type"
+    " WHERE typtype <> 'd'"
 )
 
 Table = tuple[str, ...]
@@ -50,6 +56,19 @@ class TargetMemory(RefusalMemory):
     """What the sinks of one relay know of the target."""
 
     connected = False  # ever
+    most: int | None = None  # messages of a group, where the target did not get done with more in time
+
+    def too_slow(self, messages: int) -> None:
+        """A group of so many took longer than an answer may take: the next ones are smaller."""
+        self.most = max(1, messages // 4)
+
+    def fast(self, messages: int) -> None:
+        """A group of so many took little of that time."""
+        if self.most is not None and messages >= self.most:
+            self.most *= 2
+
+    def group_messages(self, settings: PostgresSettings) -> int:
+        return min(settings.group_messages, self.most or settings.group_messages)
 
 
 class TableWriter:
@@ -62,7 +81,8 @@ class TableWriter:
         self._positions = qualified_name(settings.positions_table)
         self._columns = settings.columns.by_role
         self._connection: AsyncConnection[Any] | None = None
-        self._encoders: dict[Table, Encode] = {}
+        self._encoders: dict[Table, _Encoder] = {}
+        self._warning = ""  # of a commit that may not be durable
 
     async def connect(self) -> None:
         given = conninfo_to_dict(self._dsn)
@@ -70,13 +90,18 @@ class TableWriter:
         parts = {**_DEFAULTS, **several, **given, "client_encoding": "UTF8"}
         try:
             self._connection = await AsyncConnection.connect(autocommit=True, prepare_threshold=None, **parts)
-            await self.execute(_SESSION)
+            self._connection.add_notice_handler(self._hear)
+            await self.execute(_SESSION.format(int(self._settings.request_timeout * 1000)))
         except psycopg.Error as why:
             raise not_connected(why, self._dsn, ever=self._memory.connected) from why
         self._memory.connected = True
 
     async def execute(self, query: str | sql.Composed, parameters: Sequence[Any] = ()) -> psycopg.AsyncCursor[Any]:
-        return await self._open.execute(query, parameters or None)
+        """Retryable where a commit returned that its standbys may not have."""
+        cursor = await self._open.execute(query, parameters or None)
+        if self._warning:
+            raise Retryable(f"the database of the sink did not wait for its standbys: {self._warning}")
+        return cursor
 
     def table(self, message: Message) -> Table:
         """Where it goes. NoAddress, ValueError."""
@@ -136,19 +161,31 @@ class TableWriter:
     async def _copy(self, table: Table, messages: Sequence[Message]) -> None:
         name = sql.Identifier(*table)
         columns = sql.SQL(", ").join(sql.Identifier(column) for column in self._columns.values())
-        encode = self._encoders.get(table) or await self._learn(table)
-        rows = b"".join([encode(message) for message in messages])
+        known = self._encoders.get(table) or await self._learn(table)
+        rows = b"".join([known.encode(message) for message in messages])
         async with self._open.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(name, columns)) as copy:
             await copy.write(rows)
+        if await self._types(table) != known.types:  # from here on nobody can alter it
+            raise Retryable(f"the columns of {name.as_string()} were altered meanwhile")
 
-    async def _learn(self, table: Table) -> Encode:
+    async def _learn(self, table: Table) -> "_Encoder":
         """A table or column that is not there is PostgreSQL's to tell."""
+        types = await self._types(table)
+        made = _Encoder(
+            encoder(self._columns, {column: types.get(column, "text") for column in self._columns.values()}), types
+        )
+        self._encoders[table] = made
+        return made
+
+    async def _types(self, table: Table) -> dict[str, str]:
+        """Of the columns that are written to."""
         cursor = await self.execute(_TYPES, [sql.Identifier(*table).as_string()])
-        found: dict[str, str] = dict(await cursor.fetchall())
-        encode = encoder(self._columns, {column: found.get(column, "text") for column in self._columns.values()})
-        if found.keys() >= {*self._columns.values()}:
-            self._encoders[table] = encode
-        return encode
+        wanted = {*self._columns.values()}
+        return {column: type_ for column, type_ in await cursor.fetchall() if column in wanted}
+
+    def _hear(self, warning: Diagnostic) -> None:
+        if warning.source_function == _NOT_WAITED:
+            self._warning = str(warning.message_primary)
 
     async def _first_refused(self, messages: Sequence[Message], why: Exception) -> Culprit:
         """The message behind which all is refused, found by halves: the text of an error is in the server's language.
@@ -184,6 +221,13 @@ class TableWriter:
         if self._open.closed:
             raise broken(why) from why
         return culprit(why, number)
+
+
+class _Encoder(NamedTuple):
+    """How rows of a table are written, and for which types of columns."""
+
+    encode: Encode
+    types: Mapping[str, str]
 
 
 async def _check_constraints(writer: TableWriter) -> None:
