@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -99,7 +100,8 @@ class PostgresCase(_Target):
     def _signal(self, number: signal.Signals) -> None:
         postmaster = psutil.Process(self.server.pid)
         for each in (postmaster, *postmaster.children()):
-            os.kill(each.pid, number)
+            with suppress(ProcessLookupError):  # one of them may have ended meanwhile
+                os.kill(each.pid, number)
 
 
 class PostgresTable(_Target):
