@@ -17,6 +17,7 @@ from tests.servers.kafka import KafkaServer
 from tests.servers.nats import NatsServer, nats_cluster
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
+from tests.servers.pubsub import PubsubServer
 from tests.servers.pulsar import PulsarServer
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
@@ -276,6 +277,13 @@ def stoppable_pulsar(_pulsar: PulsarServer) -> PulsarServer:
     """A server that tests may stop and kill; each finds it running."""
     _pulsar.start()
     return _pulsar
+
+
+@pytest.fixture(scope="session")
+def stoppable_pubsub() -> Iterator[PubsubServer]:
+    """A fake of Pub/Sub that tests may stop and kill; each finds it running."""
+    with PubsubServer(_installed(choose.pubsub_program)) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

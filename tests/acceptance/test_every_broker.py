@@ -14,6 +14,7 @@ from tests.brokers import Broker
 from tests.brokers.file import FileOfLines
 from tests.brokers.nats import NatsStream
 from tests.brokers.postgres import PostgresTable
+from tests.brokers.pubsub import PubsubTopic
 from tests.brokers.pulsar import PulsarTopic
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.redis import RedisStream
@@ -24,10 +25,10 @@ from tests.servers.database import Database
 
 KILLS = 5
 BROKERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
-SLOW = ["pulsar", "servicebus"]
+SLOW = ["pubsub", "pulsar", "servicebus"]
 ALSO_SLOW = [*BROKERS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 ALSO_ALWAYS_THERE = [*ALSO_SLOW, "file"]
-WAIT_WITHIN_A_RUN = {"pulsar", "webhook"}
+WAIT_WITHIN_A_RUN = {"pubsub", "pulsar", "webhook"}
 """Sinks that wait for their broker themselves; for others the relay begins its run again."""
 
 POSTGRES_DIES = [
@@ -46,6 +47,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         "nats": NatsStream,
         "postgres": PostgresTable,
         "pulsar": PulsarTopic,
+        "pubsub": PubsubTopic,
         "rabbitmq": RabbitmqQueue,
         "redis": RedisStream,
         "servicebus": ServicebusEntity,

@@ -10,6 +10,7 @@ from tests.brokers.aws import SqsCase
 from tests.brokers.file import FileCase
 from tests.brokers.nats import NatsCase
 from tests.brokers.postgres import PostgresCase
+from tests.brokers.pubsub import PubsubCase
 from tests.brokers.pulsar import PulsarCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
@@ -27,6 +28,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pulsar": ("stoppable_pulsar", PulsarCase),
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),
+    "pubsub": ("stoppable_pubsub", PubsubCase),
     "redis": ("stoppable_redis", RedisCase),
     "servicebus": ("stoppable_servicebus", ServicebusCase),
     "sqs": ("stoppable_moto", SqsCase),

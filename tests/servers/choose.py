@@ -16,6 +16,7 @@ import pytest
 
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
 from tests.servers.older_postgres import fetched_programs
+from tests.servers.pubsub_program import compiled
 from tests.servers.pulsar_distribution import pulsar_home
 from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
 
@@ -123,6 +124,14 @@ def redis_program() -> Path:
 def nats_program() -> Path:
     """As redis_program."""
     return _program("nats-server", "NATS")
+
+
+def pubsub_program() -> Path:
+    """As redis_program."""
+    program = compiled(os.environ)
+    if not program.is_file():
+        raise Missing(f"pstest is not in {program} (tests/servers/install PYTHON slow compiles it, with Go)")
+    return program
 
 
 def rabbitmq_home() -> tuple[Path, Path]:

@@ -106,7 +106,7 @@ class Conversation:
         head, _, self._read = self._read.partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
         headers = [(name.decode(), value) for name, _, value in (line.partition(b": ") for line in lines)]
-        length = int({name.lower(): value for name, value in headers}["content-length"])
+        length = int({name.lower(): value for name, value in headers}.get("content-length", 0))
         while len(self._read) < length:
             self._more()
         body, self._read = self._read[:length], self._read[length:]

@@ -7,9 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from itertools import count
-from time import monotonic
-from typing import NamedTuple
 
 import aiohttp
 from yarl import URL
@@ -18,7 +15,8 @@ from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
-from walrelay.sinks.hosting.circuit import Circuit, Gate, backed_off
+from walrelay.sinks.hosting.circuit import Circuit, Gate
+from walrelay.sinks.hosting.patience import NotAnswered, PatientRequests
 from walrelay.sinks.webhook.answers import Answer, answer, phrase
 from walrelay.sinks.webhook.client import WholeBody, said, session
 from walrelay.sinks.webhook.memory import EndpointMemory
@@ -39,14 +37,6 @@ class _Endpoint:
         self.text, self.url, self.circuit = url, URL(url, encoded=True), circuit
         self.gate = Gate(circuit, slots)
         self.messages = 0
-
-
-class _Failure(NamedTuple):
-    """Why a message is sent again."""
-
-    why: str
-    speaks_for_all: bool = False
-    pause: float | None = None
 
 
 class WebhookConnection:
@@ -70,8 +60,7 @@ class WebhookConnection:
         )
         self._endpoints: dict[str, _Endpoint] = {}
         self._slots = asyncio.Semaphore(settings.max_connections)
-        self._numbers = count()
-        self._complaints: dict[int, str] = {}  # by the message's number: why it is not through, the newest last
+        self._patience = PatientRequests()
 
     async def open(self) -> None:
         """Makes the client. It connects when there is something to send."""
@@ -106,51 +95,38 @@ class WebhookConnection:
         return None
 
     def trouble(self) -> str:
-        if not self._complaints:
-            return ""
-        why = next(reversed(self._complaints.values()))
-        number = len(self._complaints)
-        return f"{self._place.origin}: {why}" + (f" ({number:,} messages wait)" if number > 1 else "")
+        return self._patience.trouble(self._place.origin)
 
     def close(self) -> None:
         """The loop knows of everything."""
 
     async def _deliver(self, sending: Sending) -> None:
-        number, failures = next(self._numbers), 0
         message = sending.taken[0].message
         endpoint = self._endpoint(message)
         try:
-            while (failure := await self._tried(endpoint, sending, message, number)) is not None:
-                failures += 1
-                self._complaints.pop(number, None)
-                self._complaints[number] = failure.why
-                if not endpoint.circuit.open:
-                    await asyncio.sleep(backed_off(failures))
+            await self._patience.until_answered(endpoint.gate, partial(self._attempt, endpoint, sending, message))
         except Exception as why:
             self._fail(Retryable(f"the client of {self._place.origin} failed: {type(why).__name__}: {why}"))
         finally:
-            self._complaints.pop(number, None)
             self._leave(endpoint)
 
-    async def _tried(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
-        """One request, when the endpoint is to have one. None: the sending was told what became of it."""
-        return await endpoint.gate.through(partial(self._attempt, endpoint, sending, message, number))
-
-    async def _attempt(self, endpoint: _Endpoint, sending: Sending, message: Message, number: int) -> _Failure | None:
-        began = monotonic()
+    async def _attempt(
+        self, endpoint: _Endpoint, sending: Sending, message: Message, began: float
+    ) -> NotAnswered | None:
+        """One request. None: the sending was told what became of it."""
         try:
             failure = await self._request(endpoint, sending, message, began)
         except TimeoutError:
-            failure = _Failure(f"it has not answered within {self._settings.request_timeout:g} s")
+            failure = NotAnswered(f"it has not answered within {self._settings.request_timeout:g} s")
         except (aiohttp.ClientError, OSError) as why:
-            failure = _Failure(said(why), speaks_for_all=isinstance(why, aiohttp.ClientConnectorError))
+            failure = NotAnswered(said(why), speaks_for_all=isinstance(why, aiohttp.ClientConnectorError))
         if failure is not None:
-            _, speaks_for_all, pause = failure
-            endpoint.circuit.failed(number, began, monotonic(), speaks_for_all=speaks_for_all, pause=pause)
             self._memory.circuits[endpoint.text] = endpoint.circuit
         return failure
 
-    async def _request(self, endpoint: _Endpoint, sending: Sending, message: Message, began: float) -> _Failure | None:
+    async def _request(
+        self, endpoint: _Endpoint, sending: Sending, message: Message, began: float
+    ) -> NotAnswered | None:
         """None: the sending was told what became of it. After that it must not be sent again: the next of its lane is
         on its way.
         """
@@ -160,12 +136,12 @@ class WebhookConnection:
             async with self._session.post(endpoint.url, data=body, headers=headers, allow_redirects=False) as response:
                 said_so = answer(response.status, response.headers, time.time())
                 if said_so.verdict == "durable" and not body.is_sent:
-                    return _Failure("it answered before it had the whole request")
+                    return NotAnswered("it answered before it had the whole request")
                 if said_so.verdict == "wait":
                     why = f"it answered {phrase(response.status)}"
                     if said_so.pause:
                         why += f" and asks for a pause of {said_so.pause:.0f} s"
-                    return _Failure(why, said_so.speaks_for_all, said_so.pause)
+                    return NotAnswered(why, said_so.speaks_for_all, said_so.pause)
                 endpoint.circuit.answered(began)
                 told = True
                 if said_so.verdict == "durable":

@@ -1,0 +1,127 @@
+"""Pub/Sub through its gRPC stub: a request for what a lane has, with one topic and one ordering key. What is not
+answered, or not about the messages, is sent again; a request without any answer ends the run.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import grpc
+from google.pubsub_v1.types import PublishRequest, PublishResponse
+
+from walrelay.errors import Retryable, WalrelayError
+from walrelay.model import Message
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.circuit import Circuit, Gate
+from walrelay.sinks.hosting.patience import NotAnswered, PatientRequests
+from walrelay.sinks.pubsub.answers import meaning
+from walrelay.sinks.pubsub.client import channel, place_of
+from walrelay.sinks.pubsub.credentials import AccessToken
+from walrelay.sinks.pubsub.messages import PubsubConversion, PubsubOutgoing
+from walrelay.sinks.pubsub.settings import PubsubSettings
+
+_PUBLISH = "/google.pubsub.v1.Publisher/Publish"
+_AT_ONCE = 500  # requests
+_Request: Any = PublishRequest.pb()
+_Response: Any = PublishResponse.pb()
+
+
+class PubsubConnection:
+    """See `walrelay.sinks.hosting.HostedConnection`."""
+
+    def __init__(self, settings: PubsubSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+        self._settings, self._loop, self._fail = settings, loop, fail
+        self._convert = PubsubConversion(settings)
+        self._prepared: dict[int, deque[PubsubOutgoing]] = {}  # by the identity of the message
+        self._token: AccessToken | None = None
+        self._channel: Any = None
+        self._publish: Any = None
+        self._address = ""
+        self._gate = Gate(Circuit(), asyncio.Semaphore(_AT_ONCE))
+        self._patience = PatientRequests()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Gets the credentials. gRPC connects when there is something to send."""
+        self._address, tls = place_of(self._settings)
+        self._channel = channel(self._settings)
+        self._publish = self._channel.unary_unary(
+            _PUBLISH, request_serializer=_Request.SerializeToString, response_deserializer=_Response.FromString
+        )
+        if tls:
+            self._token = AccessToken(self._settings.credentials_file)
+            await self._token.metadata()
+
+    def send(self, sending: Sending) -> None:
+        outgoing = [self._prepared_of(message) for message, _ in sending.taken]
+        task = self._loop.create_task(self._deliver(sending, outgoing))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def push(self) -> None:
+        """Tasks go on as soon as the loop runs."""
+
+    def misfit(self, message: Message) -> Misfit | None:
+        outgoing = self._convert(message)
+        if isinstance(outgoing, Misfit):
+            return outgoing
+        self._prepared.setdefault(id(message), deque()).append(outgoing)
+        return None
+
+    def trouble(self) -> str:
+        return self._patience.trouble(f"Pub/Sub at {self._address}")
+
+    def close(self) -> None:
+        """The loop does not know of gRPC's connections."""
+        for task in self._under_way:
+            task.cancel()
+        opened, self._channel = self._channel, None
+        if opened is not None:
+            with suppress(Exception):
+                self._loop.run_until_complete(opened.close(None))
+
+    def _prepared_of(self, message: Message) -> PubsubOutgoing:
+        prepared = self._prepared[id(message)]
+        outgoing = prepared.popleft()
+        if not prepared:
+            del self._prepared[id(message)]
+        return outgoing
+
+    async def _deliver(self, sending: Sending, outgoing: Sequence[PubsubOutgoing]) -> None:
+        request = _Request(topic=outgoing[0].topic, messages=[each.message for each in outgoing])
+        try:
+            await self._patience.until_answered(self._gate, partial(self._attempt, sending, request))
+        except WalrelayError as why:
+            self._fail(why)
+        except Exception as why:
+            self._fail(Retryable(f"the client of Pub/Sub failed: {type(why).__name__}: {why}"))
+
+    async def _attempt(self, sending: Sending, request: Any, began: float) -> NotAnswered | None:
+        """One request. None: the sending was told what became of it."""
+        metadata = () if self._token is None else await self._token.metadata()
+        try:
+            response = await self._publish(request, timeout=self._settings.request_timeout, metadata=metadata)
+        except grpc.aio.AioRpcError as why:
+            return self._failed(sending, request.topic, why, began)
+        self._gate.circuit.answered(began)
+        if len(response.message_ids) == len(request.messages):
+            sending.durable()
+        else:
+            sending.failed(f"Pub/Sub gave {len(response.message_ids)} ids for {len(request.messages)} messages")
+        return None
+
+    def _failed(self, sending: Sending, topic: str, why: Any, began: float) -> NotAnswered | None:
+        status, text = why.code().name, " ".join((why.details() or "").split())[:500]
+        meant = meaning(status, text)
+        what = f"{status}: {text}" if text else status
+        if meant.verdict == "wait":
+            return NotAnswered(what, meant.speaks_for_all)
+        if meant.verdict == "over":
+            sending.failed(f"Pub/Sub at {self._address} did not answer a request for {topic}: {what}")
+            return None
+        self._gate.circuit.answered(began)
+        sending.refused(f"Pub/Sub refused it for {topic}: {what}", meant.hint, meant.error, meant.scope)
+        return None
