@@ -8,7 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from tests import workers
+from tests import (
+    rewriting,  # noqa: F401
+    workers,
+)
 from tests.servers import choose
 from tests.servers.aws import MotoServer, moto_is_installed
 from tests.servers.choose import Address, Docker, Machine
@@ -27,8 +30,6 @@ from tests.servers.topics import Kafka
 from tests.servers.webhook import WebhookReceiver
 
 T = TypeVar("T")
-
-pytest.register_assert_rewrite("walrelay.testing")
 
 TESTS = Path(__file__).parent
 

@@ -13,6 +13,7 @@ from nats.aio.client import Client
 
 from tests.servers.nats import NatsServer
 from tests.servers.topics import Received
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.nats.plugin import plugin
 from walrelay.sinks.nats.settings import NatsSettings
@@ -27,7 +28,8 @@ class NatsCase:
 
     def __init__(self, server: NatsServer, **stream: Any) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
         self.make(self.topic, self.topic, **stream)
 
     def make(self, stream: str, *subjects: str, **members: Any) -> None:
@@ -37,6 +39,13 @@ class NatsCase:
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         settings = {"url": self.server.url, "max_in_flight": room, **settings}
         return plugin.open(NatsSettings.model_validate(settings), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"url": self.server.url.replace(f":{self.server.port}", f":{port}")}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header that NATS would obey."""
+        return message._replace(headers=[*message.headers, ("Nats-Rollup", b"all")])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)

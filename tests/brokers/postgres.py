@@ -8,11 +8,13 @@ from typing import Any
 
 import psutil
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from tests.servers.database import Database
+from tests.servers.ports import LOOPBACK
 from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Received
-from walrelay.model import System
+from walrelay.model import Message, System
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.postgres.plugin import plugin
 from walrelay.sinks.postgres.settings import PostgresSettings
@@ -74,7 +76,7 @@ class PostgresCase(_Target):
 
     def __init__(self, server: PostgresServer) -> None:
         super().__init__(server)
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         return plugin.open(self.settings(max_in_flight=room, **settings), self.memory)
@@ -82,6 +84,13 @@ class PostgresCase(_Target):
     def open_exactly_once(self, system: System, slot: str, **settings: Any) -> ExactlyOnceSink:
         assert plugin.exactly_once is not None
         return plugin.exactly_once.open(self.settings(**settings), self.memory, system, slot, None)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"dsn": make_conninfo(self.database.dsn, host=LOOPBACK, port=port)}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header with a zero byte."""
+        return message._replace(headers=[*message.headers, ("zero", b"\0")])
 
     def hold(self) -> None:
         self._signal(signal.SIGSTOP)

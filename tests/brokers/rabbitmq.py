@@ -2,15 +2,18 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pika
 
+from tests.servers.ports import LOOPBACK
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.topics import Received
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
@@ -22,13 +25,21 @@ class RabbitmqCase:
 
     def __init__(self, server: RabbitmqServer, **queue: Any) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
         with self._client() as client:
             client.queue_declare(self.topic, durable=True, arguments=queue or None)
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         settings = {"url": self.server.url, "max_in_flight": room, **settings}
         return plugin.open(RabbitmqSettings.model_validate(settings), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"url": f"amqp://guest:guest@{LOOPBACK}:{port}/"}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header that RabbitMQ would obey."""
+        return message._replace(headers=[*message.headers, ("CC", b"elsewhere")])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)
@@ -117,3 +128,28 @@ class RabbitmqQueue:
 
     def _connect(self) -> Any:
         return pika.BlockingConnection(pika.URLParameters(self._server.url))
+
+
+class RabbitmqLogins(RabbitmqCase):
+    """By password, and over TLS with certificates of both sides, where the server wants one."""
+
+    secrets = ("guest:guest", "wrong")
+
+    def logins(self) -> dict[str, Callable[[], Sink]]:
+        return {"password": self.open, "certificate": partial(self.open, **self._encrypted)}
+
+    def strangers(self) -> dict[str, Callable[[], Sink]]:
+        trusting = {name: self._encrypted[name] for name in ("url", "ca_file")}
+        return {
+            "wrong password": partial(self.open, url=self.server.url.replace("guest:guest", "guest:wrong")),
+            "no certificate": partial(self.open, **trusting),
+            "unknown authority": partial(self.open, **self._encrypted | {"ca_file": None}),
+            "no file": partial(self.open, **trusting | {"ca_file": "/none.crt"}),
+        }
+
+    @property
+    def _encrypted(self) -> dict[str, Any]:
+        authority = self.server.authority
+        certificate, key = authority.sign("relay")
+        files = {"certificate_file": str(certificate), "key_file": str(key)}
+        return {"url": self.server.tls_url, "ca_file": str(authority.certificate), **files}

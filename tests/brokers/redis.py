@@ -2,15 +2,20 @@
 
 import os
 import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import redis
 
-from tests.servers.ports import LOOPBACK
+from tests.servers.certificates import Authority
+from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.redis import RedisServer
 from tests.servers.topics import Received
 from tests.servers.waiting import wait_until
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.redis.plugin import plugin
 from walrelay.sinks.redis.settings import RedisSettings
@@ -24,7 +29,8 @@ class RedisCase:
 
     def __init__(self, server: RedisServer) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
         self.client = server.client()
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
@@ -32,6 +38,13 @@ class RedisCase:
 
     def settings(self, **settings: Any) -> RedisSettings:
         return RedisSettings.model_validate({"url": self.server.url, **settings})
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"url": self.server.url.replace(f":{self.server.port}", f":{port}")}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header without a value."""
+        return message._replace(headers=[*message.headers, ("none", None)])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)
@@ -94,3 +107,31 @@ def user(case: RedisCase, *rights: str) -> str:
         "ACL", "SETUSER", "relay", "reset", "on", ">secret", *rights
     )
     return case.server.url.replace("//", "//relay:secret@")
+
+
+class RedisLogins(RedisCase):
+    """By password, and over TLS with certificates of both sides, where the server wants one."""
+
+    secrets = ("secret", "wrong")
+
+    def __init__(self, start: Callable[..., RedisServer], directory: Path) -> None:
+        authority = Authority(directory)
+        (its, its_key), (mine, my_key) = authority.sign("server"), authority.sign("relay")
+        port, trusted = free_port(), str(authority.certificate)
+        options = {"port": port, "cert-file": its, "key-file": its_key, "ca-cert-file": trusted}
+        super().__init__(start(*(str(each) for name, value in options.items() for each in (f"--tls-{name}", value))))
+        own = {"certificate_file": str(mine), "key_file": str(my_key)}
+        self._encrypted: dict[str, Any] = {"url": f"rediss://localhost:{port}", "ca_file": trusted, **own}
+        self._as_user = user(self, "~*", "+@all")
+
+    def logins(self) -> dict[str, Callable[[], Sink]]:
+        return {"password": partial(self.open, url=self._as_user), "certificate": partial(self.open, **self._encrypted)}
+
+    def strangers(self) -> dict[str, Callable[[], Sink]]:
+        trusting = {name: self._encrypted[name] for name in ("url", "ca_file")}
+        return {
+            "wrong password": partial(self.open, url=self._as_user.replace("secret", "wrong")),
+            "no certificate": partial(self.open, **trusting),
+            "unknown authority": partial(self.open, **self._encrypted | {"ca_file": None}),
+            "no file": partial(self.open, **trusting | {"ca_file": "/none.crt"}),
+        }

@@ -5,8 +5,10 @@ import signal
 from typing import Any
 from uuid import uuid4
 
+from tests.servers.ports import LOOPBACK
 from tests.servers.topics import Received
 from tests.servers.webhook import Request, WebhookReceiver
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.webhook.plugin import plugin
 from walrelay.sinks.webhook.settings import WebhookSettings
@@ -20,7 +22,8 @@ class WebhookCase:
 
     def __init__(self, server: WebhookReceiver) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         settings = {
@@ -30,6 +33,13 @@ class WebhookCase:
             **settings,
         }
         return plugin.open(WebhookSettings.model_validate(settings), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"url": f"http://{LOOPBACK}:{port}/{{topic}}", "allow_private_addresses": True}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header that is HTTP's."""
+        return message._replace(headers=[*message.headers, ("Content-Length", b"1")])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.servers.kafka import KafkaServer
 from tests.servers.mock_kafka import MockKafka
+from tests.servers.ports import LOOPBACK
+from walrelay.model import Message
 from walrelay.publish import SeveralSinks, Sink, load
 from walrelay.sinks.kafka.plugin import plugin
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -144,7 +146,15 @@ class KafkaCase(_BrokerCase):
 
     def __init__(self, broker: KafkaServer, partitions: int = 3, config: Mapping[str, str] | None = None) -> None:
         super().__init__(broker, broker.create_topic(partitions=partitions, config=config))
-        self.broker = broker
+        self.broker, self.plugin = broker, plugin
+        self.server, self.kill, self.start = broker, broker.kill, broker.start
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"bootstrap_servers": f"{LOOPBACK}:{port}"}
+
+    def refused(self, message: Message) -> Message:
+        """The client itself refuses what is above its limit."""
+        return message._replace(value=(message.value or b"").rjust(2_000_000, b"x"))
 
 
 class MockCase(_BrokerCase):

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from time import monotonic
 from typing import Any
 
 import nats as nats_py
@@ -14,11 +13,11 @@ from nats.aio.msg import Msg
 from tests.brokers.nats import NatsCase, request, stored
 from tests.conftest import ProxyMaker
 from tests.servers.nats import NatsServer
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import REPLAYED, Message, Receipt, Refusal
+from walrelay.errors import Fatal
+from walrelay.model import REPLAYED, Message, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.nats.plugin import plugin
-from walrelay.testing import message, numbers, publish, receipts, settle
+from walrelay.testing import failure, message, numbers, publish, receipts, refusal, settle
 
 USER = "authorization { users: [{user: u, password: p, permissions: {%s}}] }"
 CHAINED: dict[str, Any] = {"ordering": "chained"}
@@ -30,26 +29,6 @@ def case(stoppable_nats: NatsServer) -> Iterator[NatsCase]:
     made = NatsCase(stoppable_nats)
     yield made
     made.close()
-
-
-def refusal(sink: Sink) -> Refusal:
-    """The next one; receipts that come before it do not count."""
-    deadline = monotonic() + 30
-    while monotonic() < deadline:
-        for each in sink.receipts(0.05):
-            if isinstance(each, Refusal):
-                return each
-    raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 30
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def told(refusal: Refusal) -> tuple[str, str, bool]:

@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 from tests.brokers.postgres import PostgresCase, execute
-from tests.contract.test_rabbitmq import failure, refusal
 from tests.servers.postgres import PostgresServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
@@ -18,7 +17,7 @@ from walrelay.model import Message, Receipt, RelayPosition, System
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.sinks.postgres.plugin import plugin
 from walrelay.sinks.postgres.position_keeper import PostgresPositionKeeper
-from walrelay.testing import message, numbers, publish, settle
+from walrelay.testing import failure, message, numbers, publish, refusal, settle
 
 SYSTEM = System("7301", 1)
 OPENED = [False, True]

@@ -2,22 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitmqServer
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import Message, Receipt, Refusal
-from walrelay.publish import Sink
+from walrelay.model import Message
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
-from walrelay.testing import message, numbers, publish, settle
+from walrelay.testing import failure, message, numbers, publish, refusal, settle
 
 
 @pytest.fixture
@@ -25,26 +20,6 @@ def case(stoppable_rabbitmq: RabbitmqServer) -> Iterator[RabbitmqCase]:
     made = RabbitmqCase(stoppable_rabbitmq)
     yield made
     made.close()
-
-
-def refusal(sink: Sink) -> Refusal:
-    """The next one; receipts that come before it are passed over."""
-    deadline = monotonic() + 30
-    while monotonic() < deadline:
-        for each in sink.receipts(0.05):
-            if isinstance(each, Refusal):
-                return each
-    raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 30
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def test_a_message_that_no_queue_takes_is_refused_and_the_others_of_other_keys_arrive(case: RabbitmqCase) -> None:
@@ -104,17 +79,6 @@ def test_a_full_queue_is_waited_for(stoppable_rabbitmq: RabbitmqServer) -> None:
     case.close()
 
 
-def test_a_cut_connection_leaves_a_prefix_of_the_key(case: RabbitmqCase) -> None:
-    with closing(case.open()) as sink:
-        settle(sink, 10, publish(sink, case, range(10)))
-        for number in range(10, 200):
-            assert sink.publish(message(case, number), 0)
-        case.cut_connections()
-        failure(sink)
-    arrived = numbers(case.arrived())
-    assert arrived == list(range(len(arrived)))
-
-
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
@@ -157,45 +121,10 @@ def test_properties_say_what_consumers_look_for(case: RabbitmqCase) -> None:
     assert (got.delivery_mode, got.timestamp, got.content_type) == (2, 1_700_000_000, "application/json")
 
 
-def test_over_tls_both_sides_show_certificates(case: RabbitmqCase, tmp_path: Path) -> None:
-    server = case.server
-    certificate, key = server.authority.sign("relay")
-    trusting: dict[str, Any] = {"url": server.tls_url, "ca_file": str(server.authority.certificate)}
-    with closing(case.open(**trusting, certificate_file=str(certificate), key_file=str(key))) as sink:
-        settle(sink, 1, publish(sink, case, range(1)))
-    assert numbers(case.arrived()) == [0]
-    with closing(case.open(**trusting)) as anonymous:
-        assert anonymous.publish(message(case, 0), 0)
-        assert "RabbitMQ cannot be reached" in failure(anonymous)
-    with closing(case.open(url=server.tls_url, certificate_file=str(certificate), key_file=str(key))) as distrustful:
-        assert distrustful.publish(message(case, 0), 0)
-        assert "certificate verify failed" in failure(distrustful)
-    with closing(case.open(url=server.tls_url, ca_file=str(tmp_path / "none.crt"))) as wrong:
-        assert "the certificates for RabbitMQ cannot be read" in failure(wrong, Fatal)
-
-
-def test_a_user_that_is_not_let_in_is_waited_for_and_said(case: RabbitmqCase) -> None:
-    url = case.server.url.replace("guest:guest", "guest:wrong")
-    with closing(case.open(url=url)) as sink:
-        assert sink.publish(message(case, 0), 0)
-        assert "ACCESS_REFUSED" in failure(sink)
-
-
 def test_of_several_nodes_the_first_that_answers_is_taken(case: RabbitmqCase) -> None:
     with closing(case.open(url=f"amqp://guest:guest@{LOOPBACK}:{free_port()}/, {case.server.url}")) as sink:
         settle(sink, 1, publish(sink, case, range(1)))
     assert numbers(case.arrived()) == [0]
-
-
-def test_a_connection_that_is_half_open_is_given_up(case: RabbitmqCase) -> None:
-    """Bytes go nowhere and nobody says so, as with a firewall that forgets: without an answer the sink ends."""
-    with Proxy((LOOPBACK, case.server.port)) as proxy:
-        url = f"amqp://guest:guest@{LOOPBACK}:{proxy.port}/"
-        with closing(case.open(url=url, request_timeout=1)) as sink:
-            settle(sink, 1, publish(sink, case, range(1)))
-            proxy.stall()
-            assert sink.publish(message(case, 1), 0)
-            assert failure(sink) == f"RabbitMQ has not answered for 1 s to a message for {case.topic!r}"
 
 
 def test_the_doctor_says_what_is_there_and_what_is_missing(case: RabbitmqCase) -> None:

@@ -2,24 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
 
 from tests.brokers.redis import RedisCase, replicate, user
 from tests.conftest import RedisMaker
-from tests.servers.certificates import Authority
 from tests.servers.ports import LOOPBACK, free_port
-from tests.servers.proxy import Proxy
 from tests.servers.redis import RedisSentinel, RedisServer
 from tests.servers.waiting import wait_until
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import Message, Receipt, Refusal
-from walrelay.publish import Sink
+from walrelay.errors import Fatal, Retryable
+from walrelay.model import Message
 from walrelay.sinks.redis.plugin import plugin
-from walrelay.testing import answer, message, numbers, publish, settle
+from walrelay.testing import answer, failure, message, numbers, publish, refusal, settle
 
 
 @pytest.fixture
@@ -27,26 +22,6 @@ def case(stoppable_redis: RedisServer) -> Iterator[RedisCase]:
     stoppable_redis.start()
     with closing(RedisCase(stoppable_redis)) as made:
         yield made
-
-
-def refusal(sink: Sink) -> Refusal:
-    """The next one; receipts that come before it are passed over."""
-    deadline = monotonic() + 30
-    while monotonic() < deadline:
-        for each in sink.receipts(0.05):
-            if isinstance(each, Refusal):
-                return each
-    raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 30
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def test_nothing_overtakes_an_entry_that_redis_does_not_take(case: RedisCase) -> None:
@@ -213,52 +188,6 @@ def test_sentinel_says_who_the_master_is(private_redis: RedisMaker) -> None:
 def test_a_node_of_a_cluster_is_refused(private_redis: RedisMaker) -> None:
     with closing(RedisCase(private_redis("--cluster-enabled", "yes"))) as case, closing(case.open()) as sink:
         assert "is a node of a Redis Cluster, and walrelay does not publish to one" in failure(sink, Fatal)
-
-
-def test_over_tls_both_sides_show_certificates(private_redis: RedisMaker, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    (its, its_key), (mine, my_key) = authority.sign("server"), authority.sign("relay")
-    port = free_port()
-    files = [
-        "--tls-cert-file",
-        str(its),
-        "--tls-key-file",
-        str(its_key),
-        "--tls-ca-cert-file",
-        str(authority.certificate),
-    ]
-    with closing(RedisCase(private_redis("--tls-port", str(port), *files))) as case:
-        trusting: dict[str, Any] = {"url": f"rediss://localhost:{port}", "ca_file": str(authority.certificate)}
-        with closing(case.open(**trusting, certificate_file=str(mine), key_file=str(my_key))) as sink:
-            settle(sink, 1, publish(sink, case, range(1)))
-        assert numbers(case.arrived()) == [0]
-        for wrong in (trusting, {**trusting, "ca_file": None}):
-            with closing(case.open(**wrong)) as sink:
-                assert "Redis cannot be reached" in failure(sink)
-        with closing(case.open(**trusting | {"ca_file": str(tmp_path / "none.crt")})) as sink:
-            assert "the certificates for Redis cannot be read" in failure(sink, Fatal)
-
-
-def test_a_connection_that_is_cut_leaves_a_prefix(case: RedisCase) -> None:
-    with closing(case.open()) as sink:
-        settle(sink, 10, publish(sink, case, range(10)))
-        for number in range(10, 2000):
-            assert sink.publish(message(case, number), 0)
-        case.client.client_kill_filter(_type="normal", skipme=True)
-        assert "the connection to Redis is gone" in failure(sink)
-    arrived = numbers(case.arrived())
-    assert arrived == list(range(len(arrived)))
-
-
-def test_a_connection_that_is_half_open_is_given_up(case: RedisCase) -> None:
-    """Bytes go nowhere and nobody says so, as with a firewall that forgets: without an answer the sink ends."""
-    with Proxy((LOOPBACK, case.server.port)) as proxy:
-        url = f"redis://{LOOPBACK}:{proxy.port}"
-        with closing(case.open(url=url, request_timeout=1)) as sink:
-            settle(sink, 1, publish(sink, case, range(1)))
-            proxy.stall()
-            assert sink.publish(message(case, 1), 0)
-            assert failure(sink) == f"Redis has not answered for 1 s to a message for {case.topic!r}"
 
 
 def test_what_redis_takes_no_field_of_is_refused_before_it_is_sent(case: RedisCase) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from tests.brokers.redis import RedisCase, replicate, user
 from tests.conftest import RedisMaker
-from tests.contract.test_redis import failure, refusal
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
@@ -16,7 +15,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Counting, RelayPosition, System
 from walrelay.publish.contract import ExactlyOnceSink
 from walrelay.sinks.redis.plugin import plugin
-from walrelay.testing import message, numbers, settle
+from walrelay.testing import failure, message, numbers, refusal, settle
 
 HERE = System("7000000000000000001", 1)
 COUNTING = Counting("pgoutput", "walrelay", "outbox", None)

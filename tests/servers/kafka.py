@@ -84,6 +84,10 @@ class KafkaServer(Kafka):
         return self._proxy
 
     @property
+    def port(self) -> int:
+        return self._clients_port
+
+    @property
     def pid(self) -> int:
         if self._process is None:
             raise RuntimeError("the broker was never started, or stopped")

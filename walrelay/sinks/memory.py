@@ -9,6 +9,9 @@ from walrelay.model import Finding, Message
 from walrelay.publish import SinkPlugin, SinkTraits
 from walrelay.sinks.immediate import ImmediateSink
 
+KEEP = "If events matter: set sink.kind to a broker's, see `walrelay sinks`."
+"""What the doctor says of a sink that keeps nothing."""
+
 
 class MemorySettings(BaseModel):
     """`kind: memory`: messages stay in memory and are lost when the process ends."""
@@ -30,7 +33,7 @@ class MemorySink(ImmediateSink):
 
 
 def _examine(settings: MemorySettings, topics: Sequence[str]) -> Iterable[Finding]:
-    return [Finding("sink", "warning", "the memory sink forgets everything when the process ends")]
+    return [Finding("sink", "warning", "the memory sink forgets everything when the process ends", KEEP)]
 
 
 plugin = SinkPlugin(

@@ -8,6 +8,7 @@ from walrelay.model import Finding
 from walrelay.publish import SinkPlugin, SinkTraits
 from walrelay.publish.contract import Sink
 from walrelay.sinks.immediate import ImmediateSink
+from walrelay.sinks.memory import KEEP
 from walrelay.sinks.own_log import SINK_LOG
 
 
@@ -24,7 +25,7 @@ def _open(settings: NullSettings, memory: None) -> Sink:
 
 def _examine(settings: NullSettings, topics: Sequence[str]) -> Iterable[Finding]:
     what = "the null sink keeps NOTHING: every event counts as published, is confirmed to PostgreSQL, and is gone"
-    return [Finding("sink", "warning", what, "If events matter: set sink.kind to a broker's, see `walrelay sinks`.")]
+    return [Finding("sink", "warning", what, KEEP)]
 
 
 plugin = SinkPlugin(

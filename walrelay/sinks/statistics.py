@@ -15,6 +15,7 @@ from walrelay.model import Finding, Message, Receipt
 from walrelay.publish import SinkPlugin, SinkTraits
 from walrelay.publish.contract import Sink
 from walrelay.sinks.immediate import ImmediateSink
+from walrelay.sinks.memory import KEEP
 from walrelay.sinks.own_log import insist_on_info, log_event
 
 _TOPICS = 1000  # with counts of their own; a topic may be taken from a row, and there may be any number
@@ -101,7 +102,7 @@ def _open(settings: StatisticsSettings, topics: dict[str, TopicCounts]) -> Sink:
 
 
 def _examine(settings: StatisticsSettings, topics: Sequence[str]) -> Iterable[Finding]:
-    return [Finding("sink", "warning", "the statistics sink counts events and keeps none of them")]
+    return [Finding("sink", "warning", "the statistics sink counts events and keeps none of them", KEEP)]
 
 
 plugin = SinkPlugin(

@@ -10,14 +10,25 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
+from typing import ClassVar
 from uuid import uuid4
 
 import pytest
 from walrelay_redis_list import RedisListSettings, command, plugin
 
-from walrelay.model import Refusal
+from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
-from walrelay.testing import Arrived, AwayContract, answer, message
+from walrelay.testing import (
+    Arrived,
+    AwayContract,
+    ConnectionContract,
+    PluginContract,
+    Proxy,
+    RefusalContract,
+    RestartContract,
+    answer,
+    message,
+)
 
 
 class Redis:
@@ -29,6 +40,9 @@ class Redis:
             self.port = free.getsockname()[1]
 
     def start(self) -> None:
+        """Unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._directory)]
         durable = ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
         self._process = subprocess.Popen(["redis-server", *options, *durable], stdout=subprocess.DEVNULL)
@@ -68,14 +82,24 @@ class Redis:
 
 
 class RedisListCase:
-    """What the tests of the contract want to know: how the sink is opened, its broker held, and what arrived."""
+    """How the sink is opened, how its broker and its connections are broken, and what arrived."""
 
-    def __init__(self, redis: Redis) -> None:
+    plugin = plugin
+    nowhere: ClassVar = {"port": 1}
+
+    def __init__(self, redis: Redis, proxy: Proxy) -> None:
         self.redis, self.topic = redis, f"test-{uuid4().hex[:12]}"
         self.memory = plugin.memory()
+        self.settings = {"host": "127.0.0.1", "port": proxy.port}
+        self.kill, self.start = redis.kill, redis.start
+        self.cut, self.half_open, self.resume = proxy.cut, proxy.half_open, proxy.resume
 
-    def open(self, *, room: int = 10_000, **settings: object) -> Sink:
-        return plugin.open(RedisListSettings(port=self.redis.port, max_in_flight=room, **settings), self.memory)
+    def open(self, *, room: int = 10_000, seconds: float = 30, **settings: object) -> Sink:
+        chosen = {**self.settings, "max_in_flight": room, "request_timeout": seconds, **settings}
+        return plugin.open(RedisListSettings.model_validate(chosen), self.memory)
+
+    def refused(self, message: Message) -> Message:
+        return message._replace(headers=[*message.headers, ("not-utf-8", b"\xff")])
 
     def hold(self) -> None:
         self.redis.signal(signal.SIGSTOP)
@@ -110,11 +134,12 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 
 
 @pytest.fixture
-def case(redis: Redis) -> RedisListCase:
-    return RedisListCase(redis)
+def case(redis: Redis) -> Iterator[RedisListCase]:
+    with Proxy(("127.0.0.1", redis.port)) as proxy:
+        yield RedisListCase(redis, proxy)
 
 
-class TestRedisList(AwayContract):
+class TestRedisList(AwayContract, RestartContract, ConnectionContract, RefusalContract, PluginContract):
     """The tests are inherited."""
 
 

@@ -15,6 +15,7 @@ from walrelay.sinks.nats.settings import NatsSettings
 from walrelay.sinks.nats.subjects import subject_fault
 
 _SOME = "*"  # in a topic or template: what only a row can say
+_ASKING = "Let the user publish to $JS.API.STREAM.NAMES and $JS.API.STREAM.INFO.>"
 _MANUAL = "Look at it with nats stream info."
 T = TypeVar("T")
 
@@ -28,7 +29,10 @@ def examine(settings: NatsSettings, topics: Sequence[str]) -> Iterator[Finding]:
         yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct sink.url, or start it.")
     if settings.ordering == "pipelined":
         yield Finding(
-            "sink", "warning", "sink.ordering is pipelined: a message that NATS loses is overtaken by later ones"
+            "sink",
+            "warning",
+            "sink.ordering is pipelined: a message that NATS loses is overtaken by later ones",
+            "Set sink.ordering to per_key or chained if consumers need the order.",
         )
 
 
@@ -76,7 +80,7 @@ async def _examined(client: Client, subject: str, wanted: str | None) -> tuple[F
     try:
         stream = await stream_of(client, subject)
     except ApiError as why:
-        return Finding("sink", "warning", f"which stream has {subject!r} cannot be asked for: {why}"), None
+        return Finding("sink", "warning", f"which stream has {subject!r} cannot be asked for: {why}", _ASKING), None
     if stream is None:
         fix = "Set sink.stream and `walrelay init --topics`, or make a stream: nats stream add"
         return Finding("sink", "problem", f"no stream has the subject {subject!r}", fix), None
@@ -93,7 +97,7 @@ async def _kept(client: Client, stream: str) -> list[Finding]:
     except ApiError as why:
         if why.code == STREAM_NOT_FOUND:
             return [Finding("sink", "problem", f"stream {stream!r} does not exist", "walrelay init --topics")]
-        return [Finding("sink", "warning", f"stream {stream!r} cannot be looked at: {why}")]
+        return [Finding("sink", "warning", f"stream {stream!r} cannot be looked at: {why}", _ASKING)]
     found = []
     if config.get("no_ack"):
         found.append(Finding("sink", "problem", f"stream {stream!r} acknowledges nothing (no_ack)", _MANUAL))

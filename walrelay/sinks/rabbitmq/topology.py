@@ -29,10 +29,18 @@ def examine(settings: RabbitmqSettings, topics: Sequence[str]) -> Iterator[Findi
     except AMQPError as why:
         yield Finding("sink", "problem", f"RabbitMQ cannot be reached: {said(why)}", "Correct sink.url, or start it.")
     if not settings.mandatory:
-        yield Finding("sink", "warning", "sink.mandatory is off: a message that no queue takes is lost")
+        yield Finding(
+            "sink",
+            "warning",
+            "sink.mandatory is off: a message that no queue takes is lost",
+            "Remove sink.mandatory, which is true by default.",
+        )
     if settings.ordering == "pipelined":
         yield Finding(
-            "sink", "warning", "sink.ordering is pipelined: a message that RabbitMQ loses is overtaken by later ones"
+            "sink",
+            "warning",
+            "sink.ordering is pipelined: a message that RabbitMQ loses is overtaken by later ones",
+            "Set sink.ordering to per_key if consumers need the order.",
         )
 
 

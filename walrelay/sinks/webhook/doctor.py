@@ -23,12 +23,18 @@ def examine(settings: WebhookSettings) -> Iterator[Finding]:
             "sink", "problem", f"{place.origin} cannot be reached: {why}", "Correct sink.url, or start the endpoint."
         )
     if not place.tls:
-        yield Finding("sink", "warning", "sink.url begins with http://: events and credentials go unencrypted")
+        yield Finding(
+            "sink",
+            "warning",
+            "sink.url begins with http://: events and credentials go unencrypted",
+            "Let the endpoint have TLS, and write https://.",
+        )
     if not settings.signing_secrets:
         yield Finding(
             "sink",
             "warning",
             "sink.signing_secrets is empty: the receiver cannot tell an event of walrelay's from a forged one",
+            "Share a secret with the receiver: openssl rand -base64 32 | sed 's/^/whsec_/'",
         )
 
 

@@ -1,0 +1,63 @@
+"""What holds of every sink when its broker dies, its connections break, or a message is refused (walrelay.testing)."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.brokers.breakable import BreakableCase, CaseOfPlugin, ServerCase
+from tests.brokers.rabbitmq import RabbitmqLogins
+from tests.brokers.redis import RedisLogins
+from tests.conftest import ProxyMaker, RedisMaker
+from tests.contract.cases import KAFKA
+from tests.servers.rabbitmq import RabbitmqServer
+from walrelay.testing import (
+    ConnectionContract,
+    LoginContract,
+    PluginContract,
+    RefusalContract,
+    RestartContract,
+)
+
+SERVERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
+AND_KAFKA = [*SERVERS, KAFKA]
+"""Its connections are broken by tests of its own: a broker tells the client another address than a proxy's."""
+
+
+@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+class TestRestarts(RestartContract):
+    pass
+
+
+@pytest.mark.parametrize("case", SERVERS, indirect=True)
+class TestConnections(ConnectionContract):
+    @pytest.fixture
+    def case(self, case: ServerCase, proxy: ProxyMaker) -> BreakableCase:
+        return BreakableCase(case, proxy(case.server.port))
+
+
+@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+class TestRefusals(RefusalContract):
+    pass
+
+
+@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+class TestPlugins(PluginContract):
+    @pytest.fixture
+    def case(self, case: ServerCase) -> CaseOfPlugin:
+        return CaseOfPlugin(case)
+
+
+class TestRabbitmqLogins(LoginContract):
+    @pytest.fixture
+    def case(self, stoppable_rabbitmq: RabbitmqServer) -> Iterator[RabbitmqLogins]:
+        with closing(RabbitmqLogins(stoppable_rabbitmq)) as made:
+            yield made
+
+
+class TestRedisLogins(LoginContract):
+    @pytest.fixture
+    def case(self, private_redis: RedisMaker, tmp_path: Path) -> Iterator[RedisLogins]:
+        with closing(RedisLogins(private_redis, tmp_path)) as made:
+            yield made
