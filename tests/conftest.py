@@ -28,6 +28,7 @@ from tests.servers.servicebus import ServicebusPeer, python_with_proton
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
 from tests.servers.webhook import WebhookReceiver
+from walrelay.lab.servers.installed import nats_program, rabbitmq_programs, redis_program
 
 T = TypeVar("T")
 
@@ -201,30 +202,28 @@ def private_kafka(machine: Machine) -> Iterator[KafkaMaker]:
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitmqServer]:
     """The node that tests share. Not to be stopped."""
-    home, port_mapper = _installed(choose.rabbitmq_home)
-    with RabbitmqServer(home, port_mapper) as server:
+    with RabbitmqServer(_installed(rabbitmq_programs)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def stoppable_rabbitmq() -> Iterator[RabbitmqServer]:
     """A node that tests may stop; each finds it running."""
-    home, port_mapper = _installed(choose.rabbitmq_home)
-    with RabbitmqServer(home, port_mapper) as server:
+    with RabbitmqServer(_installed(rabbitmq_programs)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def nats() -> Iterator[NatsServer]:
     """The server with JetStream that tests share. Not to be stopped."""
-    with NatsServer(_installed(choose.nats_program)) as server:
+    with NatsServer(_installed(nats_program)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def stoppable_nats() -> Iterator[NatsServer]:
     """One that tests may stop; each finds it running."""
-    with NatsServer(_installed(choose.nats_program)) as server:
+    with NatsServer(_installed(nats_program)) as server:
         yield server
 
 
@@ -232,27 +231,27 @@ def stoppable_nats() -> Iterator[NatsServer]:
 def private_nats() -> Iterator[Callable[..., NatsServer]]:
     """Makes servers with settings of their own."""
     with ExitStack() as stack:
-        yield lambda settings: stack.enter_context(NatsServer(_installed(choose.nats_program), settings))
+        yield lambda settings: stack.enter_context(NatsServer(_installed(nats_program), settings))
 
 
 @pytest.fixture(scope="module")
 def nats_nodes() -> Iterator[list[NatsServer]]:
     """The three of a cluster, which the tests of a module may stop."""
-    with nats_cluster(_installed(choose.nats_program)) as servers:
+    with nats_cluster(_installed(nats_program)) as servers:
         yield servers
 
 
 @pytest.fixture(scope="session")
 def redis() -> Iterator[RedisServer]:
     """The server that tests share. Not to be stopped."""
-    with RedisServer(_installed(choose.redis_program)) as server:
+    with RedisServer(_installed(redis_program)) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def stoppable_redis() -> Iterator[RedisServer]:
     """One that tests may stop and kill; what it has answered is on disk."""
-    with RedisServer(_installed(choose.redis_program), "--appendonly", "yes", "--appendfsync", "always") as server:
+    with RedisServer(_installed(redis_program), "--appendonly", "yes", "--appendfsync", "always") as server:
         yield server
 
 
@@ -262,7 +261,7 @@ def private_redis() -> Iterator[RedisMaker]:
     with ExitStack() as stack:
 
         def make(*options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer:
-            return stack.enter_context(kind(_installed(choose.redis_program), *options))
+            return stack.enter_context(kind(_installed(redis_program), *options))
 
         yield make
 

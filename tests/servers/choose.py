@@ -18,6 +18,8 @@ from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka
 from tests.servers.older_postgres import fetched_programs
 from tests.servers.pubsub_program import compiled
 from tests.servers.pulsar_distribution import pulsar_home
+from walrelay.errors import Fatal
+from walrelay.lab.servers import installed
 from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
 
 T = TypeVar("T")
@@ -116,35 +118,17 @@ def kafka_jars(machine: Machine) -> KafkaJars:
     return jars
 
 
-def redis_program() -> Path:
-    """To start servers from; Missing where it is not installed."""
-    return _program("redis-server", "Redis")
-
-
-def nats_program() -> Path:
-    """As redis_program."""
-    return _program("nats-server", "NATS")
-
-
 def pubsub_program() -> Path:
-    """As redis_program."""
+    """To start servers from; Missing where it is not installed."""
     program = compiled(os.environ)
     if not program.is_file():
         raise Missing(f"pstest is not in {program} (tests/servers/install PYTHON slow compiles it, with Go)")
     return program
 
 
-def rabbitmq_home() -> tuple[Path, Path]:
-    """The newest installed RabbitMQ's directory, and Erlang's port mapper."""
-    found = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
-    if not found:
-        raise Missing("RabbitMQ is not installed")
-    return found[-1], _program("epmd", "Erlang")
-
-
 def pulsar_programs() -> tuple[Path, Path]:
     """Java, and the directory of the distribution."""
-    java = _program("java", "Java")
+    java = installed.program("java", "Java", "openjdk-17-jre-headless")
     if java_major(java) < JAVA_AT_LEAST:
         raise Missing(f"Pulsar needs Java {JAVA_AT_LEAST} or later")
     home = pulsar_home(os.environ)
@@ -157,8 +141,8 @@ def found(look: Callable[[], T]) -> T:
     """What it finds; without that server the test is given up."""
     try:
         return look()
-    except Missing as error:
-        missing = error
+    except (Missing, Fatal) as error:
+        missing = Missing(str(error))
     return give_up(missing)
 
 
@@ -168,14 +152,6 @@ def give_up(missing: Missing) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
-
-
-def _program(name: str, what: str) -> Path:
-    """Debian keeps some out of an ordinary user's path."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin")
-    if found is None:
-        raise Missing(f"{what} is not installed")
-    return Path(found)
 
 
 def _in_wheel(machine: Machine) -> list[Programs]:

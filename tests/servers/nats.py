@@ -1,16 +1,16 @@
 """NATS servers with JetStream, of the tests' own."""
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.single import SingleServer
+from walrelay.lab.servers.installed import nats_answers, nats_arguments
 
 
 class NatsServer(SingleServer):
-    """JetStream is ready before a client is greeted. `settings`: more of its settings file."""
+    """With JetStream. `settings`: more of its settings file."""
 
     NAME = "NATS"
     PATIENT_WITH = OSError
@@ -24,14 +24,10 @@ class NatsServer(SingleServer):
         return f"nats://{LOOPBACK}:{self.port}"
 
     def _arguments(self) -> Sequence[str | Path]:
-        file = self._home / "nats.conf"
-        own = f'server_name: "{self.port}"\njetstream {{ store_dir: "{self._home}/data" }}'
-        file.write_text(f"{own}\n{self._settings}\n")
-        return ["--addr", LOOPBACK, "--port", str(self.port), "--config", file]
+        return nats_arguments(self.port, self._home, self._settings)
 
     def _answers(self) -> bool:
-        with socket.create_connection((LOOPBACK, self.port), 1) as client:
-            return client.recv(4) == b"INFO"
+        return nats_answers(self.port)
 
 
 @contextmanager

@@ -8,13 +8,14 @@ import redis
 
 from tests.servers.ports import LOOPBACK
 from tests.servers.single import SingleServer
+from walrelay.lab.servers.installed import redis_answers, redis_arguments
 
 
 class RedisServer(SingleServer):
     """It keeps nothing on disk, unless `options` of its command line say so."""
 
     NAME = "Redis"
-    PATIENT_WITH = redis.RedisError
+    PATIENT_WITH = OSError
 
     def __init__(self, program: Path, *options: str) -> None:
         super().__init__(program)
@@ -29,12 +30,10 @@ class RedisServer(SingleServer):
         return redis.Redis(host=LOOPBACK, port=self.port, **options)
 
     def _arguments(self) -> Sequence[str | Path]:
-        place = ["--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self._home)]
-        return [*place, "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", *self._options]
+        return [*redis_arguments(self.port, self._home), "--repl-diskless-sync-delay", "0", *self._options]
 
     def _answers(self) -> bool:
-        with redis.Redis.from_url(self.url) as client:
-            return bool(client.ping())
+        return redis_answers(self.port)
 
 
 class RedisSentinel(RedisServer):

@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple, Self
 
-from tests.servers import webhook_receiver
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import ServerProcess, temporary_directory
 from tests.servers.waiting import wait_until
+from walrelay.lab.brokers import webhook_receiver
 
 
 class Request(NamedTuple):

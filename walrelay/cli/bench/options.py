@@ -2,15 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from walrelay.errors import Fatal
+from walrelay.cli.sinks_of_tours import require_packages
 from walrelay.lab.servers.backstage import Interrupted, Interruption
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,14 +44,9 @@ def output_options(command: Command) -> Command:
     return command
 
 
-def require(*packages: str) -> None:
-    """Fatal when a package is missing."""
-    missing = [package for package in packages if find_spec(package) is None]
-    if missing:
-        raise Fatal(
-            f"the benchmark needs packages that are not installed: {', '.join(missing)}",
-            hint="pip install 'walrelay[bench]'",
-        )
+def require(*packages: str, sinks: Sequence[str] = ()) -> None:
+    """Fatal when a package is missing, or the client of one of those kinds of sinks."""
+    require_packages("benchmark", "bench", sinks, *packages)
 
 
 @contextmanager

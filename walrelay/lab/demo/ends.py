@@ -1,19 +1,18 @@
 """The two ends: the application, which changes orders and writes their events in the same transactions, and an ordinary
-Kafka consumer that notes when each message came."""
+consumer of the broker, of which is noted when each message came."""
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
 import psycopg
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from walrelay.lab.brokers.contract import LabConsumer
 from walrelay.lab.demo.events import Change, Delivered, Failed, Inserted, News, RolledBack, WriterDone, changes
-from walrelay.lab.servers.kafka import QUIET, explained, topic_ends
 
 COUNTERS = "ABCD"  # of the shop, each with a connection of its own: transactions overlap, as they do in life
 
@@ -90,39 +89,22 @@ TOPIC = "walrelay.demo.order"  # as the settings' route.topic makes it of the ag
 
 
 class ArrivalReader(Thread):
-    """Reads what comes into the topic after it was made, and tells of each message in the news."""
+    """Tells in the news of each message that the consumer gets, which it closes in the end."""
 
-    def __init__(self, bootstrap_servers: str, options: Mapping[str, Any], news: News) -> None:
+    def __init__(self, consumer: LabConsumer, news: News) -> None:
         super().__init__(name="reader", daemon=True)
-        self._news = news
+        self._consumer, self._news = consumer, news
         self._leaving = Event()
-        with explained(f"the consumer cannot read from {bootstrap_servers}"):
-            self._consumer = Consumer(
-                {
-                    **QUIET,
-                    "bootstrap.servers": bootstrap_servers,
-                    "group.id": "walrelay-demo",
-                    "enable.auto.commit": False,
-                    "auto.offset.reset": "error",  # a message that the broker dropped must not go unnoticed
-                    **options,
-                }
-            )
-            # Assigned rather than subscribed: no group has to be formed, and none is left on the user's brokers.
-            ends = topic_ends(self._consumer, TOPIC)
-            self._consumer.assign([TopicPartition(TOPIC, *place) for place in ends.items()])
 
     def run(self) -> None:
-        poll, now_ns, put = self._consumer.poll, time.time_ns, self._news.put
+        receive, now_ns, put = self._consumer.receive, time.time_ns, self._news.put
         try:
             while not self._leaving.is_set():
-                message = poll(0.05)
-                if message is None:
-                    continue
+                found = receive()
                 at_ns = now_ns()
-                if message.error() is not None:
-                    raise KafkaException(message.error())
-                put(_arrived(message, at_ns))
-        except (KafkaException, ValueError, LookupError) as error:
+                for message in found:
+                    put(Delivered(message.id, message.key, json.loads(message.value)["step"], at_ns))
+        except Exception as error:  # of any client library
             self._news.put(Failed("the consumer", error))
 
     def __enter__(self) -> Self:
@@ -133,9 +115,3 @@ class ArrivalReader(Thread):
         self._leaving.set()
         self.join(5)
         self._consumer.close()
-
-
-def _arrived(message: Message, at_ns: int) -> Delivered:
-    headers: dict[str, Any] = dict(message.headers() or [])
-    key, value = message.key() or b"", message.value() or b""
-    return Delivered(headers["id"].decode(), key.decode(), json.loads(value)["step"], at_ns)

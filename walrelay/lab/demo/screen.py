@@ -18,9 +18,9 @@ _REPORTS = 5  # on the way, where there is no terminal
 
 
 class DemoScreen(Screen):
-    def opening(self, events: int) -> None:
+    def opening(self, events: int, consumer: str = "a Kafka consumer") -> None:
         self.console.print(
-            f"[bold]walrelay demo[/]: {events:,} events from COMMIT in PostgreSQL to a Kafka consumer\n",
+            f"[bold]walrelay demo[/]: {events:,} events from COMMIT in PostgreSQL to {consumer}\n",
             highlight=False,
         )
 

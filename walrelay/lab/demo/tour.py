@@ -7,13 +7,16 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from importlib.resources import as_file, files
+from importlib.resources import files
+from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 from uuid import uuid4
 
 from walrelay import compose, config
 from walrelay.errors import Fatal
+from walrelay.lab.brokers.contract import LabBroker
+from walrelay.lab.brokers.kinds import own_or_users
 from walrelay.lab.demo.ends import COUNTERS, TOPIC, ArrivalReader, WritingTask, writing
 from walrelay.lab.demo.events import (
     Change,
@@ -30,7 +33,6 @@ from walrelay.lab.demo.events import (
 from walrelay.lab.demo.screen import DemoScreen, EventLines
 from walrelay.lab.servers import guest
 from walrelay.lab.servers.backstage import Backstage, Child, Interruption, opened
-from walrelay.lab.servers.kafka import MockKafka, RealKafka
 from walrelay.lab.servers.postgres import EmbeddedPostgres, OwnPostgres
 from walrelay.postgres.catalog import Catalog
 from walrelay.wiring import Wiring
@@ -216,6 +218,8 @@ class TourRequest(NamedTuple):
     rate: float
     dsn: str | None
     bootstrap_servers: str | None
+    sink: str = "kafka"
+    sink_url: str | None = None
 
 
 def tour(request: TourRequest, screen: DemoScreen, interruption: Interruption) -> Result:
@@ -228,25 +232,27 @@ def tour(request: TourRequest, screen: DemoScreen, interruption: Interruption) -
 
 
 def _toured(request: TourRequest, screen: DemoScreen, backstage: Backstage, stack: ExitStack) -> Result:
-    kafka = RealKafka(request.bootstrap_servers) if request.bootstrap_servers else MockKafka(backstage)
+    broker = _broker(request, backstage)
     postgres = OwnPostgres(request.dsn) if request.dsn else EmbeddedPostgres(backstage)
     news: News = SimpleQueue()
     with screen.step(postgres.name):
         dsn = postgres.ready()
-    with screen.step(kafka.name):
-        bootstrap_servers = kafka.ready()
-        stack.enter_context(kafka.topics([TOPIC], screen.note))
-        stack.enter_context(ArrivalReader(bootstrap_servers, kafka.consumer_options, news))
+    with screen.step(broker.name):
+        broker.ready()
+        stack.enter_context(broker.topic(TOPIC, screen.note))
+        stack.enter_context(ArrivalReader(broker.consumer(TOPIC), news))
     with screen.step("outbox, publication and slot, as [bold]walrelay init[/] makes them"):
         if postgres.embedded:
             make_roles(dsn)
         owner, relays, writers = map(postgres.as_role, (OWNER, RELAY, WRITER))
-        environment = {"DATABASE_URL": owner, "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
-        settings = config.parse(_SETTINGS.read_text(encoding="utf-8"), "walrelay.yaml", environment)
+        environment = {"DATABASE_URL": owner, **broker.environment}
+        file = backstage.home / "walrelay.yaml"
+        file.write_text(f"{_SETTINGS.read_text(encoding='utf-8')}\nsink: {json.dumps(broker.sink(TOPIC))}\n")
+        settings = config.parse(file.read_text(), file.name, environment)
         emit = stack.enter_context(prepared(compose.wiring(settings), embedded=postgres.embedded))
     stream = screen.stream(request.events)
     with screen.step("the relay, as [bold]walrelay run[/], and a first event through it"):
-        relay = _relay(backstage, stack, {**environment, "DATABASE_URL": relays})
+        relay = _relay(backstage, stack, file, {**environment, "DATABASE_URL": relays})
         watch = Watch(news, relay, stream)
         watch.until_greeted(greet(writers, emit))
     with stream, writing(WritingTask(writers, emit, request.events, request.rate), news):
@@ -257,9 +263,17 @@ def _toured(request: TourRequest, screen: DemoScreen, backstage: Backstage, stac
     return watch.tally.result()
 
 
-def _relay(backstage: Backstage, stack: ExitStack, environment: Mapping[str, str]) -> Child:
+def _broker(request: TourRequest, backstage: Backstage) -> LabBroker:
+    if request.sink != "kafka":
+        return own_or_users(request.sink, backstage, request.sink_url)
+    from walrelay.lab.brokers.kafka import LabKafka
+    from walrelay.lab.servers.kafka import MockKafka, RealKafka
+
+    return LabKafka(RealKafka(request.bootstrap_servers) if request.bootstrap_servers else MockKafka(backstage))
+
+
+def _relay(backstage: Backstage, stack: ExitStack, settings: Path, environment: Mapping[str, str]) -> Child:
     """In a process of its own, by the command that everybody uses. It leaves before its slot is removed."""
-    settings = stack.enter_context(as_file(_SETTINGS))
     command = [sys.executable, "-m", "walrelay", "run", "--config", str(settings)]
     relay = backstage.start("the relay", command, environment={**os.environ, **environment})
     stack.callback(relay.end, signal.SIGTERM)

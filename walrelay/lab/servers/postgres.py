@@ -55,6 +55,8 @@ class Programs(NamedTuple):
         installation = self.bin.parent
         package, site = installation.parent, installation.parent.parent
         copy = copies / package.name / installation.name
+        if copy.exists():
+            return Programs(copy / "bin")
         shutil.copytree(installation, copy, symlinks=True)
         if (site / WHEEL_LIBRARIES).is_dir():  # the programs look for it at this place relative to their own
             shutil.copytree(site / WHEEL_LIBRARIES, copies / WHEEL_LIBRARIES)
@@ -115,13 +117,20 @@ class EmbeddedPostgres:
     embedded = True
 
     def __init__(
-        self, backstage: Backstage, found: Programs | None = None, settings: str = "", *, tcp: bool = False
+        self,
+        backstage: Backstage,
+        found: Programs | None = None,
+        settings: str = "",
+        *,
+        tcp: bool = False,
+        home: str = "postgres",
     ) -> None:
-        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf.
+        """`found`: other programs than the wheel's newest; `settings`: further lines for postgresql.conf; `home`: what
+        its directory is called.
 
         `tcp`: as a server of its own is reached, over the loopback; with a password, since others can reach it too.
         """
-        self._backstage, self._settings = backstage, settings
+        self._backstage, self._settings, self._home = backstage, settings, home
         self._password = secrets.token_urlsafe() if tcp else None
         self._port = free_port() if tcp else 5432
         self._account: SystemUser | None = unprivileged()
@@ -137,7 +146,7 @@ class EmbeddedPostgres:
         """Returns the DSN once the server answers."""
         if self._account is not None:
             self._programs = self._programs.reachable(self._backstage.home)
-        directory = self._backstage.directory("postgres", self._account)
+        directory = self._backstage.directory(self._home, self._account)
         self._initdb(directory)
         self.server = self._start("PostgreSQL", ["postgres", "-D", directory / "data"], directory, signal.SIGQUIT)
         host = str(directory) if self._password is None else LOOPBACK

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from tests.servers.mock_kafka import MockKafka
 from tests.servers.topics import QUIET
 from walrelay.errors import Fatal
-from walrelay.lab.demo.ends import ArrivalReader
+from walrelay.lab.brokers.kafka import PartitionsConsumer
 from walrelay.lab.servers.kafka import RealKafka, patiently, topic_ends
 
 
@@ -65,4 +65,4 @@ def test_an_address_that_is_none_is_fatal() -> None:
 
 def test_the_consumer_of_the_demo_says_what_it_could_not_read() -> None:
     with pytest.raises(Fatal):
-        ArrivalReader("127.0.0.1:1", {"no.such.option": "1"}, None)  # type: ignore[arg-type]
+        PartitionsConsumer("127.0.0.1:1", {"no.such.option": "1"}, "orders")
