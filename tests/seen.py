@@ -3,7 +3,18 @@
 from typing import TypeVar
 
 from walrelay.lsn import LSN
-from walrelay.observe import Confirmed, Happening, Noticed, Relayed, Retrying, Streaming
+from walrelay.observe import (
+    Behind,
+    Confirmed,
+    Happening,
+    Noticed,
+    Relayed,
+    Retrying,
+    Settled,
+    Streaming,
+    Turned,
+    WaitedForRoom,
+)
 
 T = TypeVar("T", bound=Happening)
 
@@ -15,7 +26,7 @@ class Seen:
         self.happenings: list[Happening] = []
 
     def saw(self, happening: Happening) -> None:
-        if not isinstance(happening, Relayed | Confirmed):
+        if not isinstance(happening, Relayed | Turned | Settled | Behind | WaitedForRoom | Confirmed):
             self.happenings.append(happening)
 
     def of(self, kind: type[T]) -> list[T]:

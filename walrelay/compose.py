@@ -1,13 +1,13 @@
 """Makes a relay from settings: its wiring, and what its runs open. The only module that names concrete classes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import randbits
 from time import time_ns
 from uuid import UUID
 
-from walrelay.config import Settings
+from walrelay.config import Databases, Settings
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
@@ -29,6 +29,8 @@ from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
 from walrelay.wiring import Limits, Marks, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
+
+Watch = Callable[[str, Wiring], Sequence[Observer]]
 
 
 def wiring(settings: Settings) -> Wiring:
@@ -98,6 +100,25 @@ def _run_id() -> str:
     """A UUID of version 7, which is what Debezium gives each run of a connector."""
     moment, chance = time_ns() // 1_000_000, randbits(74)
     return str(UUID(int=moment << 80 | 7 << 76 | chance >> 62 << 64 | 2 << 62 | chance & (1 << 62) - 1))
+
+
+@contextmanager
+def monitored(settings: Settings | Databases, observer: Observer, process: int = 0) -> Iterator[Watch]:
+    """Inside, the process shows what happens to its relays, if it is to: a relay's observers, by its name and wiring.
+    `process`: its number among several.
+    """
+    address = settings.http.address
+    if address is None:
+        yield lambda name, wiring: ()
+        return
+    from walrelay.telemetry.monitor import Monitor, MonitorOptions  # with an HTTP server, which takes a while to import
+
+    host, port = address
+    metrics, health = settings.metrics, settings.health
+    options = MonitorOptions(host, port and port + process, metrics.topics, metrics.aliases, health.stall_after)
+    monitor = Monitor(options, observer)
+    with monitor.serving():
+        yield lambda name, wiring: (monitor.watch(name, wiring),)
 
 
 def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:

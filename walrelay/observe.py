@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
-from walrelay.model import Skipped
+from walrelay.model import Message, Skipped
 
 
 class StandingBy(NamedTuple):
@@ -39,17 +39,52 @@ class Streaming(NamedTuple):
 
 
 class Relayed(NamedTuple):
-    """One turn of the loop decoded so many records and handed so many messages to the sink."""
+    """One turn of the loop decoded so many records and handed so many messages to the sink: those `taken`. `sizes`: the
+    records of each transaction that ended in this turn. `unsettled` messages waited for their receipt then.
+    """
 
     records: int
     messages: int
+    taken: Sequence[Message] = ()
+    sizes: Sequence[int] = ()
+    unsettled: int = 0
+
+
+class Turned(NamedTuple):
+    """One turn of the loop found nothing to relay."""
+
+
+class Settled(NamedTuple):
+    """A transaction is durable, `since_commit` seconds after its commit by the server's clock, and `since_read` seconds
+    after it was read. Happens for the last transaction of each turn: all of them where they are few.
+    """
+
+    since_commit: float
+    since_read: float
+
+
+class Behind(NamedTuple):
+    """The oldest transaction that is not settled was committed at `since` (microseconds since 1970, by the server's
+    clock), and has waited for more than a second; None: none has.
+    """
+
+    since: int | None
+
+
+class WaitedForRoom(NamedTuple):
+    """The sink had no room for `seconds`, in which nothing was read: back-pressure."""
+
+    seconds: float
 
 
 class Confirmed(NamedTuple):
-    """PostgreSQL knows that everything before `lsn` is durable; `unsettled` messages wait for their receipt."""
+    """PostgreSQL knows that everything before `lsn` is durable; `unsettled` messages wait for their receipt. This run
+    has had receipts for `settled` messages.
+    """
 
     lsn: LSN
     unsettled: int
+    settled: int = 0
 
 
 class Stalled(NamedTuple):
@@ -87,13 +122,14 @@ class Noticed(NamedTuple):
 
 class Retrying(NamedTuple):
     """The run ended in something retryable; the next one begins in `pause` seconds. `lasting`: several did in a row, so
-    that somebody should look.
+    that somebody should look. `error`: the name of its class in `walrelay.errors`.
     """
 
     cause: str
     attempt: int
     pause: float
     lasting: bool
+    error: str = ""
 
 
 class Backfilling(NamedTuple):
@@ -163,6 +199,13 @@ class EndedFatally(NamedTuple):
     others_running: int = 0
 
 
+class Listening(NamedTuple):
+    """The process answers whoever watches it, at this address."""
+
+    host: str
+    port: int
+
+
 class ProcessStarted(NamedTuple):
     """One of several processes that share the relays of a file, counted from 1."""
 
@@ -214,6 +257,10 @@ Happening = (
     | GivingUp
     | Streaming
     | Relayed
+    | Turned
+    | Settled
+    | Behind
+    | WaitedForRoom
     | Confirmed
     | Stalled
     | Resumed
@@ -231,6 +278,7 @@ Happening = (
     | LeftAtOnce
     | Stopped
     | EndedFatally
+    | Listening
     | ProcessStarted
     | ProcessDied
     | ProcessLost

@@ -83,7 +83,7 @@ def supervise(
             if (str(error), lasting) != told or monotonic() - told_at >= _QUIET:
                 hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
                 cause = f"{error} (hint: {hints})" if hints else str(error)
-                observer.saw(Retrying(cause, attempt, pause, lasting))
+                observer.saw(Retrying(cause, attempt, pause, lasting, type(error).__name__))
                 told, told_at = (str(error), lasting), monotonic()
         wait(pause)
 

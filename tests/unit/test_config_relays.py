@@ -98,7 +98,7 @@ def test_what_is_missing_is_missed_where_it_could_stand() -> None:
         ("source: {slot: x}", "16: 'source' stands beside `relays`: write it under `defaults` or under a relay"),
         ("  a b: {}", "16: relays.a b: is no name of a relay: up to 63 letters, digits and any of _ . -, the first a"),
         ("  third:", "16: relays.third: must be a mapping: the settings of this relay; {} if the defaults have all"),
-        ("  third: {log: {level: info}}", "16: relays.third: the log is the process's: write `log` under `defaults`"),
+        ("  third: {log: {level: info}}", "16: relays.third: `log` is the process's: write it under `defaults`"),
         ("  orders: {}", "16: relays.orders: is already on line 8; keep one of the two"),
     ],
 )

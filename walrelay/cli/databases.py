@@ -27,7 +27,12 @@ def run(databases: Databases) -> int:
     SettingsError if the settings suit none of the databases.
     """
     logs.configure(databases.log.format, databases.log.level)
-    relays = _Relays(databases)
+    with compose.monitored(databases, logs.LogObserver()) as watch:
+        return _run(databases, watch)
+
+
+def _run(databases: Databases, watch: compose.Watch) -> int:
+    relays = _Relays(databases, watch)
     stop = signalled(relays.leave_at_once)
     found = relays.first_look(stop)
     if stop.is_set():
@@ -61,8 +66,9 @@ class _Streamed:
 
 
 class _Relays:
-    def __init__(self, databases: Databases) -> None:
+    def __init__(self, databases: Databases, watch: compose.Watch) -> None:
         self._databases, self._instance, self._log = databases, Instance(), logs.LogObserver()
+        self._watch = watch
         self._observers: dict[str, Observer] = {}
         self._faults = set[str]()
 
@@ -106,7 +112,8 @@ class _Relays:
         streamed = _Streamed()
         try:
             wiring = compose.wiring(self._databases.settings(name, dsn))
-            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed)
+            observers = self._watch(name, wiring)
+            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed, *observers)
             self._observers[name] = observer
             with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:
                 spread.run(name, lambda turn, told: compose.relay_until(turn, wiring, told))

@@ -14,7 +14,7 @@ from walrelay.cli import databases, ending, processes
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
 from walrelay.cli.relays import several_option
-from walrelay.config import load_databases, load_relays
+from walrelay.config import Settings, load_databases, load_relays
 from walrelay.errors import Fatal
 from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
 from walrelay.relay.spread import Spread
@@ -65,10 +65,13 @@ def run(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], cou
     if from_slot and len(relays) > 1:
         raise click.UsageError(f"Which relay? Name one with --relay for --from-slot: {', '.join(relays)}.")
     shares = processes.shares([*relays], count)
-    shared = next(iter(relays.values())).log
-    logs.configure(shared.format, shared.level, shared=len(shares) > 1)
+    shared = next(iter(relays.values()))
+    logs.configure(shared.log.format, shared.log.level, shared=len(shares) > 1)
     wirings = {name: compose.wiring(settings) for name, settings in relays.items()}
-    works = [_Relays({name: wirings[name] for name in share}, from_slot) for share in shares]
+    works = [
+        _Relays({name: wirings[name] for name in share}, from_slot, shared, number)
+        for number, share in enumerate(shares)
+    ]
     if len(works) == 1:
         ctx.exit(works[0].run())
     children = [processes.Work([*work.wirings], work.run_under_parent) for work in works]
@@ -80,6 +83,8 @@ class _Relays(NamedTuple):
 
     wirings: Mapping[str, Wiring]
     from_slot: bool
+    shared: Settings
+    process: int
 
     def run_under_parent(self, orders: int) -> int:
         """In a process that another one has forked; see `processes.obey`."""
@@ -87,7 +92,11 @@ class _Relays(NamedTuple):
 
     def run(self, orders: int | None = None) -> int:
         """Returns the exit code when all relays have ended."""
-        observers = {name: Observers(_log(name, wiring)) for name, wiring in self.wirings.items()}
+        with compose.monitored(self.shared, logs.LogObserver(), self.process) as watch:
+            return self._run(watch, orders)
+
+    def _run(self, watch: compose.Watch, orders: int | None) -> int:
+        observers = {name: Observers(_log(name, wiring), *watch(name, wiring)) for name, wiring in self.wirings.items()}
 
         def leaving() -> None:
             for observer in observers.values():

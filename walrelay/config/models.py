@@ -12,6 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from walrelay.config import presets, sinks
 from walrelay.config.debezium import DebeziumSettings
+from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings
 from walrelay.config.outbox import OutboxSettings
 from walrelay.config.refusals import RefusalSettings
 from walrelay.config.routes import Routes, RouteSettings
@@ -97,6 +98,10 @@ class Settings(Section):
     next start. Keep it below the 30 seconds that Kubernetes gives a pod."""
 
     log: LogSettings = LogSettings()
+
+    http: HttpSettings = HttpSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    health: HealthSettings = HealthSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from walrelay.config.complaints import problems
 from walrelay.config.databases import DatabaseQuery
 from walrelay.config.document import Document, Problem, encodable, expanded, revealed
 from walrelay.config.models import LogSettings, Settings
+from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings
 from walrelay.config.places import Places
 from walrelay.config.values import Section
 from walrelay.errors import SettingsError
@@ -109,7 +110,10 @@ class Databases:
         _refuse([each._replace(path=(several.DATABASES, *each.path)) for each in found], name)
         assert query is not None
         self._query, self._known, self._lock = query, dict[str, Settings](), Lock()
-        self.log = self._log()
+        self.log = self._shared("log", LogSettings)
+        self.http = self._shared("http", HttpSettings)
+        self.metrics = self._shared("metrics", MetricsSettings)
+        self.health = self._shared("health", HealthSettings)
 
     @property
     def look_interval(self) -> float:
@@ -123,16 +127,16 @@ class Databases:
             self._known = {name: settings for name, settings in self._known.items() if name in found.dsns}
         return found
 
-    def _log(self) -> LogSettings:
-        """The process's, which has something to log before a database is found."""
-        defaults, path = self._written.value.get(several.DEFAULTS), (several.DEFAULTS, "log")
-        if not isinstance(defaults, dict) or "log" not in defaults:
-            return LogSettings()
-        resolved = _resolved(self._written.below(several.DEFAULTS).below("log"), self._env, LogSettings)
-        log, found = _validated(resolved, LogSettings)
+    def _shared(self, section: str, model: type[Validated]) -> Validated:
+        """A section of the process, which begins before a database is found."""
+        defaults, path = self._written.value.get(several.DEFAULTS), (several.DEFAULTS, section)
+        if not isinstance(defaults, dict) or section not in defaults:
+            return model()
+        resolved = _resolved(self._written.below(several.DEFAULTS).below(section), self._env, model)
+        settings, found = _validated(resolved, model)
         _refuse([each._replace(path=(*path, *each.path)) for each in found], self._name)
-        assert log is not None
-        return log
+        assert settings is not None
+        return settings
 
     def settings(self, name: str, dsn: SecretStr) -> Settings:
         """Those of one relay; SettingsError if they cannot be used, or not beside those of the others."""

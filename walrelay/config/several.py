@@ -19,6 +19,9 @@ from walrelay.postgres.dsn import server
 
 RELAYS, DATABASES, DEFAULTS = "relays", "databases", "defaults"
 
+SHARED = "log", "http", "metrics", "health"
+"""The sections that all relays of a process have together."""
+
 _SINKS = {"sink", "sinks"}
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
@@ -134,7 +137,8 @@ def _fault(name: str, relay: Any) -> str:
         return fault
     if not isinstance(relay, dict):
         return "must be a mapping: the settings of this relay; {} if the defaults have all of them"
-    return "the log is the process's: write `log` under `defaults`" if "log" in relay else ""
+    shared = next((each for each in SHARED if each in relay), "")
+    return f"`{shared}` is the process's: write it under `defaults`" if shared else ""
 
 
 def _part(written: Document, home: KeyPath, defaults: Mapping[str, Any], relay: Mapping[str, Any]) -> RelayDocument:

@@ -39,6 +39,11 @@ class SinkHandles:
         """See `SinkHandle.names`."""
         return (*self._handles,)
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """See `SinkHandle.kinds`."""
+        return {name: handle.kind for name, handle in self._handles.items()}
+
     def refuse_unknown(self, topic: str) -> None:
         """See `SinkHandle.refuse_unknown`."""
         self._by_sink([topic])

@@ -64,6 +64,11 @@ class SinkHandle:
     names: tuple[str, ...] = ()
     """Of a relay's sinks, where it has several: the only sink has none."""
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of a relay's sinks by their names; the only one has the name ""."""
+        return {"": self.kind}
+
     def sink_of(self, topic: str | None) -> str:
         """What dead letters of that topic have as their sink: its name, or the kind of the only one."""
         return self.kind

@@ -18,7 +18,7 @@ from walrelay.errors import (
 )
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
-from walrelay.observe import Noticed, Observer, Relayed, Stopped
+from walrelay.observe import Noticed, Observer, Relayed, Stopped, Turned, WaitedForRoom
 from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
 from walrelay.route import ResumedRouting, Routing
@@ -40,6 +40,7 @@ class Begun(NamedTuple):
 
 
 _NOTHING_BEGUN = Begun(ZERO, 0, 0)
+_TURNED = Turned()
 
 
 class Relay:
@@ -53,6 +54,7 @@ class Relay:
         self.ledger, self._push = Ledger(source.start), Push(sink)
         self.settling = Settling(sink, self.ledger, observer)
         self._last: AnyRecord | None = None  # whose messages the sink has
+        self._ordinal = -1  # of the record that was read last
         self._begun = _NOTHING_BEGUN
         self._resumed = _NOTHING_BEGUN
         self._end: Fatal | None = None  # what stands behind all that is published
@@ -93,27 +95,28 @@ class Relay:
 
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
-        publish, records, messages = sink.publish, 0, 0
-        unsettled = ledger.unsettled
+        publish, records, ordinal, unsettled = sink.publish, 0, self._ordinal, ledger.unsettled
+        taken, sizes = list[Message](), list[int]()
         frames = self.source.read(self._push.wait(self._wait))
         for frame in frames:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
-                    records, before = records + 1, messages
+                    records, ordinal, before = records + 1, event.ordinal, len(taken)
                     try:
                         routed = route(event)
                     except RegistryAway as away:
                         routed = self._route_when_it_is_back(event, away)
                     for message in routed:
                         if not publish(message, ledger.ticket):
-                            self._publish_when_there_is_room(message, event, messages - before)
+                            self._publish_when_there_is_room(message, event, len(taken) - before)
                         ledger.enter()
-                        messages += 1
-                    if messages != before:  # not one that was skipped: another resumption would begin behind it
+                        taken.append(message)
+                    if len(taken) != before:  # not one that was skipped: another resumption would begin behind it
                         self._last, self._begun = event, _NOTHING_BEGUN
                 elif isinstance(event, Committed):
                     ledger.commit(event.end_lsn)
                     sink.mark(event.end_lsn)
+                    sizes.append(ordinal + 1)
                 elif isinstance(event, Idle):
                     settling.idle = event.lsn
                 else:
@@ -121,10 +124,12 @@ class Relay:
             if to_commit and not ledger.in_transaction:
                 break  # the rest was not confirmed, so it comes again
         if records:
-            self._push.handed_over(messages)
-            self._observer.saw(Relayed(records, messages))
+            self._ordinal = ordinal
+            self._push.handed_over(len(taken))
+            self._observer.saw(Relayed(records, len(taken), taken, sizes, ledger.unsettled))
         else:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
+            self._observer.saw(_TURNED)
         settling.mark(self._last)
         settling.settle(self.source, 0)
         if not ledger.unsettled:
@@ -149,6 +154,7 @@ class Relay:
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
                 raise self.settling.no_room(monotonic() - paused)
             self.settling.settle(self.source, _ROOM_WAIT)
+        self._observer.saw(WaitedForRoom(monotonic() - paused))
 
     def _route_when_it_is_back(self, record: AnyRecord, away: RegistryAway) -> Iterable[Message]:
         """A registry that is away is back-pressure, as a sink without room is. Asking it may take seconds, so what was

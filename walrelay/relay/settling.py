@@ -10,7 +10,7 @@ from walrelay.confirm import Ledger
 from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Receipt, Refusal
-from walrelay.observe import Confirmed, Observer, StallWatch, Stopping
+from walrelay.observe import Behind, Confirmed, Observer, Settled, StallWatch, Stopping
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
 
@@ -40,6 +40,9 @@ class Settling:
         self._sink, self._ledger, self._observer = sink, ledger, observer
         self._stalls = StallWatch(observer, sink.trouble)
         self._waiting: deque[_Sample] = deque()
+        self._noted = ZERO  # the last transaction that was put there
+        self._settled = 0  # messages
+        self._behind: int | None = None  # as it was told
 
     @property
     def owed(self) -> int:
@@ -60,7 +63,8 @@ class Settling:
 
     def note_waiting(self, record: AnyRecord) -> None:
         """Says that the transaction of `record` waits, for whoever asks how far behind the relay is."""
-        if not (self._waiting and self._waiting[-1].commit_lsn == record.commit_lsn):
+        if record.commit_lsn != self._noted:
+            self._noted = record.commit_lsn
             self._waiting.append(_Sample(record.commit_lsn, record.committed_at, monotonic()))
 
     def settle(self, source: Source, timeout: float) -> None:
@@ -70,8 +74,8 @@ class Settling:
         if self.idle > ledger.confirmable:
             ledger.idle(source.vouch(self.idle))
         if source.confirm(ledger.confirmable):
-            self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled))
-        source.report_waiting(self._oldest())
+            self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled, self._settled))
+        self._report_waiting(source)
         if self.refusals and not self._told:
             self._told = True
             raise refused(self.refusals)
@@ -92,7 +96,7 @@ class Settling:
         while self.owed == waiting and monotonic() < until and not self.refusals and not stop():
             if monotonic() - asked >= _LEADING_INTERVAL:
                 leading()
-                source.report_waiting(self._oldest())
+                self._report_waiting(source)
                 asked = monotonic()
             self.fetch(_AWAIT)
 
@@ -102,6 +106,7 @@ class Settling:
         for receipt in self._sink.receipts(timeout):
             if isinstance(receipt, Receipt):
                 ledger.settle(receipt.ticket, receipt.messages)
+                self._settled += receipt.messages
             else:
                 self.refusals.append(receipt)
         self._stalls.look(ledger.unsettled, ledger.progress)
@@ -113,11 +118,19 @@ class Settling:
         first = refused(self.refusals)
         return StopAhead(first) if first.place and self.owed and not stopping else first
 
+    def _report_waiting(self, source: Source) -> None:
+        since = self._oldest()
+        source.report_waiting(since)
+        if since != self._behind:
+            self._behind = since
+            self._observer.saw(Behind(since))
+
     def _oldest(self) -> int | None:
         """When the oldest transaction that has waited for long was committed, as exactly as the samples are."""
         waiting, confirmable = self._waiting, self._ledger.confirmable
         while waiting and waiting[0].commit_lsn < confirmable:
-            waiting.popleft()
+            sample = waiting.popleft()
+            self._observer.saw(Settled(max(0.0, time() - sample.committed_at / 1e6), monotonic() - sample.read_at))
         if not waiting:
             return None
         if len(waiting) > _SAMPLES:  # one topic may be stuck for hours while others move

@@ -42,19 +42,25 @@ class WaitReport:
             self._reported, self._reported_at = since, now
 
 
+def reported_lag(catalog: Catalog, slot: str) -> float | None:
+    """The age in seconds that the slot's leader reports; None: it reports nothing, or nobody leads."""
+    reported = catalog.value(
+        f"SELECT {_NOW} - substring(application_name FROM %s)::float8 / 1000000 FROM pg_stat_activity"
+        " WHERE application_name ~ %s ORDER BY 1 DESC LIMIT 1",
+        *[f"^{_mark(slot)} ([0-9]+)$"] * 2,
+    )
+    return None if reported is None else max(0.0, float(reported))
+
+
 def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:
     """The age in seconds of the oldest event that waits in the slot; None if it is not known. `publication`: None for
     wal2json. `messages`: whether logical messages may be events.
     """
     if slot.active_pid is None:
         return _of_an_idle_slot(catalog, slot, publication, messages=messages)
-    reported = catalog.value(
-        f"SELECT {_NOW} - substring(application_name FROM %s)::float8 / 1000000 FROM pg_stat_activity"
-        " WHERE application_name ~ %s ORDER BY 1 DESC LIMIT 1",
-        *[f"^{_mark(slot.name)} ([0-9]+)$"] * 2,
-    )
+    reported = reported_lag(catalog, slot.name)
     if reported is not None:
-        return max(0.0, float(reported))
+        return reported
     measured = catalog.value(
         "SELECT extract(epoch FROM coalesce(flush_lag, write_lag, interval '0'))::float8"
         " FROM pg_stat_replication WHERE pid = %s",

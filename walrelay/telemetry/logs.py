@@ -17,6 +17,7 @@ from walrelay.model import Skipped
 from walrelay.observe import (
     Backfilled,
     Backfilling,
+    Behind,
     CleanedUp,
     Confirmed,
     DatabaseFound,
@@ -27,6 +28,7 @@ from walrelay.observe import (
     GivingUp,
     Happening,
     LeftAtOnce,
+    Listening,
     NotCleanedUp,
     Noticed,
     NotMarked,
@@ -37,12 +39,15 @@ from walrelay.observe import (
     Relayed,
     Resumed,
     Retrying,
+    Settled,
     Stalled,
     StandingBy,
     Stopped,
     Stopping,
     Streaming,
     TakingOver,
+    Turned,
+    WaitedForRoom,
 )
 
 # structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`
@@ -181,6 +186,8 @@ class LogObserver:
             case Relayed():  # first, and without patterns of their fields, because these two happen all the time
                 self._records += happening.records
                 self._messages += happening.messages
+            case Turned() | Settled() | Behind() | WaitedForRoom():
+                pass  # numbers, not events
             case Confirmed():
                 self._confirmed(happening.lsn, happening.unsettled)
             case StandingBy(slot):
@@ -223,6 +230,8 @@ class LogObserver:
                 log.info("stopped", confirmed=str(confirmed), unsettled=unsettled)
             case EndedFatally(error, others):
                 self._ended(error, {"others_running": others} if others else {})
+            case Listening(host, port):
+                log.info("listening", host=host, port=port)
             case ProcessStarted(number, pid, relays):
                 log.info("process started", process=number, pid=pid, relays=[*relays])
             case ProcessDied(number, pid, relays, code, pause):

@@ -15,6 +15,7 @@ from walrelay.model import Skipped
 from walrelay.observe import (
     Backfilled,
     Backfilling,
+    Behind,
     CleanedUp,
     Confirmed,
     DatabaseFound,
@@ -25,6 +26,7 @@ from walrelay.observe import (
     GivingUp,
     Happening,
     LeftAtOnce,
+    Listening,
     NotCleanedUp,
     Noticed,
     NotMarked,
@@ -35,12 +37,15 @@ from walrelay.observe import (
     Relayed,
     Resumed,
     Retrying,
+    Settled,
     Stalled,
     StandingBy,
     Stopped,
     Stopping,
     Streaming,
     TakingOver,
+    Turned,
+    WaitedForRoom,
 )
 from walrelay.telemetry import logs
 
@@ -63,6 +68,11 @@ LINES: list[tuple[Happening, str]] = [
     (GivingUp("s", "so"), logged("info", "giving up", slot="s", why="so")),
     (Streaming("s", HERE, "pgoutput"), logged("info", "streaming", slot="s", start=WHERE, plugin="pgoutput")),
     (Relayed(3, 4), ""),
+    (Turned(), ""),
+    (Settled(0.1, 0.05), ""),
+    (Behind(None), ""),
+    (WaitedForRoom(0.3), ""),
+    (Listening("127.0.0.1", 9464), logged("info", "listening", host="127.0.0.1", port=9464)),
     (Confirmed(HERE, 2), logged("debug", "confirmed", lsn=WHERE, unsettled=2)),
     (Stalled(5.67, 3, AWAY), logged("warning", "stalled", seconds=5.7, unsettled=3, why=AWAY)),
     (Stalled(5.67, 3, ""), logged("warning", "stalled", seconds=5.7, unsettled=3, why=NOTHING)),

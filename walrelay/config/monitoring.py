@@ -1,0 +1,67 @@
+"""The settings of what watches the relays of a process."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from walrelay.config.values import Seconds, Section
+
+_LAST_PORT = 65_535
+_METRIC = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT or not host.strip("[]"):
+        raise ValueError(f"{text!r} is no address: write host:port, as in 127.0.0.1:9464")
+    return text
+
+
+def _aliases(aliases: dict[str, str]) -> dict[str, str]:
+    if aliases:
+        from walrelay.telemetry.instruments import INSTRUMENTS  # which a file without aliases does not need
+
+        known = {each.name for each in INSTRUMENTS}
+        for alias, metric in aliases.items():
+            if metric not in known:
+                raise ValueError(f"{metric!r} is no metric of walrelay's; `walrelay docs metrics` has all of them")
+            if not _METRIC.fullmatch(alias) or alias in known:
+                raise ValueError(f"{alias!r} cannot be the name of another metric")
+            if metric.endswith("_total") != alias.endswith("_total"):
+                raise ValueError(f"{alias!r} must end in _total if, and only if, {metric!r} does: it is a counter then")
+    return aliases
+
+
+class HttpSettings(Section):
+    """Where this process answers whoever watches it: /metrics for Prometheus, /healthz, /readyz and /startupz. What
+    they tell is no secret, but they ask for no password either: listen on other addresses than loopback only where the
+    network is trusted."""
+
+    listen: Annotated[str, AfterValidator(_address)] | None = None
+    """Host and port, as in `127.0.0.1:9464`; `0.0.0.0:9464` in a container. null: nowhere. With `--processes` each
+    process takes the next port."""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        if self.listen is None:
+            return None
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+
+class MetricsSettings(Section):
+    """What /metrics shows; `walrelay docs metrics` has all names."""
+
+    topics: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """How many topics of a relay have numbers of their own; all further ones share `(other)`."""
+
+    aliases: Annotated[dict[str, str], AfterValidator(_aliases)] = Field(default_factory=dict)
+    """Further names for metrics, as in `outbox_backlog: walrelay_lag_seconds`: for dashboards that exist."""
+
+
+class HealthSettings(Section):
+    """When a relay counts as stalled."""
+
+    stall_after: Seconds = 60
+    """For how long nothing may become durable while there is something to publish, before /readyz is red."""

@@ -1,0 +1,74 @@
+"""What the server says of slots and their outboxes, as numbers: a few statements for all slots of a database."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from walrelay.dead_letters.store import waiting
+from walrelay.errors import Fatal
+from walrelay.postgres.catalog import Catalog
+from walrelay.source.lag import reported_lag
+from walrelay.wiring import Wiring
+
+
+class SlotFigures(NamedTuple):
+    """Of one slot; None where the server does not say, or not to this role."""
+
+    active: bool
+    wal_status: str | None
+    confirmed: str | None
+    lag_bytes: int | None
+    retained_bytes: int | None
+    safe_bytes: int | None
+    lag_seconds: float | None  # the age of the oldest event that waits; None while no relay reads the slot
+    dead_letters: int | None  # open ones
+    outbox_bytes: int | None
+    outbox_rows: int | None  # as PostgreSQL estimates it
+    outbox_dead_rows: int | None
+
+
+_SLOTS = (
+    "SELECT slot_name::text, active_pid IS NOT NULL, wal_status, confirmed_flush_lsn::text,"
+    " pg_wal_lsn_diff(here.lsn, confirmed_flush_lsn)::int8, pg_wal_lsn_diff(here.lsn, restart_lsn)::int8, safe_wal_size"
+    " FROM pg_replication_slots,"
+    " LATERAL (SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_lsn() END AS lsn) AS here"
+    " WHERE slot_name = ANY (%s)"
+)
+
+_TABLE = (
+    "SELECT sum(pg_total_relation_size(part.oid))::int8, sum(n_live_tup)::int8, sum(n_dead_tup)::int8"
+    " FROM (SELECT to_regclass(%s)::oid AS oid UNION SELECT relid FROM pg_partition_tree(to_regclass(%s))) AS part"
+    " LEFT JOIN pg_stat_all_tables ON pg_stat_all_tables.relid = part.oid"
+)
+
+
+def figures(catalog: Catalog, relays: Sequence[Wiring]) -> dict[str, SlotFigures]:
+    """By slot; one that is not there is left out. All `relays` are of the catalog's database."""
+    tables = {table: _table(catalog, table) for table in {each.table for each in relays}}
+    found = {}
+    slots = {row[0]: row[1:] for row in catalog.rows(_SLOTS, [each.slot for each in relays])}
+    for each in relays:
+        if each.slot in slots:
+            active, wal_status, confirmed, lag, retained, safe = slots[each.slot]
+            found[each.slot] = SlotFigures(
+                active,
+                wal_status,
+                confirmed,
+                _positive(lag),
+                _positive(retained),
+                safe,
+                (reported_lag(catalog, each.slot) or 0.0) if active else None,
+                waiting(catalog, each.slot),
+                *tables[each.table],
+            )
+    return found
+
+
+def _table(catalog: Catalog, table: str) -> tuple[int | None, int | None, int | None]:
+    try:
+        return catalog.rows(_TABLE, table, table)[0]
+    except Fatal:
+        return None, None, None  # no right to see it
+
+
+def _positive(distance: int | None) -> int | None:
+    return None if distance is None else max(0, distance)

@@ -1,0 +1,108 @@
+"""Whether a relay is well: for whom it waits, since when, and what to do. Pure: the numbers in, a verdict out."""
+
+from typing import Any, Literal, NamedTuple
+
+from walrelay.telemetry.instruments import RelayView
+from walrelay.telemetry.numbers import State
+
+Side = Literal["nobody", "postgres", "relay", "sink", "leader", "policy", "operator"]
+"""Who has to move before the relay can. policy: a refused event stopped it; operator: an error that no retry cures."""
+
+_POSTGRES = {"Disconnected", "NotConnected", "NotKept"}
+_ORDERLY = {"Waiting", "StartAnew"}
+_POLICY = {"Refused", "Undecodable", "Unroutable"}
+
+
+class HealthVerdict(NamedTuple):
+    """`ready`: it makes progress or has nothing to do, or stands by and would take over. `alive`: no restart of the
+    process would help. `since`: by `monotonic`.
+    """
+
+    waits_for: Side
+    since: float
+    why: str
+    hint: str = ""
+    ready: bool = False
+    alive: bool = True
+
+
+class RelayHealth(NamedTuple):
+    """A verdict, as the endpoints show it. `started`: it knows what it is to do."""
+
+    relay: str
+    slot: str
+    state: State
+    alive: bool
+    ready: bool
+    started: bool
+    waits_for: Side
+    seconds: float
+    why: str
+    hint: str
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"seconds": round(self.seconds, 1)}
+
+
+def health(view: RelayView, now: float, stall_after: float) -> RelayHealth:
+    """`now`: by `monotonic`. `stall_after`: how many seconds nothing may be settled while there is something to do."""
+    numbers, verdict = view.numbers, _verdict(view, now, stall_after)
+    return RelayHealth(
+        view.name,
+        numbers.slot,
+        numbers.state,
+        verdict.alive,
+        verdict.ready,
+        numbers.state != "starting",
+        verdict.waits_for,
+        max(0.0, now - verdict.since),
+        verdict.why,
+        verdict.hint,
+    )
+
+
+def _verdict(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
+    numbers, since = view.numbers, view.numbers.state_since
+    last = numbers.last_error
+    match numbers.state:
+        case "streaming":
+            return _of_a_stream(view, now, stall_after)
+        case "standing by":
+            if _stuck(view, now, stall_after):
+                text = "another process leads, or the server has not noticed yet that it is gone; it confirms nothing"
+                return HealthVerdict("leader", view.unmoved_since, text, "walrelay status  # shows who leads")
+            return HealthVerdict("nobody", since, "another instance leads, and this one would take over", ready=True)
+        case "failed" if last is not None:
+            return HealthVerdict("policy" if last.error in _POLICY else "operator", since, last.text, numbers.hint)
+        case "retrying" if last is not None:
+            if last.error in _ORDERLY:
+                return HealthVerdict("nobody", since, last.text, ready=now - since <= stall_after)
+            side: Side = "postgres" if last.error in _POSTGRES else "sink"
+            return HealthVerdict(side, since, last.text, "walrelay doctor")
+        case state:
+            hangs = state == "starting" and now - since > stall_after
+            return HealthVerdict("relay", since, f"it is {state}", alive=not hangs)
+
+
+def _of_a_stream(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
+    numbers, figures = view.numbers, view.figures
+    quiet = now - numbers.settled_at > stall_after
+    if now - numbers.turned_at > stall_after:
+        why, hint = "the loop does not turn: it is busy, or hangs", "py-spy dump --pid PID says where; then restart it"
+        return HealthVerdict("relay", numbers.turned_at, why, hint, alive=False)
+    if quiet and numbers.in_flight:
+        why = (numbers.stalled and numbers.stalled.why) or "nothing was acknowledged"
+        return HealthVerdict("sink", numbers.settled_at, f"{numbers.in_flight} messages wait: {why}", "walrelay doctor")
+    if figures is not None and figures.wal_status == "lost":
+        return HealthVerdict("operator", numbers.state_since, "the slot is lost", "walrelay recover --dry-run")
+    if quiet and figures is not None and _stuck(view, now, stall_after):
+        text = f"PostgreSQL has {figures.lag_bytes} bytes of WAL for the slot, and sends nothing"
+        hint = "pg_stat_activity shows what the walsender does: it may be decoding a large transaction"
+        return HealthVerdict("postgres", numbers.settled_at, text, hint)
+    why = "publishing" if numbers.in_flight else "nothing to read"
+    return HealthVerdict("nobody", numbers.settled_at, why, ready=True)
+
+
+def _stuck(view: RelayView, now: float, stall_after: float) -> bool:
+    """Whether the slot has had WAL to read for so long, and did not move."""
+    return view.figures is not None and bool(view.figures.lag_bytes) and now - view.unmoved_since > stall_after

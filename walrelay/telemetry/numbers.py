@@ -1,0 +1,220 @@
+"""What happens to a relay, counted: the numbers behind metrics and health.
+
+The relay's thread writes them and others read them at any time, without a lock: each is one value, replaced whole.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from operator import attrgetter
+from time import monotonic, time
+from typing import Literal, NamedTuple
+
+from walrelay.lsn import LSN, ZERO
+from walrelay.model import Message, Skipped, sink_and_topic
+from walrelay.observe import (
+    Backfilled,
+    Behind,
+    CleanedUp,
+    Confirmed,
+    DeadLettered,
+    Dropped,
+    EndedFatally,
+    GivingUp,
+    Happening,
+    NotCleanedUp,
+    NotMarked,
+    NotStarted,
+    Relayed,
+    Resumed,
+    Retrying,
+    Settled,
+    Stalled,
+    StandingBy,
+    Stopped,
+    Stopping,
+    Streaming,
+    TakingOver,
+    Turned,
+    WaitedForRoom,
+)
+
+State = Literal["starting", "standing by", "streaming", "retrying", "stopping", "stopped", "failed"]
+
+SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
+SIZES = 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000
+
+OTHER_TOPICS = "(other)"
+
+_TOPIC, _VALUE = attrgetter("topic"), attrgetter("value")
+
+
+class Distribution:
+    """How many values were at most each bound, and above the last one; and their sum."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds, self.counts, self.sum = tuple(bounds), [0] * (len(bounds) + 1), 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.sum += value * times
+
+
+class Sent:
+    """What a topic was sent."""
+
+    __slots__ = ("messages", "size")
+
+    def __init__(self) -> None:
+        self.messages = self.size = 0
+
+
+class LastError(NamedTuple):
+    """An error: its text, its class, and when (Unix time)."""
+
+    text: str
+    error: str
+    at: float
+
+
+class RelayNumbers:
+    """An observer of one relay, for as long as the process runs. Times are `monotonic`, where nothing else is said."""
+
+    def __init__(self, slot: str, *, several_sinks: bool = False, topics: int = 100) -> None:
+        """`topics`: how many have numbers of their own."""
+        self.slot, self._several_sinks, self._most_topics = slot, several_sinks, topics
+        self.state: State = "starting"
+        self.state_since = self.turned_at = self.settled_at = monotonic()
+        self.records = self.messages = self.published = self.in_flight = 0
+        self._of_run = 0  # messages that the present run has receipts for
+        self.confirmed: LSN = ZERO
+        self.sent: dict[tuple[str, str], Sent] = {}  # by sink and topic
+        self._sent: dict[str, Sent] = {}  # by address
+        self.latency, self.round_trip, self.sizes = Distribution(SECONDS), Distribution(SECONDS), Distribution(SIZES)
+        self.behind_since: float | None = None  # Unix time, by the server's clock
+        self.stalled: Stalled | None = None
+        self.back_pressure = 0.0  # seconds
+        self.retries, self.dead_letters, self.drops = Counter[str](), Counter[tuple[str, str]](), Counter[str]()
+        self.streams = self.skipped = self.rows_deleted = self.clean_ups = self.clean_up_failures = 0
+        self.cleaned_at: float | None = None  # Unix time
+        self.mark_failures = self.rows_backfilled = 0
+        self.last_error: LastError | None = None
+        self.hint = ""  # what to do about it
+
+    @property
+    def leads(self) -> bool:
+        return self.state == "streaming"
+
+    def saw(self, happening: Happening) -> None:
+        kind = type(happening)
+        if kind is Relayed:  # these happen all the time
+            self._relayed(happening)  # type: ignore[arg-type]
+        elif kind is Turned:
+            self.turned_at = monotonic()
+        else:
+            self._seldom(happening)
+
+    def _relayed(self, turn: Relayed) -> None:
+        self.turned_at = monotonic()
+        self.records += turn.records
+        self.messages += turn.messages
+        self.in_flight = turn.unsettled
+        self._count_sent(turn.taken)
+        for size, times in Counter(turn.sizes).items():
+            self.sizes.add(size, times)
+
+    def _count_sent(self, taken: Sequence[Message]) -> None:
+        """Most turns have one topic, for which no line of Python runs for each message."""
+        topics = Counter(map(_TOPIC, taken))
+        for topic, messages in topics.items():
+            sent = self._sent.get(topic) or self._first_of(topic)
+            sent.messages += messages
+        if len(topics) == 1:
+            sent.size += sum(map(len, filter(None, map(_VALUE, taken))))
+            return
+        for message in taken:
+            sent = self._sent.get(message.topic) or self._first_of(message.topic)
+            sent.size += len(message.value or b"")
+
+    def _first_of(self, address: str) -> Sent:
+        sink, topic = sink_and_topic(address) if self._several_sinks else ("", address)
+        key = (sink, topic) if len(self.sent) < self._most_topics else (sink, OTHER_TOPICS)
+        found = self.sent.get(key) or Sent()
+        if len(self._sent) < 10 * self._most_topics:
+            self._sent[address] = found
+        self.sent = self.sent | {key: found}
+        return found
+
+    def _seldom(self, happening: Happening) -> None:
+        match happening:
+            case Settled(since_commit, since_read):
+                self.settled_at = monotonic()
+                self.latency.add(since_commit)
+                self.round_trip.add(since_read)
+            case Confirmed(lsn, unsettled, settled):
+                self.settled_at = self.turned_at = monotonic()
+                self.confirmed, self.in_flight = lsn, unsettled
+                self.published += settled - self._of_run if settled >= self._of_run else settled
+                self._of_run = settled
+            case Behind(since):
+                self.behind_since = None if since is None else since / 1e6
+            case WaitedForRoom(seconds):
+                self.back_pressure += seconds
+                self.turned_at = monotonic()
+            case Stalled():
+                self.stalled, self.turned_at = happening, monotonic()
+            case Resumed():
+                self.stalled = None
+            case DeadLettered(letter):
+                self.dead_letters[letter.status, letter.error] += 1
+            case Dropped(rule):
+                self.drops[rule] += 1
+            case Skipped():
+                self.skipped += 1
+            case Retrying(cause, _, _, _, error):
+                self.retries[error] += 1
+                self._troubled(cause, error)
+                self._enter("retrying")
+            case CleanedUp(rows):
+                self.rows_deleted += rows
+                self.clean_ups += 1
+                self.cleaned_at = time()
+            case NotCleanedUp():
+                self.clean_up_failures += 1
+            case NotMarked():
+                self.mark_failures += 1
+            case Backfilled(rows):
+                self.rows_backfilled += rows
+            case EndedFatally(error):
+                self._troubled(str(error), type(error).__name__, error.hint)
+                self._enter("failed")
+            case NotStarted(cause):
+                self._troubled(cause, "NotStarted")
+                self._enter("retrying")
+            case _:
+                self._moved(happening)
+
+    def _moved(self, happening: Happening) -> None:
+        match happening:
+            case Streaming():
+                self.streams += 1
+                self.turned_at = self.settled_at = monotonic()
+                self._enter("streaming")
+            case StandingBy():
+                self._enter("standing by")
+            case TakingOver():
+                self._enter("starting")
+            case Stopping() | GivingUp():
+                self._enter("stopping")
+            case Stopped():
+                self.in_flight = 0
+                self._enter("stopped")
+
+    def _enter(self, state: State) -> None:
+        if state != "streaming":
+            self.stalled = self.behind_since = None
+        if state != self.state:
+            self.state, self.state_since = state, monotonic()
+
+    def _troubled(self, text: str, error: str, hint: str = "") -> None:
+        self.last_error, self.hint = LastError(text, error, time()), hint
