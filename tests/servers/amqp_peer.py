@@ -13,7 +13,7 @@ import sys
 import urllib.parse
 from typing import Any
 
-from proton import Condition, Data, Delivery, Described, Handler, Message, SSLDomain, symbol
+from proton import Condition, Data, Delivery, Described, Endpoint, Handler, Message, SSLDomain, Terminus, symbol
 from proton.reactor import Container
 
 SECTIONS = {0x70: "header", 0x72: "annotations", 0x73: "properties", 0x74: "application", 0x75: "data", 0x77: "value"}
@@ -68,17 +68,18 @@ class Peer(Handler):  # type: ignore[misc]
             link.open()
             self.answers[link.connection] = link
             return
-        link.target.address = link.remote_target.address
-        link.source.address = link.remote_source.address
         rule = self.rule(entity_of(link))
-        if "attach" not in rule:
-            link.max_message_size = rule.get("max_message_size", 262144)
         if rule.get("never_attaches"):
             return
-        link.open()
-        if "attach" in rule:
+        if "attach" in rule:  # an answer without source and target says that there will be no link
+            link.source.type = link.target.type = Terminus.UNSPECIFIED
+            link.open()
             detach(link, *rule["attach"])
             return
+        link.target.address = link.remote_target.address
+        link.source.address = link.remote_source.address
+        link.max_message_size = rule.get("max_message_size", 262144)
+        link.open()
         link.flow(1000)
 
     def on_link_remote_close(self, event: Any) -> None:
@@ -102,6 +103,8 @@ class Peer(Handler):  # type: ignore[misc]
         raw = link.recv(delivery.pending)
         link.advance()
         link.flow(1)
+        if link.state & Endpoint.LOCAL_CLOSED:
+            return  # it was on its way when the link was detached
         if entity_of(link) == "$cbs":
             self.authorize(link, raw)
             accept(delivery)

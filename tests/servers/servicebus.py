@@ -136,7 +136,8 @@ class ServicebusPeer:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.running, self._log.read_text()
-        socket.create_connection((LOOPBACK, self.port), 1).close()
+        for place in [(LOOPBACK, self.port), *([(self.address, 5671)] if self.address else [])]:
+            socket.create_connection(place, 1).close()
         return True
 
 

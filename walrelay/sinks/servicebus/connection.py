@@ -19,7 +19,16 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.circuit import backed_off
-from walrelay.sinks.servicebus.client import Trouble, largest_message, sender_of, service_bus, too_large, trouble_of
+from walrelay.sinks.servicebus.client import (
+    Trouble,
+    largest_message,
+    link_of,
+    open_batch,
+    sender_of,
+    service_bus,
+    too_large,
+    trouble_of,
+)
 from walrelay.sinks.servicebus.messages import DistinctIds, EntityMessage, FittingMessages
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
@@ -120,27 +129,28 @@ class ServicebusConnection:
 
     async def _attempt(self, entity: _Entity, outgoing: list[EntityMessage]) -> Trouble | None:
         """Sends what fits into one batch, and takes that from the list once it is accepted."""
-        sender = None
+        sender = link = None
+        count = 0
         try:
             async with asyncio.timeout(self._settings.request_timeout):
                 sender = self._sender(entity)
-                batch = await sender.create_message_batch()  # which connects
+                batch = await open_batch(sender)
+                link = link_of(sender)
                 entity.largest_message = largest_message(sender)
                 if fault := next((fault for each in outgoing if (fault := _size_fault(each, entity))), None):
                     return fault
                 messages = [_message(each) for each in outgoing]
-                count = 0
                 with suppress(MessageSizeExceededError):
                     for each in messages:
                         batch.add_message(each)
                         count += 1
                 await sender.send_messages(batch if count > 1 else messages[0], timeout=self._settings.request_timeout)
         except Exception as why:
-            found = trouble_of(why, entity.name)
-            if found.error == "not_authorized" and entity.accepted:
-                return Trouble("failed", found.reason)  # a token that ended, or a right that is being changed
+            found = trouble_of(why, entity.name, link)
             if sender is not None:
                 await _part_from(sender)
+            if found.error == "not_authorized" and entity.accepted:
+                return Trouble("failed", found.reason)  # a token that ended, or a right that is being changed
             return found
         del outgoing[: max(count, 1)]
         entity.accepted = True

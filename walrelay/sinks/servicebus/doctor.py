@@ -5,11 +5,13 @@ only those who may manage them.
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from azure.servicebus.aio import ServiceBusSender
+
 from walrelay.errors import WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import PumpedLoop
-from walrelay.sinks.servicebus.client import largest_message, sender_of, service_bus, trouble_of
+from walrelay.sinks.servicebus.client import largest_message, open_batch, sender_of, service_bus, trouble_of
 from walrelay.sinks.servicebus.messages import entity_fault
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
@@ -41,11 +43,11 @@ async def _findings(settings: ServicebusSettings, entities: Sequence[str]) -> li
     return [await _examined(settings, sender_of(client, entity), entity) for entity in entities]
 
 
-async def _examined(settings: ServicebusSettings, sender: object, entity: str) -> Finding:
+async def _examined(settings: ServicebusSettings, sender: ServiceBusSender, entity: str) -> Finding:
     patience = min(settings.request_timeout, _PATIENCE)
     try:
         async with asyncio.timeout(patience):
-            await sender.create_message_batch()  # type: ignore[attr-defined]
+            await open_batch(sender)
     except Exception as why:
         found = trouble_of(why, entity)
         if found.kind == "wait":
@@ -54,7 +56,7 @@ async def _examined(settings: ServicebusSettings, sender: object, entity: str) -
             return Finding("sink", "problem", found.reason, found.hint)
         what = f"{settings.place} cannot be reached, or does not let us in: {found.reason}"
         return Finding("sink", "problem", what, "Correct the credentials under sink, or the network.")
-    most = largest_message(sender)  # type: ignore[arg-type]
+    most = largest_message(sender)
     return Finding("sink", "ok", f"{settings.place} lets us send to {entity!r}, messages of up to {most:,} bytes")
 
 
