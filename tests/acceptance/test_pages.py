@@ -21,6 +21,7 @@ SECRETS = {
     "WEBHOOK_URL": "https://hooks.example.com/in/{topic}",
     "WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLjSw",
     "TARGET_URL": "postgresql://relay:secret@reporting/events?sslmode=verify-full",
+    "SERVICEBUS_CONNECTION_STRING": "Endpoint=sb://acme.servicebus.windows.net/;SharedAccessKeyName=a;SharedAccessKey=b",
     "REDIS_URL": "rediss://relay:secret@redis-1:6379/0",
 }
 """What the pages of sinks have in their settings. No block connects there."""

@@ -19,8 +19,10 @@ from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, header
 from tests.acceptance.relay_process import WALRELAY
 from tests.brokers.rabbitmq import RabbitmqQueue
+from tests.brokers.servicebus import ServicebusEntity
 from tests.servers.database import Database
 from tests.servers.rabbitmq import RabbitmqServer
+from tests.servers.servicebus import ServicebusPeer
 from tests.servers.topics import Kafka, Received
 from walrelay.cli import main
 from walrelay.config import parse, presets
@@ -133,6 +135,37 @@ def test_ef_core_into_rabbitmq_for_consumers_of_masstransit(
     envelopes = [json.loads(message.value or b"") for message in queue.read_all()]
     assert [envelope["messageId"] for envelope in envelopes] == ids
     assert envelopes[0]["messageType"] == [f"urn:message:Acme.Llm.Domain.Events:{name}"]
+
+
+@pytest.mark.slow
+def test_ef_core_into_azure_service_bus(
+    deploy: Deploy, database: Database, stoppable_servicebus: ServicebusPeer
+) -> None:
+    """The body is the JSON; subject, content type, message id and session are where its consumers look for them."""
+    database.execute((SYSTEMS / "ef-core.sql").read_text())
+    entity = ServicebusEntity(stoppable_servicebus)
+    rule = {"name": "all", "topic": entity.topic, "key": "{payload.tenantId}"}
+    deployment = deploy(
+        database,
+        entity,
+        entity.topic,
+        outbox={"preset": "ef-core"},
+        route={},
+        routes=[{**rule, "headers": {"set": {"subject": "{type|short_name}"}}}],
+        sink={**entity.sink, "content_type": "application/json"},
+    )
+    ids = [str(uuid4()) for _ in range(3)]
+    full = "Acme.Llm.Domain.Events.TenantCreated, Acme.Llm, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null"
+    with relayed(deployment) as connection:
+        for id_ in ids:
+            row = {"id": id_, "type": full, "content": Jsonb({"tenantId": 7}), "created_at": datetime.now(UTC)}
+            insert(connection, "messaging.outbox_messages", **row)
+        connection.commit()
+    stored = entity.stored()
+    assert [each.message_id for each in stored] == ids
+    assert {each[1:5] for each in stored} == {("7", "TenantCreated", None, "application/json")}
+    assert {each.body for each in stored} == {b'{"tenantId": 7}'}
+    assert dict(stored[0].properties)["type"] == full.encode()
 
 
 def test_event_log_into_a_topic_exchange_of_rabbitmq(

@@ -85,7 +85,8 @@ def test_one_that_is_not_known_is_refused_with_those_that_are() -> None:
     assert problems("outbox: ef-core\n")[0].startswith("3: outbox: must be a mapping")
 
 
-ENVIRONMENT = {"DATABASE_URL": "host=db", "RABBITMQ_URL": "amqp://rabbit"}
+SERVICE_BUS = "Endpoint=sb://acme.servicebus.windows.net/;SharedAccessKeyName=relay;SharedAccessKey=c2VjcmV0"
+ENVIRONMENT = {"DATABASE_URL": "host=db", "RABBITMQ_URL": "amqp://rabbit", "SERVICEBUS_CONNECTION_STRING": SERVICE_BUS}
 """What the settings of the guides name."""
 
 
