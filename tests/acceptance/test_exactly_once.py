@@ -21,11 +21,11 @@ from tests.acceptance.relay_process import WALRELAY
 from tests.acceptance.writing import Writers
 from tests.brokers import Broker
 from tests.brokers.file import FileOfLines
+from tests.brokers.nats import NatsOwnStream
 from tests.brokers.postgres import PostgresTable
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.kafka import KafkaServer
-from tests.servers.postgres import PostgresServer
 from tests.servers.topics import Kafka
 from tests.servers.waiting import wait_until
 from walrelay.lsn import LSN, ZERO
@@ -34,9 +34,10 @@ from walrelay.model import RelayPosition
 EXACTLY_ONCE: dict[str, Any] = {"delivery": "exactly_once"}
 ROWS = 150_000
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
+IN_CHAOS = [pytest.param(kind, marks=pytest.mark.chaos) for kind in ("nats", "postgres")]
 
 
-@pytest.fixture(params=[KAFKA, "file", "postgres"])
+@pytest.fixture(params=[KAFKA, "file", "nats", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Kafka | Broker, str]]:
     """Where a relay can publish exactly once, and a topic there."""
     match request.param:
@@ -45,6 +46,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Kafk
         case "file":
             file = FileOfLines(tmp_path)
             yield file, file.topic
+        case "nats":
+            server = request.getfixturevalue("stoppable_nats")
+            server.start()
+            stream = NatsOwnStream(server)
+            yield stream, stream.topic
         case _:
             with closing(PostgresTable(request.getfixturevalue("stoppable_postgres"))) as table:
                 yield table, table.topic
@@ -97,7 +103,7 @@ def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
-@pytest.mark.parametrize("place", [KAFKA, "file", pytest.param("postgres", marks=pytest.mark.chaos)], indirect=True)
+@pytest.mark.parametrize("place", [KAFKA, "file", *IN_CHAOS], indirect=True)
 @pytest.mark.parametrize("crashes", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], crashes: int
@@ -125,7 +131,7 @@ def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
-@pytest.mark.parametrize("place", [KAFKA, pytest.param("postgres", marks=pytest.mark.chaos)], indirect=True)
+@pytest.mark.parametrize("place", [KAFKA, *IN_CHAOS], indirect=True)
 @pytest.mark.parametrize("times", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_a_frozen_relay_that_wakes_up_is_fenced_off(
     deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], times: int
@@ -150,25 +156,26 @@ def test_a_frozen_relay_that_wakes_up_is_fenced_off(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
+@pytest.mark.parametrize("place", ["nats", "postgres"], indirect=True)
 def test_kills_of_the_target_under_load_lose_repeat_and_reorder_nothing(
-    deploy: Deploy, database: Database, stoppable_postgres: PostgresServer
+    deploy: Deploy, database: Database, place: tuple[Broker, str]
 ) -> None:
-    with closing(PostgresTable(stoppable_postgres)) as table:
-        deployment = deploy(database, table, table.topic, **EXACTLY_ONCE)
-        deployment.start()
-        with Writers(database, seed=44) as writers:
-            for _ in range(2):
-                writers.wait_for_more(300)
-                table.kill()
-                writers.wait_for_more(300)
-                table.start()
+    broker, topic = place
+    deployment = deploy(database, broker, topic, **EXACTLY_ONCE)
+    deployment.start()
+    with Writers(database, seed=44) as writers:
+        for _ in range(2):
             writers.wait_for_more(300)
-        deployment.catch_up(60)
-        assert assert_delivered(deployment, writers).duplicates == 0
+            broker.kill()
+            writers.wait_for_more(300)
+            broker.start()
+        writers.wait_for_more(300)
+    deployment.catch_up(60)
+    assert assert_delivered(deployment, writers).duplicates == 0
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("place", ["file", "postgres"], indirect=True)
+@pytest.mark.parametrize("place", ["file", "nats", "postgres"], indirect=True)
 def test_a_transaction_larger_than_a_group_is_cut_and_resumed_where_it_was(
     deploy: Deploy, database: Database, place: tuple[Kafka | Broker, str]
 ) -> None:

@@ -86,6 +86,14 @@ class NatsStream:
         return received
 
 
+class NatsOwnStream(NatsStream):
+    """One that nobody else writes to."""
+
+    @property
+    def sink(self) -> dict[str, Any]:
+        return {**super().sink, "stream": self.topic}
+
+
 def with_client(url: str, work: Callable[[Client], Awaitable[T]], **options: Any) -> T:
     """What the work with a client returned."""
 

@@ -81,7 +81,7 @@ class Settings(Section):
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
     """at_least_once: after a crash, what was durable but not yet confirmed is published again. exactly_once, for kafka,
-    postgres and file: transactions become durable together with their position; consumers of Kafka need
+    redis, nats, postgres and file: messages become durable with their position; consumers of Kafka need
     `isolation.level: read_committed`."""
 
     position: PositionSettings = PositionSettings()

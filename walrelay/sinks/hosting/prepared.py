@@ -24,3 +24,7 @@ class PreparedMessages(Generic[Made]):
         if not kept:
             del self._made[id(message)]
         return made
+
+    def look(self, message: Message) -> Made:
+        """What `take` would give."""
+        return self._made[id(message)][0]

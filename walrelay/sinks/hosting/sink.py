@@ -44,12 +44,28 @@ class Window(NamedTuple):
     seconds: float
 
 
+class SendingOwner(Protocol):
+    """Whoever gave a sending to a connection, and hears of it."""
+
+    def settle(self, sending: "Sending") -> None:
+        """See `Sending.durable`."""
+        ...
+
+    def refuse(self, sending: "Sending", reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
+        """See `Sending.refused`."""
+        ...
+
+    def fail(self, why: WalrelayError) -> None:
+        """The connection is of no use any more."""
+        ...
+
+
 class Sending:
     """Messages that the broker takes or refuses as one; a single one as a rule. The connection tells of each once."""
 
     __slots__ = ("_sink", "lane", "sent_at", "taken")
 
-    def __init__(self, sink: "HostedSink", lane: Hashable, taken: Sequence[Taken]) -> None:
+    def __init__(self, sink: SendingOwner, lane: Hashable, taken: Sequence[Taken]) -> None:
         self._sink, self.lane, self.taken, self.sent_at = sink, lane, taken, 0.0
 
     def durable(self) -> None:

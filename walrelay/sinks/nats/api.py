@@ -18,7 +18,7 @@ class ApiError(Exception):
         self.code = code
 
 
-STREAM_NOT_FOUND = 10059
+STREAM_NOT_FOUND, NO_MESSAGE, OTHER_LAST_SEQUENCE = 10059, 10037, 10071
 
 
 async def ask(client: Client, request: str, **members: Any) -> dict[str, Any]:

@@ -19,20 +19,21 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.prepared import PreparedMessages
-from walrelay.sinks.nats.api import ApiError, stream_of
+from walrelay.sinks.nats.api import OTHER_LAST_SEQUENCE, ApiError, stream_of
 from walrelay.sinks.nats.client import NO_RESPONDERS, connected, said
 from walrelay.sinks.nats.messages import Conversion, MessageIds, Outgoing
 from walrelay.sinks.nats.settings import NatsSettings
 
-_ID = "Nats-Msg-Id"
+ID = "Nats-Msg-Id"
 _EXPECTED_LAST = "Nats-Expected-Last-Msg-Id"
 _EXPECTED_STREAM = "Nats-Expected-Stream"
-_OWN = {_ID: 60, _EXPECTED_LAST: 75, _EXPECTED_STREAM: 25}  # bytes of these headers at most, but for the stream's name
+_EXPECTED_SEQUENCE = "Nats-Expected-Last-Sequence"
+_OWN = {ID: 60, _EXPECTED_LAST: 75, _EXPECTED_STREAM: 25}  # bytes of these headers at most, but for the stream's name
 _MOST_OF_HEADERS = 2**16 - 1
 _SHORTEN = "Raise the server's max_payload, or shorten the event."
 _NOT_ALLOWED = 'permissions violation for publish to "'
 _MAY_NOT_LISTEN = "permissions violation for subscription"
-_TOO_LARGE, _OTHER_STREAM, _OTHER_LAST, _SEALED = 10054, 10060, 10070, 10109
+_TOO_LARGE, _OTHER_STREAM, _OTHER_LAST, _SEALED = 10054, 10060, (10070, OTHER_LAST_SEQUENCE), 10109
 
 
 class _Prepared(NamedTuple):
@@ -56,11 +57,14 @@ class NatsConnection:
     def __init__(self, settings: NatsSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
         self._convert = Conversion(AddressTemplate(settings.subject), settings.key_header)
-        self._message_id = MessageIds()
+        self._message_id: Callable[[Outgoing], str] = MessageIds()
         self._prepared = PreparedMessages[_Prepared]()
         self._chained = settings.ordering == "chained"
         self._last = self._stored = ""  # ids: of what was sent, and of what the stream has
-        self._own = _OWN[_ID] + (_OWN[_EXPECTED_LAST] if self._chained else 0)
+        self._before: int | None = None  # the stream's last message must have that number, before the first of a chain
+        self.sequence = 0
+        """The number that the stream gave to the message that it took last."""
+        self._own = _OWN[ID] + (_OWN[_EXPECTED_LAST] if self._chained else 0)
         self._own += _OWN[_EXPECTED_STREAM] + len(settings.stream) if settings.stream else 0
         self._client: Client | None = None
         self._inbox = ""
@@ -85,6 +89,11 @@ class NatsConnection:
             )
         self._loop.start(self._write())
 
+    @property
+    def client(self) -> Client:
+        assert self._client is not None, "not open"
+        return self._client
+
     def send(self, sending: Sending) -> None:
         ((message, _),) = sending.taken
         outgoing, id_ = self._prepared.take(message)
@@ -93,11 +102,13 @@ class NatsConnection:
             return
         self._number += 1
         number = str(self._number)
-        headers = {**outgoing.headers, _ID: id_}
+        headers = {**outgoing.headers, ID: id_}
         if self._settings.stream is not None:
             headers[_EXPECTED_STREAM] = self._settings.stream
         if self._chained and self._last:
             headers[_EXPECTED_LAST] = self._last
+        elif self._before is not None:
+            headers[_EXPECTED_SEQUENCE] = str(self._before)
         self._last = id_
         self._awaited[number] = _Awaited(sending, outgoing.subject, id_)
         self._written.append((outgoing.subject, outgoing.payload, f"{self._inbox}.{number}", headers))
@@ -162,12 +173,12 @@ class NatsConnection:
             self._refuse(awaited, error)
         elif said_of_it.get("stream") and said_of_it.get("seq"):
             del self._awaited[number]
-            self._stored = awaited.id
+            self._stored, self.sequence = awaited.id, said_of_it["seq"]
             awaited.sending.durable()
 
     def _refuse(self, awaited: _Awaited, error: Mapping[str, Any]) -> None:
         what, code = str(error.get("description", error)), error.get("err_code", 0)
-        if code == _OTHER_LAST:
+        if code in _OTHER_LAST:
             if not self._asked:  # otherwise what is asked about is the reason
                 awaited.sending.failed(
                     f"stream {self._settings.stream!r} did not have the message before as its last ({what}): it lost"

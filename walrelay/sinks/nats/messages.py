@@ -60,9 +60,14 @@ class MessageIds:
 
     def __call__(self, outgoing: Outgoing) -> str:
         subject, headers, payload, _ = outgoing
-        head = "\r\n".join([subject, *map(":".join, headers.items()), "", ""])
         replayed = headers.get(REPLAYED[0]) == REPLAYED[1].decode()
-        return self._ids(head.encode() + payload, headers.get(_POSITION, ""), replayed=replayed)
+        return self._ids(as_bytes(subject, headers, payload), headers.get(_POSITION, ""), replayed=replayed)
+
+
+def as_bytes(subject: str, headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Everything that a consumer sees of a message."""
+    head = "\r\n".join([subject, *map(":".join, headers.items()), "", ""])
+    return head.encode() + payload
 
 
 def _text(name: str, value: bytes | None) -> str | None:

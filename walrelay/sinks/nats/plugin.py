@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from walrelay.model import Finding
-from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.errors import Fatal
+from walrelay.model import Counting, Finding, System
+from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
+from walrelay.sinks.group_positions import GroupPositionKeeper
+from walrelay.sinks.groups import GroupedSink, GroupSize
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
 from walrelay.sinks.nats.settings import NatsSettings
 from walrelay.sinks.nats.subjects import subject_fault
+
+_NO_STREAM = "delivery: exactly_once needs the name of a stream that nobody else writes to"
+_SET_STREAM = "Set sink.stream."
 
 
 def _open(settings: NatsSettings, memory: RefusalMemory) -> Sink:
@@ -22,6 +28,30 @@ def _open(settings: NatsSettings, memory: RefusalMemory) -> Sink:
         "NATS",
         lane_of=lane_of_key if settings.ordering == "per_key" else None,
     )
+
+
+def _open_exactly_once(
+    settings: NatsSettings, memory: RefusalMemory, system: System, slot: str, counting: Counting | None = None
+) -> ExactlyOnceSink:
+    with client_library("NATS", "nats"):
+        from walrelay.sinks.nats.groups import NatsGroups
+    if settings.stream is None:
+        raise Fatal(_NO_STREAM, hint=_SET_STREAM)
+    size = GroupSize(settings.max_in_flight, settings.max_in_flight_bytes // 2)
+    return GroupedSink(NatsGroups(settings, system, slot), size, system, slot, counting)
+
+
+def _open_positions(settings: NatsSettings, system: System, slot: str) -> PositionKeeper:
+    with client_library("NATS", "nats"):
+        from walrelay.sinks.nats.groups import NatsGroups
+    return GroupPositionKeeper(NatsGroups(settings, system, slot, publishes=False))
+
+
+def _examine_positions(settings: NatsSettings) -> Iterator[Finding]:
+    if settings.stream is None:
+        yield Finding("positions", "problem", _NO_STREAM, _SET_STREAM)
+    else:
+        yield Finding("positions", "ok", f"positions are kept in the stream {settings.positions_stream!r}")
 
 
 def _examine(settings: NatsSettings, topics: Sequence[str]) -> Iterable[Finding]:
@@ -44,11 +74,12 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=subject_fault,
+    exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     make_topics=_make_topics,
     traits=SinkTraits(
         durable="acknowledged by the stream, a majority of its replicas",
         order="of each topic and key; of commits where ordering is chained",
-        repeats="dropped by the stream within its duplicate_window; recognised by the header id",
+        repeats="dropped by the stream within its duplicate_window; recognised by the header id; exactly_once has none",
         headers="UTF-8, names of ASCII; no null, no repeated names, no Nats-*; 64 KiB together",
         size="max_payload of the server, 1 MiB by default, headers included",
         client="nats",

@@ -37,6 +37,11 @@ class NatsSettings(HostedSettings, TlsSettings):
         " the one before it, for a `stream` that nobody else writes to. pipelined: a message that NATS loses is"
         " overtaken by later ones.",
     )
+    positions_stream: str = Field(
+        "walrelay_positions",
+        pattern=r"^[^\s.*>/\\]+$",
+        description="delivery: exactly_once: the stream that holds the relays' positions; made if missing.",
+    )
     inbox_prefix: str = Field("_INBOX", description="What the subjects begin with that NATS answers the relay at.")
 
     @field_validator("subject")

@@ -1,0 +1,220 @@
+"""Exactly once into a stream that nobody else writes to: a chain of messages, and a position behind each group.
+
+JetStream has no transactions, so a group that is interrupted is there in part. What makes up for it: the stream has no
+gap at any time, since each message names the one before it; the position names the last message before it; and what is
+behind that, the next run finds and does not send again. The first message of a run names the number of the one that was
+the last when the run looked: so whatever an earlier run still sends comes before that, or is refused.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.model import Message, RelayPosition, System
+from walrelay.sinks.groups import Culprit
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.sink import Taken
+from walrelay.sinks.nats.api import NO_MESSAGE, STREAM_NOT_FOUND, ApiError, ask
+from walrelay.sinks.nats.connection import ID, NatsConnection
+from walrelay.sinks.nats.messages import Outgoing
+from walrelay.sinks.nats.positions import Covered, PositionSubject
+from walrelay.sinks.nats.settings import NatsSettings
+from walrelay.sinks.nats.tail import Stored, Tail
+
+_FENCE_WAIT = 0.5  # seconds
+_AT_ONCE = 100  # messages of the stream that are asked for together
+
+
+class ChainedConnection(NatsConnection):
+    """Its messages have ids that no other message has: a repetition within the stream's window would not be stored."""
+
+    def __init__(
+        self, settings: NatsSettings, ids: str, loop: PumpedLoop, fail: Callable[[WalrelayError], None]
+    ) -> None:
+        super().__init__(settings.model_copy(update={"ordering": "chained"}), loop, fail)
+        self._ids, self._count = f"{ids}{uuid4().hex[:12]}", 0
+        self._message_id = self._next_id
+
+    def begin_behind(self, sequence: int) -> None:
+        """The first message is stored only if that is the number of the stream's last."""
+        self._before = self.sequence = sequence
+
+    def take(self, message: Message) -> Outgoing:
+        """Of a message that is not to be sent."""
+        return self._prepared.take(message).outgoing
+
+    def look(self, message: Message) -> Outgoing:
+        return self._prepared.look(message).outgoing
+
+    def _next_id(self, outgoing: Outgoing) -> str:
+        self._count += 1
+        return f"{self._ids}.{self._count}"
+
+
+class NatsGroups:
+    """Implements `walrelay.sinks.groups.GroupStore`. `publishes` False: it is about the position alone."""
+
+    def __init__(self, settings: NatsSettings, system: System, slot: str, *, publishes: bool = True) -> None:
+        self._settings, self._publishes, self._system, self._slot = settings, publishes, system, slot
+        of_slot = blake2b(f"{system.identifier}/{slot}".encode(), digest_size=8).hexdigest()
+        self._ids = f"{of_slot}-"  # how the ids of this slot's messages begin
+        self._loop = PumpedLoop()
+        self._connection = ChainedConnection(settings, self._ids, self._loop, self.fail)
+        self._work: asyncio.Task[None] | None = None
+        self._positions: PositionSubject | None = None
+        self._found, self._end = Covered(None, 0), 0
+        self._tail = Tail()
+        self._sent: set[Sending] = set()  # and not answered
+        self._covered = 0  # the number of the last message that is there
+        self._position: RelayPosition | None = None  # of the group that is written
+        self._heard_at = 0.0
+        self._culprit: Culprit | None = None
+        self._failure: WalrelayError | None = None
+
+    def fence(self) -> bool:
+        if self._positions is None:
+            if self._work is None:
+                self._start(self._fence())
+            self._loop.pump(_FENCE_WAIT)
+            return self._is_done()
+        return True
+
+    def last(self) -> RelayPosition | None:
+        if self._publishes and self._found.sequence > self._end:
+            raise Fatal(
+                f"stream {self._settings.stream!r} ends at message {self._end}, and the relay published up to"
+                f" {self._found.sequence}: it lost messages, or was made again",
+                hint="`walrelay run --from-slot` goes on where the slot is; `walrelay replay` publishes rows again.",
+            )
+        return self._found.position
+
+    def misfit(self, message: Message) -> Misfit | None:
+        return self._connection.misfit(message)
+
+    def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
+        self._position, self._heard_at = position, monotonic()
+        for number, message in enumerate(messages):
+            if there := self._tail.has(self._connection.look(message)):
+                self._connection.take(message)
+                self._covered = there
+                continue
+            sending = Sending(self, None, (Taken(message, number),))
+            self._sent.add(sending)
+            self._connection.send(sending)
+            if self._culprit is not None:
+                return  # nothing is sent behind it
+        self._keep_if_there()
+
+    def step(self, timeout: float) -> bool | Culprit:
+        told = self._culprit or self._failure or (self._work is not None and self._work.done())
+        self._loop.pump(0 if told else timeout)
+        if self._culprit is not None:
+            culprit, self._culprit, self._position = self._culprit, None, None
+            return culprit
+        if self._failure is not None:
+            raise self._failure
+        if self._work is not None and self._is_done():
+            self._position = None
+            return True
+        if self._position is not None and monotonic() - self._heard_at > self._settings.request_timeout:
+            raise Retryable(f"NATS has not answered for {self._settings.request_timeout:g} s to a group")
+        return False
+
+    def descriptor(self) -> int | None:
+        return self._loop.descriptor
+
+    def trouble(self) -> str:
+        return self._connection.trouble() or ("" if self._positions is not None else "not connected to NATS yet")
+
+    def close(self) -> None:
+        self._failure = self._failure or Retryable("the sink is closed")
+        self._connection.close()
+        self._loop.let_go()
+
+    def settle(self, sending: Sending) -> None:
+        self._sent.discard(sending)
+        self._heard_at = monotonic()
+        self._covered = self._connection.sequence
+        self._keep_if_there()
+
+    def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
+        if self._culprit is None and self._failure is None:
+            self._culprit = Culprit(sending.taken[0].ticket, reason, hint, error, scope)
+            self._loop.wake()
+
+    def fail(self, why: WalrelayError) -> None:
+        self._failure = self._failure or why
+        self._loop.wake()
+
+    def _keep_if_there(self) -> None:
+        if not self._sent and self._position is not None and self._failure is None and self._culprit is None:
+            assert self._positions is not None, "not fenced"
+            self._start(self._positions.write(Covered(self._position, self._covered)))
+
+    def _start(self, work: Any) -> None:
+        self._work = self._loop.create_task(work)
+        self._work.add_done_callback(lambda _: self._loop.wake())
+
+    def _is_done(self) -> bool:
+        work = self._work
+        if work is None or not work.done():
+            return False
+        self._work = None
+        try:
+            work.result()
+        except WalrelayError:
+            raise
+        except ApiError as why:
+            raise Retryable(f"NATS cannot keep the position: {why}") from why
+        except Exception as why:
+            raise Retryable(f"NATS cannot be reached: {type(why).__name__}: {why}") from why
+        return True
+
+    async def _fence(self) -> None:
+        connection, stream = self._connection, self._settings.stream
+        async with asyncio.timeout(self._settings.request_timeout):
+            await connection.open()
+            positions = PositionSubject(connection.client, self._settings.positions_stream, self._system, self._slot)
+            end, replicas = await self._look() if stream is not None else (0, 1)
+            self._found = await positions.take(Covered(None, end), replicas)
+            self._covered = self._end = end
+            if self._publishes:
+                self._end, _ = await self._look()  # an earlier run may have published meanwhile
+                self._tail = Tail(await self._stored(self._found.sequence + 1, self._end))
+                self._covered = min(self._found.sequence, self._end)
+                connection.begin_behind(self._end)
+        self._positions = positions
+
+    async def _look(self) -> tuple[int, int]:
+        """The number of the stream's last message, and how many replicas it has."""
+        stream = self._settings.stream
+        try:
+            answer = await ask(self._connection.client, f"STREAM.INFO.{stream}")
+        except ApiError as why:
+            if why.code != STREAM_NOT_FOUND:
+                raise
+            raise Fatal(f"stream {stream!r} does not exist", hint="walrelay init --topics") from why
+        return answer["state"]["last_seq"], answer["config"].get("num_replicas", 1)
+
+    async def _stored(self, first: int, last: int) -> list[Stored]:
+        """The relay's own messages between these numbers."""
+        found = []
+        for begin in range(first, last + 1, _AT_ONCE):
+            numbers = range(begin, min(begin + _AT_ONCE, last + 1))
+            for each in await asyncio.gather(*map(self._message, numbers)):
+                if each is not None and each.headers.get(ID, "").startswith(self._ids):
+                    found.append(each)
+        return found
+
+    async def _message(self, sequence: int) -> Stored | None:
+        try:
+            answer = await ask(self._connection.client, f"STREAM.MSG.GET.{self._settings.stream}", seq=sequence)
+        except ApiError as why:
+            if why.code != NO_MESSAGE:
+                raise
+            return None  # the stream keeps it no longer
+        return Stored.of_answer(answer["message"])
