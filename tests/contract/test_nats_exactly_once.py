@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.brokers.nats import NatsCase, request
-from tests.contract.test_nats import failure, refusal
 from tests.servers.nats import NatsServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable
@@ -17,7 +16,7 @@ from walrelay.publish.contract import ExactlyOnceSink
 from walrelay.sinks.nats.plugin import plugin
 from walrelay.sinks.nats.positions import Covered, PositionSubject
 from walrelay.sinks.nats.settings import NatsSettings
-from walrelay.testing import message, numbers, publish, settle
+from walrelay.testing import failure, message, numbers, publish, refusal, settle
 
 HERE = System("7000000000000000001", 1)
 COUNTING = Counting("pgoutput", "walrelay", "outbox", None)
