@@ -23,7 +23,7 @@ from walrelay.sinks.nats.connection import ID, NatsConnection
 from walrelay.sinks.nats.messages import Outgoing
 from walrelay.sinks.nats.positions import Covered, PositionSubject
 from walrelay.sinks.nats.settings import NatsSettings
-from walrelay.sinks.nats.tail import Stored, Tail
+from walrelay.sinks.nats.tail import Stored, StreamTail
 
 _FENCE_WAIT = 0.5  # seconds
 _AT_ONCE = 100  # messages of the stream that are asked for together
@@ -67,7 +67,7 @@ class NatsGroups:
         self._work: asyncio.Task[None] | None = None
         self._positions: PositionSubject | None = None
         self._found, self._end = Covered(None, 0), 0
-        self._tail = Tail()
+        self._tail = StreamTail()
         self._sent: set[Sending] = set()  # and not answered
         self._covered = 0  # the number of the last message that is there
         self._position: RelayPosition | None = None  # of the group that is written
@@ -184,7 +184,7 @@ class NatsGroups:
             self._covered = self._end = end
             if self._publishes:
                 self._end, _ = await self._look()  # an earlier run may have published meanwhile
-                self._tail = Tail(await self._stored(self._found.sequence + 1, self._end))
+                self._tail = StreamTail(await self._stored(self._found.sequence + 1, self._end))
                 self._covered = min(self._found.sequence, self._end)
                 connection.begin_behind(self._end)
         self._positions = positions

@@ -32,7 +32,7 @@ class Stored(NamedTuple):
         return Stored(message["seq"], message["subject"], {n: v.strip() for n, v in headers.items()}, payload)
 
 
-class Tail:
+class StreamTail:
     """`stored`: in the order of the stream, and of the relay's own messages alone."""
 
     def __init__(self, stored: Iterable[Stored] = ()) -> None:
