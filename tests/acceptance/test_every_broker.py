@@ -10,7 +10,8 @@ import pytest
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.writing import Writers
-from tests.brokers import Broker
+from tests.brokers import Broker, aws
+from tests.brokers.aws import EventbridgeCase, KinesisCase, SnsCase, SqsCase
 from tests.brokers.file import FileOfLines
 from tests.brokers.nats import NatsStream
 from tests.brokers.postgres import PostgresTable
@@ -25,7 +26,8 @@ from tests.servers.database import Database
 
 KILLS = 5
 BROKERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
-SLOW = ["pubsub", "pulsar", "servicebus"]
+AWS = {"sqs": SqsCase, "sns": SnsCase, "kinesis": KinesisCase, "eventbridge": EventbridgeCase}
+SLOW = ["pubsub", "pulsar", "servicebus", *AWS]
 ALSO_SLOW = [*BROKERS, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 ALSO_ALWAYS_THERE = [*ALSO_SLOW, "file"]
 WAIT_WITHIN_A_RUN = {"pubsub", "pulsar", "webhook"}
@@ -42,7 +44,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     if request.param == "file":
         yield FileOfLines(tmp_path)
         return
-    server = request.getfixturevalue(f"stoppable_{request.param}")
+    server = request.getfixturevalue("stoppable_moto" if request.param in AWS else f"stoppable_{request.param}")
     made: dict[str, Callable[[Any], Broker]] = {
         "nats": NatsStream,
         "postgres": PostgresTable,
@@ -52,6 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         "redis": RedisStream,
         "servicebus": ServicebusEntity,
         "webhook": WebhookPath,
+        **{kind: aws.place(kind, case) for kind, case in AWS.items()},
     }
     yield made[request.param](server)
     server.start()

@@ -1,14 +1,19 @@
 """AWS, as moto has it: places of its services."""
 
+import json
 import os
 import signal
 from base64 import b64decode
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from tests.servers.aws import CREDENTIALS, REGION, MotoServer
+from tests.servers.aws import ACCOUNT, CREDENTIALS, REGION, MotoServer
 from tests.servers.topics import Received
 from walrelay.publish import Sink, SinkPlugin
+from walrelay.sinks.aws.eventbridge.plugin import plugin as eventbridge
+from walrelay.sinks.aws.kinesis.plugin import plugin as kinesis
+from walrelay.sinks.aws.sns.plugin import plugin as sns
 from walrelay.sinks.aws.sqs.plugin import plugin as sqs
 from walrelay.testing import Arrived
 
@@ -55,16 +60,57 @@ class SqsCase(AwsCase):
         self.server.sqs.create_queue(QueueName=self.topic, Attributes={"FifoQueue": "true"})
 
 
+class SnsCase(AwsCase):
+    """A FIFO topic, and a FIFO queue of the same name that subscribes to it."""
+
+    plugin, suffix = sns, ".fifo"
+    settings = {"topic_arn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{{topic}}"}  # noqa: RUF012
+
+    def make(self) -> None:
+        fifo = {"FifoQueue": "true"}
+        self.server.sqs.create_queue(QueueName=self.topic, Attributes=fifo)
+        client = self.server.client("sns")
+        arn = client.create_topic(Name=self.topic, Attributes={"FifoTopic": "true"})["TopicArn"]
+        queue = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.topic}"
+        client.subscribe(TopicArn=arn, Protocol="sqs", Endpoint=queue, Attributes={"RawMessageDelivery": "true"})
+
+
+class KinesisCase(AwsCase):
+    """A stream with two shards."""
+
+    plugin = kinesis
+
+    def make(self) -> None:
+        self.server.client("kinesis").create_stream(StreamName=self.topic, ShardCount=2)
+
+    def arrived(self) -> list[Arrived]:
+        return [of_document(json.loads(b64decode(each["data"]))) for each in self.server.arrived(self.topic)]
+
+
+class EventbridgeCase(AwsCase):
+    """A bus, and a queue of the same name that a rule sends everything to."""
+
+    plugin = eventbridge
+    settings = {"bus": "{topic}", "detail_type": "tested", "source": "walrelay"}  # noqa: RUF012
+
+    def make(self) -> None:
+        self.server.sqs.create_queue(QueueName=self.topic)
+        client = self.server.client("events")
+        client.create_event_bus(Name=self.topic)
+        client.put_rule(Name="all", EventBusName=self.topic, EventPattern=json.dumps({"source": ["walrelay"]}))
+        target = {"Id": "1", "Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.topic}"}
+        client.put_targets(Rule="all", EventBusName=self.topic, Targets=[target])
+
+    def arrived(self) -> list[Arrived]:
+        return [of_document(json.loads(each["body"])["detail"]) for each in self.server.arrived(self.topic)]
+
+
 class AwsPlace:
-    """A case as relays of the acceptance tests see it. After a kill the place is made again."""
+    """A case as relays of the acceptance tests see it."""
 
     def __init__(self, case: AwsCase, kind: str) -> None:
         self._case, self._kind, self.topic = case, kind, case.topic
-        self.kill = case.server.kill
-
-    def start(self) -> None:
-        self._case.server.start()
-        self._case.make()
+        self.kill, self.start = case.server.kill, case.server.start
 
     @property
     def sink(self) -> dict[str, Any]:
@@ -76,6 +122,11 @@ class AwsPlace:
             Received(self.topic, keys.setdefault(each.key, len(keys)), number, each.key, each.value, each.headers, 0)
             for number, each in enumerate(self._case.arrived())
         ]
+
+
+def place(kind: str, make: Callable[[MotoServer], AwsCase]) -> Callable[[MotoServer], AwsPlace]:
+    """Makes places of that kind of sink."""
+    return lambda server: AwsPlace(make(server), kind)
 
 
 def access(server: MotoServer) -> dict[str, Any]:
@@ -92,3 +143,18 @@ def of_queue(read: dict[str, Any]) -> Arrived:
         headers[name] = text.encode() if text else b64decode(binary)
     key = headers.pop("key", None)
     return Arrived(key, read["body"].encode(), [*headers.items()])
+
+
+def of_document(read: dict[str, Any]) -> Arrived:
+    """The message that the document was made of; its payload as Python writes JSON."""
+    headers = [(name, _header(value)) for name, value in read["headers"].items()]
+    key = b64decode(read["key_base64"]) if "key_base64" in read else read["key"].encode() if "key" in read else None
+    if "value_base64" in read:
+        return Arrived(key, b64decode(read["value_base64"]), headers)
+    return Arrived(key, json.dumps(read["value"]).encode() if "value" in read else None, headers)
+
+
+def _header(value: Any) -> bytes | None:
+    if isinstance(value, dict):
+        return b64decode(value["base64"])
+    return None if value is None else value.encode()

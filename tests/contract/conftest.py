@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.brokers.aws import SqsCase
+from tests.brokers.aws import EventbridgeCase, KinesisCase, SnsCase, SqsCase
 from tests.brokers.file import FileCase
 from tests.brokers.nats import NatsCase
 from tests.brokers.postgres import PostgresCase
@@ -31,6 +31,9 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pubsub": ("stoppable_pubsub", PubsubCase),
     "redis": ("stoppable_redis", RedisCase),
     "servicebus": ("stoppable_servicebus", ServicebusCase),
+    "eventbridge": ("stoppable_moto", EventbridgeCase),
+    "kinesis": ("stoppable_moto", KinesisCase),
+    "sns": ("stoppable_moto", SnsCase),
     "sqs": ("stoppable_moto", SqsCase),
 }
 """By the name of the case: the fixture of its server, and what makes the case of it."""

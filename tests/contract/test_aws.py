@@ -7,6 +7,6 @@ from walrelay.testing import AwayContract
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+@pytest.mark.parametrize("case", ["sqs", "sns", "kinesis", "eventbridge"], indirect=True)
 class TestAws(AwayContract):
     pass

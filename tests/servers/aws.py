@@ -35,7 +35,7 @@ class Fault(NamedTuple):
 
 
 class MotoServer:
-    """Runs from when it is entered. Queues and the like are made again by who needs them after a kill."""
+    """Runs from when it is entered. After a kill it has its queues and the like again, and remembers no repetitions."""
 
     def __init__(self, *certificate: Path) -> None:
         self.port = free_port()

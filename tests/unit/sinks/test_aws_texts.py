@@ -5,11 +5,20 @@ from typing import Any
 import pytest
 
 from walrelay.model import REPLAYED, Message
+from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.contract import AwsEntry
-from walrelay.sinks.aws.sqs.api import SqsApi, batch_faults
-from walrelay.sinks.aws.sqs.queues import lookup, name_of, queue_fault
+from walrelay.sinks.aws.sqs.api import SqsApi
+from walrelay.sinks.aws.sqs.queues import lookup, queue_fault
 from walrelay.sinks.aws.sqs.settings import SqsSettings
-from walrelay.sinks.aws.texts import MOST_ATTRIBUTES, FifoIds, Format, TextForm, TextMessage, group_of
+from walrelay.sinks.aws.texts import (
+    MOST_ATTRIBUTES,
+    FifoIds,
+    Format,
+    TextForm,
+    TextMessage,
+    batch_faults,
+    group_of,
+)
 from walrelay.sinks.hosting import Misfit
 
 Headers = list[tuple[str, bytes | None]]

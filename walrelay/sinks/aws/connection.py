@@ -65,9 +65,9 @@ class AwsConnection:
         entry = self._api.entry(message)
         if isinstance(entry, Misfit):
             return entry
-        if entry.size > self._api.limits.bytes:
+        if entry.size > self._api.limits.entry_bytes:
             return Misfit(
-                f"it has {entry.size:,} bytes for {self._api.name}, which takes {self._api.limits.bytes:,}",
+                f"it has {entry.size:,} bytes for {self._api.name}, which takes {self._api.limits.entry_bytes:,}",
                 "Shorten the event.",
                 "too_large",
             )
@@ -106,10 +106,10 @@ class AwsConnection:
 
     def _batch(self, place: _Place) -> list[_Waiting]:
         batch: list[_Waiting] = []
-        entries, left = self._api.limits
+        entries, left, _ = self._api.limits
         if place.alone:
             place.alone, entries = place.alone - 1, 1
-        while place.waiting and len(batch) < entries and place.waiting[0].entry.size <= left:
+        while place.waiting and len(batch) < entries and (not batch or place.waiting[0].entry.size <= left):
             batch.append(place.waiting.popleft())
             left -= batch[-1].entry.size
         return batch

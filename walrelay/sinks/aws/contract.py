@@ -8,10 +8,11 @@ from walrelay.sinks.hosting import Misfit
 
 
 class RequestLimits(NamedTuple):
-    """Of one request."""
+    """Of one request. `entry_bytes`: of each entry; one may have more than the `bytes` of several together."""
 
     entries: int
     bytes: int
+    entry_bytes: int
 
 
 class AwsEntry(NamedTuple):

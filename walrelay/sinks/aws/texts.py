@@ -9,12 +9,15 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from walrelay.model import EVENT_ID, REPLAYED, Message
+from walrelay.sinks.aws.arns import name_of
+from walrelay.sinks.aws.contract import EntryFault
 from walrelay.sinks.aws.document import document
 from walrelay.sinks.hosting import Misfit
 from walrelay.sinks.repetitions import RepetitionIds
 
 Format = Literal["text", "base64", "document"]
 
+FIFO = ".fifo"
 MOST_ATTRIBUTES = 10
 _ALLOWED = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 _NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9_.-]{1,256}(?<!\.)")
@@ -115,6 +118,24 @@ def group_of(message: Message) -> str:
         name = message.key
         text = name.decode(errors="replace")
     return text if _ID.fullmatch(text) else sha256(name).hexdigest()
+
+
+def ordering_fault(place: str, *, fifo: bool) -> str:
+    """Why what `sink.ordering` says cannot be had there."""
+    if name_of(place).endswith(FIFO) == fifo:
+        return ""
+    if fifo:
+        return "it keeps no order, as it is not FIFO (.fifo); sink.ordering: none would allow that"
+    return "it is FIFO, and sink.ordering is none: set it to per_key"
+
+
+def batch_faults(answer: dict[str, Any], entries: int) -> list[EntryFault | None]:
+    """Of each entry, from an answer of SQS or SNS. What it does not name was not taken."""
+    faults: dict[str, EntryFault | None] = {each["Id"]: None for each in answer.get("Successful", ())}
+    for each in answer.get("Failed", ()):
+        faults[each["Id"]] = EntryFault(each.get("Code", "?"), each.get("Message", ""), each.get("SenderFault"))
+    missing = EntryFault("NoAnswer", "the answer does not name the entry")
+    return [faults.get(str(number), missing) for number in range(entries)]
 
 
 def _fault(name: str, value: bytes | None, twice: bool) -> str:

@@ -5,10 +5,11 @@ from typing import Any
 
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.aws.arns import region_of
 from walrelay.sinks.aws.contract import AwsEntry, EntryFault, RequestLimits
-from walrelay.sinks.aws.sqs.queues import FIFO, is_url, lookup, name_of, queue_fault, region_of
+from walrelay.sinks.aws.sqs.queues import is_url, lookup, queue_fault
 from walrelay.sinks.aws.sqs.settings import SqsSettings
-from walrelay.sinks.aws.texts import FifoIds, TextForm, group_of
+from walrelay.sinks.aws.texts import FifoIds, TextForm, batch_faults, group_of, ordering_fault
 from walrelay.sinks.hosting import Misfit
 
 _MOST = 1_048_576  # bytes of an entry, and of a request; a queue may have less
@@ -18,7 +19,7 @@ class SqsApi:
     """See `walrelay.sinks.aws.connection.AwsApi`."""
 
     service, name = "sqs", "SQS"
-    limits = RequestLimits(10, _MOST)
+    limits = RequestLimits(10, _MOST, _MOST)
 
     def __init__(self, settings: SqsSettings) -> None:
         self._queue = AddressTemplate(settings.queue)
@@ -60,21 +61,3 @@ class SqsApi:
             url = self._urls[place] = client.get_queue_url(**lookup(place))["QueueUrl"]
         numbered = [{"Id": str(number), **entry} for number, entry in enumerate(entries)]
         return batch_faults(client.send_message_batch(QueueUrl=url, Entries=numbered), len(entries))
-
-
-def ordering_fault(queue: str, *, fifo: bool) -> str:
-    """Why what `sink.ordering` says cannot be had there."""
-    if name_of(queue).endswith(FIFO) == fifo:
-        return ""
-    if fifo:
-        return "it keeps no order, as it is not FIFO (.fifo); sink.ordering: none would allow that"
-    return "it is FIFO, and sink.ordering is none: set it to per_key"
-
-
-def batch_faults(answer: dict[str, Any], entries: int) -> list[EntryFault | None]:
-    """Of each entry, from an answer of SQS or SNS. What it does not name was not taken."""
-    faults: dict[str, EntryFault | None] = {each["Id"]: None for each in answer.get("Successful", ())}
-    for each in answer.get("Failed", ()):
-        faults[each["Id"]] = EntryFault(each.get("Code", "?"), each.get("Message", ""), each.get("SenderFault"))
-    missing = EntryFault("NoAnswer", "the answer does not name the entry")
-    return [faults.get(str(number), missing) for number in range(entries)]

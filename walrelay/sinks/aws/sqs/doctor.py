@@ -7,10 +7,12 @@ from botocore.exceptions import ClientError
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding
+from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.asking import findings, is_missing, known_places, made
-from walrelay.sinks.aws.sqs.api import SqsApi, ordering_fault
-from walrelay.sinks.aws.sqs.queues import FIFO, is_url, lookup, name_of, queue_fault
+from walrelay.sinks.aws.sqs.api import SqsApi
+from walrelay.sinks.aws.sqs.queues import is_url, lookup, queue_fault
 from walrelay.sinks.aws.sqs.settings import SqsSettings
+from walrelay.sinks.aws.texts import FIFO, ordering_fault
 
 _DAY = 86_400
 

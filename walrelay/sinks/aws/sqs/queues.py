@@ -3,10 +3,8 @@
 import re
 from typing import Any
 
-FIFO = ".fifo"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo|[A-Za-z0-9_-]{1,80}")
 _ARN = re.compile(r"arn:[a-z-]+:sqs:([a-z0-9-]+):(\d{12}):([^:/]+)")
-_ARN_START = re.compile(r"arn:[a-z-]+:sqs:([a-z0-9-]+):")
 _URL = re.compile(r"https?://[^\s/]+/(?:[^\s]*/)?([^\s/]+)")
 
 
@@ -20,11 +18,6 @@ def queue_fault(text: str) -> str:
     return ""
 
 
-def name_of(text: str) -> str:
-    """Of the queue that the text leads to."""
-    return re.split("[:/]", text)[-1]
-
-
 def is_url(text: str) -> bool:
     return _URL.fullmatch(text) is not None
 
@@ -33,9 +26,3 @@ def lookup(text: str) -> dict[str, Any]:
     """What GetQueueUrl is asked for a name or ARN."""
     arn = _ARN.fullmatch(text)
     return {"QueueName": text} if arn is None else {"QueueName": arn[3], "QueueOwnerAWSAccountId": arn[2]}
-
-
-def region_of(template: str) -> str | None:
-    """That of an ARN."""
-    found = _ARN_START.match(template)
-    return found[1] if found else None

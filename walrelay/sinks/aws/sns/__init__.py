@@ -1,0 +1,5 @@
+"""The SNS sink; the entry point names `plugin`."""
+
+from walrelay.sinks.aws.sns.plugin import plugin
+
+__all__ = ["plugin"]
