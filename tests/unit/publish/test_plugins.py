@@ -25,7 +25,7 @@ def test_a_sink_is_loaded_by_its_kind() -> None:
 def test_a_kind_that_is_not_installed_is_fatal_and_those_that_are_get_named() -> None:
     with pytest.raises(Fatal, match="no sink of kind 'pigeon'") as caught:
         load("pigeon")
-    assert "kafka, log, memory, " in caught.value.hint
+    assert "kafka, kinesis, log, memory, " in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", installed())
