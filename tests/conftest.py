@@ -21,7 +21,7 @@ from tests.servers.nats import NatsServer, nats_cluster
 from tests.servers.postgres import PostgresServer, Setting
 from tests.servers.proxy import Proxy
 from tests.servers.pubsub import PubsubServer
-from tests.servers.pulsar import PulsarServer
+from tests.servers.pulsar import ProtectedPulsar, PulsarServer
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
 from tests.servers.servicebus import ServicebusPeer, python_with_proton
@@ -277,6 +277,13 @@ def stoppable_pulsar(_pulsar: PulsarServer) -> PulsarServer:
     """A server that tests may stop and kill; each finds it running."""
     _pulsar.start()
     return _pulsar
+
+
+@pytest.fixture(scope="session")
+def protected_pulsar() -> Iterator[ProtectedPulsar]:
+    """One that asks for credentials. Not to be stopped."""
+    with ProtectedPulsar(*_installed(choose.pulsar_programs)) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,20 @@
 """Apache Pulsar: broker, bookie and metadata in one process of the tests' own."""
 
+import hashlib
+import hmac
 import json
+import subprocess
 import urllib.request
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.error import HTTPError, URLError
 
+from tests.servers.certificates import Authority
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import memory
+from tests.servers.proxy import Proxy
 from tests.servers.single import SingleServer
 
 _JAVA = [
@@ -51,13 +57,19 @@ class PulsarServer(SingleServer):
     def __init__(self, java: Path, distribution: Path, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(java, within=memory())
         self._distribution, self._settings = distribution, dict(settings or {})
-        self._web_port = free_port()
+        self._web_port, self._proxied_port = free_port(), free_port()
+        self.proxy = Proxy((LOOPBACK, self._proxied_port))
         self.admin_headers: dict[str, str] = {}
         """With which the tests themselves may do everything."""
 
     @property
     def url(self) -> str:
         return f"pulsar://{LOOPBACK}:{self.port}"
+
+    @property
+    def proxied_url(self) -> str:
+        """Whoever begins here is sent to no other address."""
+        return f"pulsar://{self.proxy.address}"
 
     @property
     def admin_url(self) -> str:
@@ -78,6 +90,10 @@ class PulsarServer(SingleServer):
         except ValueError:
             return text.decode()
 
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self.proxy.close()
+
     def _arguments(self) -> Sequence[str | Path]:
         settings = self._home / "standalone.conf"
         written = {
@@ -86,6 +102,10 @@ class PulsarServer(SingleServer):
             "bindAddress": LOOPBACK,
             "advertisedAddress": LOOPBACK,
             "listeningInterface": "lo",
+            "advertisedListeners": f"own:{self.url},proxied:{self.proxied_url}",
+            "internalListenerName": "own",
+            "bindAddresses": f"proxied:pulsar://{LOOPBACK}:{self._proxied_port}",
+            "backlogQuotaCheckIntervalInSeconds": 1,
             "brokerDeleteInactiveTopicsEnabled": "false",
             "defaultRetentionTimeInMinutes": -1,
             "defaultRetentionSizeInMB": -1,
@@ -113,3 +133,55 @@ class PulsarServer(SingleServer):
             return bool("public/default" in self.admin("GET", "namespaces/public"))
         except (HTTPError, URLError) as why:
             raise OSError(str(why)) from why
+
+
+class ProtectedPulsar(PulsarServer):
+    """Asks who somebody is, and what they may do: tokens, `user` with the password `secret`, and over TLS certificates
+    of `authority`, whose common names are roles.
+    """
+
+    def __init__(self, java: Path, distribution: Path) -> None:
+        super().__init__(java, distribution)
+        self._secret = hashlib.sha256(self._home.name.encode()).digest()
+        self._tls_port, self.authority = free_port(), Authority(self._home)
+        certificate, key = self.authority.sign("broker")
+        password = subprocess.run(
+            ["openssl", "passwd", "-apr1", "secret"], check=True, capture_output=True, text=True
+        ).stdout
+        users = self._home / "users"
+        users.write_text(f"user:{password}")
+        self.admin_headers = {"Authorization": f"Bearer {self.token('admin')}"}
+        provider = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+        client = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+        self._settings = {
+            "authenticationEnabled": "true",
+            "authenticationProviders": ",".join(provider + kind for kind in ("Token", "Basic", "Tls")),
+            "tokenSecretKey": f"data:;base64,{b64encode(self._secret).decode()}",
+            "basicAuthConf": f"file://{users}",
+            "authorizationEnabled": "true",
+            "superUserRoles": "admin",
+            "brokerClientAuthenticationPlugin": client,
+            "brokerClientAuthenticationParameters": f"token:{self.token('admin')}",
+            "brokerServicePortTls": self._tls_port,
+            "tlsCertificateFilePath": certificate,
+            "tlsKeyFilePath": key,
+            "tlsTrustCertsFilePath": self.authority.certificate,
+            "advertisedListeners": "",
+            "internalListenerName": "",
+            "bindAddresses": "",
+        }
+
+    @property
+    def tls_url(self) -> str:
+        return f"pulsar+ssl://localhost:{self._tls_port}"
+
+    def token(self, role: str) -> str:
+        """With which a client has that role."""
+        parts = [b'{"alg":"HS256"}', json.dumps({"sub": role}).encode()]
+        signed = b".".join(urlsafe_b64encode(part).rstrip(b"=") for part in parts)
+        signature = hmac.new(self._secret, signed, hashlib.sha256).digest()
+        return b".".join([signed, urlsafe_b64encode(signature).rstrip(b"=")]).decode()
+
+    def allow(self, role: str, namespace: str = "public/default") -> None:
+        """To produce there."""
+        self.admin("POST", f"namespaces/{namespace}/permissions/{role}", ["produce"])

@@ -71,8 +71,11 @@ def said(result: Any) -> str:
     """What a result that is no verdict means."""
     if result in _FULL:
         return "its backlog is as large as the namespace's quota allows"
-    if result == _pulsar.Result.AuthenticationError:
-        return "AuthenticationError: Pulsar does not let the relay in with the credentials of the settings"
+    if result == _pulsar.Result.Timeout:  # the client tries again for ever, and keeps to itself why
+        return (
+            "Timeout: nothing answers at sink.url, or every connection is closed there, as it is with wrong credentials"
+            " and with TLS on one side only"
+        )
     return str(result).removeprefix("Result.")
 
 

@@ -20,6 +20,7 @@ from walrelay.sinks.pulsar.mailbox import Mailbox
 from walrelay.sinks.pulsar.messages import ToPulsar
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
+_MAKING = 5.0  # seconds more that a producer may take: its own time-out says more than ours
 _CLOSE_WAIT = 1.0  # seconds for the client to let its producers go
 
 
@@ -252,7 +253,10 @@ class PulsarSink:
     def _look_for_silence(self) -> None:
         oldest = next(iter(self._in_flight.values()), None)
         seconds = self._settings.request_timeout
-        if oldest is None or self._failure is not None or monotonic() - oldest.began < seconds:
+        if oldest is None or self._failure is not None:
+            return
+        grace = _MAKING if oldest.topic.producer is None else 0
+        if monotonic() - oldest.began < seconds + grace:
             return
         why = self.trouble()
         text = f"Pulsar has not answered for {seconds:g} s to a message for {oldest.topic.name!r}"

@@ -1,0 +1,356 @@
+"""What Pulsar's answers mean, and what becomes of keys, headers and topics."""
+
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.brokers.pulsar import PulsarCase, make, make_namespace, read
+from tests.servers.ports import LOOPBACK, free_port
+from tests.servers.pulsar import ProtectedPulsar, PulsarServer
+from tests.servers.waiting import wait_until
+from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.model import Message, Receipt, Refusal
+from walrelay.publish import Sink
+from walrelay.sinks.pulsar.messages import partition
+from walrelay.sinks.pulsar.plugin import plugin
+from walrelay.sinks.pulsar.settings import PulsarSettings
+from walrelay.testing import held, message, numbers, publish, settle
+
+WRONG = "Timeout: nothing answers at sink.url, or every connection is closed there, as it is with wrong credentials"
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+
+@pytest.fixture
+def case(stoppable_pulsar: PulsarServer) -> PulsarCase:
+    return PulsarCase(stoppable_pulsar)
+
+
+def refusal(sink: Sink) -> Refusal:
+    """The next one; receipts that come before it are passed over."""
+    deadline = monotonic() + 60
+    while monotonic() < deadline:
+        sink.flush(0.05)
+        for each in sink.receipts(0.05):
+            if isinstance(each, Refusal):
+                return each
+    raise AssertionError("nothing was refused")
+
+
+def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
+    deadline = monotonic() + 60
+    try:
+        while monotonic() < deadline:
+            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
+    except kind as why:
+        return str(why)
+    raise AssertionError("it did not fail")
+
+
+def to(case: PulsarCase, number: int, topic: str, **members: Any) -> Message:
+    return message(case, number)._replace(topic=topic, **members)
+
+
+def test_key_ordering_key_properties_and_time_arrive(case: PulsarCase) -> None:
+    with closing(case.open(ordering_key="{header.id}", compression="zstd")) as sink:
+        publish(sink, case, range(7, 8))
+        assert sink.publish(message(case, 8)._replace(value=None, key=None), 0)
+        settle(sink, 2)
+    found = {got.ordering_key(): got for got in read(case.server, case.address)}
+    seven, eight = found["7"], found["8"]
+    assert (seven.partition_key(), seven.data(), seven.event_timestamp()) == ("a", b"7", 1_700_000_000_000)
+    assert seven.properties() == {"id": "7", "position": "0/1:0"}
+    assert (eight.partition_key(), eight.has_null_value()) == ("", True)
+
+
+def test_the_key_chooses_the_partition_and_what_has_none_is_in_the_first(case: PulsarCase) -> None:
+    keys: list[str | None] = [*map(str, range(40)), None]
+    with closing(case.open()) as sink:
+        for number, key in enumerate(keys):
+            assert sink.publish(message(case, number)._replace(key=None if key is None else key.encode()), 0)
+        settle(sink, len(keys))
+    for index in range(3):
+        arrived = [got.key for got in case.arrived(f"{case.address}-partition-{index}")]
+        expected = [(key or "").encode() for key in keys if partition(key or "", 3) == index]
+        assert arrived == expected
+
+
+def test_rows_say_which_namespace_and_one_that_does_not_exist_is_a_refusal(case: PulsarCase) -> None:
+    namespace = make_namespace(case.server)
+    with closing(case.open(topic="persistent://{topic}/orders")) as sink:
+        lost = to(case, 1, "public/none")
+        for each in (to(case, 0, namespace), lost, to(case, 2, "public/default", key=b"b")):
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (lost, "unknown_topic", "topic", False)
+        where = "persistent://public/none/orders"
+        assert told.reason == f"the topic or its namespace does not exist (Namespace not found): {where!r}"
+        sink.flush(20)
+    assert [got.value for got in case.arrived(f"persistent://{namespace}/orders")] == [b"0"]
+    assert b"2" in [got.value for got in case.arrived("persistent://public/default/orders")]
+
+
+def test_a_refused_message_is_not_overtaken_by_those_of_its_topic(case: PulsarCase) -> None:
+    with closing(case.open(topic="persistent://{topic}")) as sink:
+        lost = [to(case, number, "public/none/orders") for number in range(2)]
+        for each in lost:
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.ends) == (lost[0], True)
+        assert not sink.publish(lost[1], 0)
+    with closing(case.open(topic="persistent://{topic}")) as careful:
+        assert careful.publish(lost[0], 0)
+        assert not careful.publish(lost[1], 0), "taken before the one ahead of it was decided"
+        assert not refusal(careful).ends
+        assert careful.publish(to(case, 2, f"public/default/{case.topic}"), 0)
+        settle(careful, 1)
+    assert numbers(case.arrived()) == [2]
+
+
+def test_a_message_that_is_too_large_for_the_broker_is_refused_before_the_next_is_taken(case: PulsarCase) -> None:
+    with closing(case.open(max_message_size=20 * 2**20)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        settle(sink, 1)
+        assert sink.publish(message(case, 1), 0)
+        large = message(case, 2, size=6 * 2**20)
+        assert sink.publish(large, 0)
+        assert not sink.publish(message(case, 3), 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (large, "too_large", "message", False)
+        while not sink.publish(message(case, 4), 0):
+            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
+        sink.flush(20)
+    assert numbers(case.arrived()) == [0, 1, 4]
+
+
+def test_the_largest_message_arrives_with_its_headers(case: PulsarCase) -> None:
+    header: list[tuple[str, bytes | None]] = [("a", b"x" * 1_000_000)]
+    plain = message(case, 0, size=5 * 2**20 - 1_000_400)
+    for batching in (True, False):
+        with closing(case.open(batching=batching)) as sink:
+            assert sink.publish(plain._replace(headers=header), 0)
+            settle(sink, 1)
+    assert [len(got.value or b"") for got in case.arrived()] == [5 * 2**20 - 1_000_400] * 2
+
+
+def test_a_topic_that_was_terminated_is_a_refusal(stoppable_pulsar: PulsarServer) -> None:
+    case = PulsarCase(stoppable_pulsar, partitions=0)
+    with closing(case.open()) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+        case.server.admin("POST", f"{case.address.replace('://', '/')}/terminate")
+        assert sink.publish(message(case, 1), 0)
+        told = refusal(sink)
+        assert (told.error, told.scope) == ("topic_terminated", "topic")
+    assert numbers(case.arrived()) == [0]
+
+
+def test_a_broker_that_is_killed_leaves_no_repetition_where_the_namespace_deduplicates(
+    stoppable_pulsar: PulsarServer,
+) -> None:
+    namespace = make_namespace(stoppable_pulsar)
+    stoppable_pulsar.admin("POST", f"namespaces/{namespace}/deduplication", True)
+    case = PulsarCase(stoppable_pulsar, namespace=namespace)
+    with closing(case.open(request_timeout=120)) as sink:
+        for killed in range(2):
+            first = killed * 3_000
+            settled = publish(sink, case, range(first, first + 1_500))
+            case.server.kill()
+            for number in range(first + 1_500, first + 3_000):
+                assert sink.publish(message(case, number), 0)
+            case.server.start()
+            settle(sink, 3_000, settled, timeout=120)
+    assert numbers(case.arrived()) == list(range(6_000))
+
+
+def test_a_full_backlog_is_waited_for(stoppable_pulsar: PulsarServer) -> None:
+    namespace = make_namespace(stoppable_pulsar)
+    case = PulsarCase(stoppable_pulsar, partitions=0, namespace=namespace)
+    path = case.address.replace("://", "/")
+    quota = {"limitSize": 100, "limitTime": -1, "policy": "producer_exception"}
+    stoppable_pulsar.admin("POST", f"namespaces/{namespace}/backlogQuota?backlogQuotaType=destination_storage", quota)
+    stoppable_pulsar.admin("PUT", f"{path}/subscription/slow", {"ledgerId": -1, "entryId": -1})
+    published = 0
+    with closing(case.open()) as sink:
+        try:
+            deadline = monotonic() + 60
+            while monotonic() < deadline:
+                settle(sink, 1, publish(sink, case, range(published, published + 1), size=500))
+                published += 1
+        except Retryable as why:
+            said = str(why)
+        else:
+            raise AssertionError("there was always room")
+    assert said.startswith(f"Pulsar did not take a message for {case.address!r}: its backlog is as large as")
+    assert numbers(case.arrived())[:published] == list(range(published))
+
+
+def test_topics_take_turns_where_there_are_more_than_producers(case: PulsarCase) -> None:
+    names = [f"{case.topic}-{number}" for number in range(5)]
+    for name in names:
+        make(case.server, f"persistent://public/default/{name}", 0)
+    with closing(case.open(max_producers=2)) as sink:
+        for number in range(40):
+            while not sink.publish(to(case, number, names[number % 5]), 0):
+                assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
+        sink.flush(30)
+    for index, name in enumerate(names):
+        assert numbers(case.arrived(f"persistent://public/default/{name}")) == [*range(index, 40, 5)]
+
+
+def test_a_broker_that_says_nothing_is_given_up(case: PulsarCase) -> None:
+    with closing(case.open(request_timeout=1)) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+        with held(case):
+            assert sink.publish(message(case, 1), 0)
+            expected = f"Pulsar has not answered for 1 s to a message for {case.address!r}"
+            assert failure(sink) == expected
+
+
+def test_a_connection_that_is_half_open_is_given_up_and_one_that_is_cut_is_made_again(case: PulsarCase) -> None:
+    proxy = case.server.proxy
+    with closing(case.open(url=case.server.proxied_url, request_timeout=20)) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+        proxy.cut()
+        settle(sink, 200, publish(sink, case, range(1, 201)))
+    with closing(case.open(url=case.server.proxied_url, request_timeout=1)) as sink:
+        settle(sink, 1, publish(sink, case, range(201, 202)))
+        proxy.half_open()
+        assert sink.publish(message(case, 202), 0)
+        assert failure(sink).startswith("Pulsar has not answered for 1 s")
+    proxy.resume()
+    seen = numbers(case.arrived())
+    assert sorted(set(seen), key=seen.index) == list(range(202))
+
+
+def test_a_broker_that_is_away_is_told_of_and_given_up(case: PulsarCase) -> None:
+    with closing(case.open(url=f"pulsar://{LOOPBACK}:{free_port()}", request_timeout=1)) as sink:
+        assert sink.trouble() == ""
+        assert sink.publish(message(case, 0), 0)
+        assert sink.trouble() == f"not connected to Pulsar yet: the producer of {case.address!r} is being made"
+        assert f"{case.address!r}" in failure(sink)
+
+
+def test_the_doctor_says_what_is_there_and_init_makes_what_is_missing(stoppable_pulsar: PulsarServer) -> None:
+    namespace = make_namespace(stoppable_pulsar)
+    case = PulsarCase(stoppable_pulsar, namespace=namespace)
+    settings = case.settings(admin_url=case.server.admin_url)
+    there, missing = case.address, f"persistent://{namespace}/missing"
+
+    def findings(settings: PulsarSettings, *topics: str) -> list[tuple[str, str]]:
+        return [(each.verdict, each.detail) for each in plugin.examine(settings, topics)]
+
+    connected = ("ok", f"connected to Pulsar at {case.server.url}")
+    repeats = f"namespace {namespace!r} does not say that it deduplicates: a connection that breaks may leave repeats"
+    unread = f"{there!r} has no subscription, and its namespace may keep nothing: what is published is then deleted"
+    assert findings(settings, case.topic, "missing", "some-*") == [
+        connected,
+        ("warning", repeats),
+        ("warning", unread),
+        ("warning", f"{missing!r} does not exist: it is made if the namespace allows it"),
+    ]
+    assert plugin.make_topics is not None
+    assert [*plugin.make_topics(settings, [case.topic, "missing"], 4, None)] == [(there, False), (missing, True)]
+    for topic in (there, missing):
+        path = topic.replace("://", "/")
+        stoppable_pulsar.admin("PUT", f"{path}/subscription/billing", {"ledgerId": -1, "entryId": -1})
+    stoppable_pulsar.admin("POST", f"namespaces/{namespace}/deduplication", True)
+    assert findings(settings, case.topic, "missing") == [
+        connected,
+        ("ok", f"{there!r} is there: 3 partitions"),
+        ("ok", f"{missing!r} is there: 4 partitions"),
+    ]
+    nowhere = case.settings(topic="persistent://public/none/{topic}", admin_url=case.server.admin_url)
+    assert ("problem", "namespace 'public/none' does not exist") in findings(nowhere, "a")
+    assert findings(case.settings(), "a") == [connected, ("warning", "what becomes of messages cannot be asked for")]
+    away = case.settings(url=f"pulsar://{LOOPBACK}:{free_port()}", request_timeout=1)
+    ((verdict, detail),) = findings(away, "a")
+    assert verdict == "problem"
+    assert detail.startswith(f"Pulsar cannot be reached at {away.url}: ")
+    with pytest.raises(Fatal, match=r"sink\.admin_url does not say"):
+        list(plugin.make_topics(case.settings(), ["a"], 1, None))
+    dead = case.settings(admin_url=f"http://{LOOPBACK}:{free_port()}")
+    with pytest.raises(Fatal, match="does not answer"):
+        list(plugin.make_topics(dead, ["a"], 1, None))
+
+
+@pytest.fixture
+def protected(protected_pulsar: ProtectedPulsar) -> PulsarCase:
+    protected_pulsar.allow("relay")
+    protected_pulsar.allow("user")
+    return PulsarCase(protected_pulsar)
+
+
+def lets_in(case: PulsarCase, **settings: Any) -> None:
+    with closing(case.open(**settings)) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+
+
+def keeps_out(case: PulsarCase, kind: type[WalrelayError] = Retryable, **settings: Any) -> str:
+    try:
+        with closing(case.open(**{"request_timeout": 3, **settings})) as sink:
+            assert sink.publish(message(case, 0), 0)
+            return failure(sink, kind)
+    except kind as why:
+        return str(why)
+
+
+def test_a_token_and_one_in_a_file_that_is_renewed(
+    protected: PulsarCase, protected_pulsar: ProtectedPulsar, tmp_path: Path
+) -> None:
+    lets_in(protected, token=protected_pulsar.token("relay"))
+    file = tmp_path / "token"
+    file.write_text("outdated")
+    said = keeps_out(protected, token_file=str(file))
+    assert WRONG in said
+    file.write_text(protected_pulsar.token("relay") + "\n")
+    lets_in(protected, token_file=str(file))
+    assert WRONG in keeps_out(protected)
+    assert "cannot be read" in keeps_out(protected, Fatal, token_file=str(tmp_path / "none"))
+
+
+def test_a_user_with_a_password(protected: PulsarCase) -> None:
+    lets_in(protected, username="user", password="secret")
+    assert WRONG in keeps_out(protected, username="user", password="wrong")
+
+
+def test_tls_with_a_certificate_of_the_relay(
+    protected: PulsarCase, protected_pulsar: ProtectedPulsar, tmp_path: Path
+) -> None:
+    certificate, key = protected_pulsar.authority.sign("relay")
+    trusting: dict[str, Any] = {"url": protected_pulsar.tls_url, "ca_file": str(protected_pulsar.authority.certificate)}
+    own: dict[str, Any] = {"certificate_file": str(certificate), "key_file": str(key)}
+    lets_in(protected, **trusting, **own)
+    lets_in(protected, **trusting, token=protected_pulsar.token("relay"))
+    assert keeps_out(protected, url=protected_pulsar.tls_url, **own)  # not of the system's authorities
+    wrong: dict[str, Any] = {**trusting, "ca_file": str(tmp_path / "none.crt")}
+    assert "the certificates for Pulsar cannot be read" in keeps_out(protected, Fatal, **wrong)
+
+
+def test_a_role_without_the_right_is_a_refusal(protected: PulsarCase, protected_pulsar: ProtectedPulsar) -> None:
+    with closing(protected.open(token=protected_pulsar.token("stranger"))) as sink:
+        assert sink.publish(message(protected, 0), 0)
+        told = refusal(sink)
+        assert (told.error, told.scope, told.ends) == ("not_authorized", "topic", False)
+    assert "pulsar-admin namespaces grant-permission" in told.hint
+    findings = plugin.examine(protected.settings(token=protected_pulsar.token("stranger")), [])
+    assert next(iter(findings)).verdict == "ok"
+    (problem,) = plugin.examine(protected.settings(token="nonsense"), [])
+    assert WRONG in problem.detail
+    asked = protected.settings(token=protected_pulsar.token("relay"), admin_url=protected_pulsar.admin_url)
+    assert {each.verdict for each in plugin.examine(asked, [protected.topic])} == {"ok", "warning"}
+
+
+def test_nothing_is_left_of_a_sink_that_was_closed_while_its_producer_was_made(case: PulsarCase) -> None:
+    sink = case.open()
+    assert sink.publish(message(case, 0), 0)
+    sink.close()
+    wait_until(lambda: publishers(case) == 0, 30, "the producer to be gone")
+    assert len(case.arrived()) <= 1
+
+
+def publishers(case: PulsarCase) -> int:
+    stats = case.server.admin("GET", f"{case.address.replace('://', '/')}/partitioned-stats")
+    return len(stats["publishers"])
