@@ -8,6 +8,7 @@ import yaml
 from tests.unit.refused_settings import problems_of
 from walrelay.config import Settings, parse, presets
 from walrelay.config.documentation import example
+from walrelay.config.reading import parse_relays
 from walrelay.errors import SettingsError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -100,7 +101,7 @@ def test_every_preset_has_its_row_in_the_manual_and_its_guide() -> None:
         assert f"preset: {name}" in guide
         for block in guide.split("```yaml\n")[1:]:
             rest = [] if "source:" in block else [HEAD]
-            assert parse("\n".join([*rest, block.partition("```")[0]]), "guide", ENVIRONMENT)
+            assert parse_relays("\n".join([*rest, block.partition("```")[0]]), "guide", ENVIRONMENT)
 
 
 def test_route_stands_below_the_rules() -> None:
