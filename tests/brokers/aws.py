@@ -22,6 +22,9 @@ class AwsCase:
     """A place of its own at a service; the server is stopped to hold it."""
 
     plugin: SinkPlugin
+    operation = ""
+    """Of its requests, as AWS has it."""
+
     settings: dict[str, Any] = {}  # noqa: RUF012
     suffix = ""
 
@@ -54,7 +57,7 @@ class AwsCase:
 class SqsCase(AwsCase):
     """A FIFO queue."""
 
-    plugin, suffix = sqs, ".fifo"
+    plugin, suffix, operation = sqs, ".fifo", "SendMessageBatch"
 
     def make(self) -> None:
         self.server.sqs.create_queue(QueueName=self.topic, Attributes={"FifoQueue": "true"})
@@ -63,7 +66,7 @@ class SqsCase(AwsCase):
 class SnsCase(AwsCase):
     """A FIFO topic, and a FIFO queue of the same name that subscribes to it."""
 
-    plugin, suffix = sns, ".fifo"
+    plugin, suffix, operation = sns, ".fifo", "PublishBatch"
     settings = {"topic_arn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{{topic}}"}  # noqa: RUF012
 
     def make(self) -> None:
@@ -78,7 +81,7 @@ class SnsCase(AwsCase):
 class KinesisCase(AwsCase):
     """A stream with two shards."""
 
-    plugin = kinesis
+    plugin, operation = kinesis, "PutRecords"
 
     def make(self) -> None:
         self.server.client("kinesis").create_stream(StreamName=self.topic, ShardCount=2)
@@ -90,7 +93,7 @@ class KinesisCase(AwsCase):
 class EventbridgeCase(AwsCase):
     """A bus, and a queue of the same name that a rule sends everything to."""
 
-    plugin = eventbridge
+    plugin, operation = eventbridge, "PutEvents"
     settings = {"bus": "{topic}", "detail_type": "tested", "source": "walrelay"}  # noqa: RUF012
 
     def make(self) -> None:

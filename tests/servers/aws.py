@@ -37,11 +37,12 @@ class Fault(NamedTuple):
 class MotoServer:
     """Runs from when it is entered. After a kill it has its queues and the like again, and remembers no repetitions."""
 
-    def __init__(self, *certificate: Path) -> None:
+    def __init__(self, *certificate: Path, trusted: Path | None = None) -> None:
+        """`certificate`: with its key, by an authority that is `trusted`."""
         self.port = free_port()
         scheme = "https" if certificate else "http"
         self.url = f"{scheme}://{LOOPBACK}:{self.port}"
-        self._certificate = certificate
+        self._certificate, self._trusted = certificate, trusted
         self._home = temporary_directory("aws")
         self._journal = self._home / "journal"
         self._process: ServerProcess | None = None
@@ -87,7 +88,7 @@ class MotoServer:
             region_name=REGION,
             aws_access_key_id=CREDENTIALS["access_key_id"],
             aws_secret_access_key=CREDENTIALS["secret_access_key"],
-            verify=str(self._certificate[0]) if self._certificate else None,
+            verify=None if self._trusted is None else str(self._trusted),
             config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
         )
 

@@ -18,10 +18,10 @@ from botocore.awsrequest import (
 )
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from walrelay import __version__
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.sinks.aws.contract import AwsApi
 from walrelay.sinks.aws.settings import AwsSettings
 
@@ -90,6 +90,17 @@ def make_client(api: AwsApi, settings: AwsSettings, connections: AbortableConnec
     if connections is not None:
         connections.watch(client)
     return client
+
+
+def renew_credentials(client: Any) -> None:
+    """Retryable where they cannot be had: that says nothing about the request that they are for."""
+    credentials = client._request_signer._credentials
+    try:
+        if credentials is None:
+            raise NoCredentialsError
+        credentials.get_frozen_credentials()
+    except (BotoCoreError, ClientError) as why:
+        raise Retryable(f"there are no credentials for AWS: {why}") from why
 
 
 def _in_role(session: Any, settings: AwsSettings) -> Any:

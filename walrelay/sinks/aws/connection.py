@@ -14,7 +14,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.aws.answers import AwsVerdict, verdict
-from walrelay.sinks.aws.client import AbortableConnections, make_client
+from walrelay.sinks.aws.client import AbortableConnections, make_client, renew_credentials
 from walrelay.sinks.aws.contract import AwsApi, AwsEntry, EntryFault
 from walrelay.sinks.aws.settings import AwsSettings
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -118,9 +118,11 @@ class AwsConnection:
         seconds = self._settings.request_timeout
         try:
             async with asyncio.timeout(seconds + _LATE):
-                faults = await in_thread(self._api.put, self._client, name, [each.entry.fields for each in batch])
+                faults = await in_thread(self._put, name, [each.entry.fields for each in batch])
             self._tell(batch, faults)
             place.failures = 0
+        except WalrelayError as why:
+            self._fail(why)
         except ClientError as why:
             error, meta = why.response.get("Error", {}), why.response.get("ResponseMetadata", {})
             fault = EntryFault(error.get("Code", "?"), error.get("Message", ""))
@@ -139,6 +141,11 @@ class AwsConnection:
             self._running -= 1
             place.running -= 1
             self.push()
+
+    def _put(self, place: str, entries: Sequence[dict[str, Any]]) -> Sequence[EntryFault | None]:
+        """In a thread."""
+        renew_credentials(self._client)
+        return self._api.put(self._client, place, entries)
 
     def _tell(self, batch: list[_Waiting], faults: Sequence[EntryFault | None]) -> None:
         for waiting, fault in zip(batch, faults, strict=True):

@@ -32,7 +32,7 @@ class AwsSettings(HostedSettings):
         pattern=r"^arn:[^\s:]+:iam::\d*:role/\S+$",
         description="A role to assume with these credentials; its own are renewed before they end.",
     )
-    external_id: SecretStr | None = Field(None, description="What the role asks for besides.")
+    external_id: SecretStr | None = Field(None, min_length=2, description="What the role asks for besides.")
     ca_file: str | None = Field(None, description="TLS: the certificates to trust instead of botocore's, PEM.")
     max_connections: int = Field(16, ge=1, le=200, description="Requests that may be on their way at once.")
 
