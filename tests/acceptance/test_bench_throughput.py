@@ -21,6 +21,7 @@ KEYS = [
     "cpu_s_per_million",
     "walsender_cpu_s_per_million",
     "peak_rss_bytes",
+    "round_events_per_second",
 ]
 
 
@@ -85,7 +86,8 @@ def test_every_reader_drains_the_whole_backlog(bench: Bench) -> None:
     assert (limit["name"], null["name"], mock["name"]) == ("limit", "null", "mock")
     assert limit["ratio_to_limit"] == 1.0
     for run in result["runs"]:
-        assert all(run[key] > 0 for key in KEYS[1:])
+        assert all(run[key] > 0 for key in KEYS[1:-1])
+        assert run["round_events_per_second"] == [run["events_per_second"]]
         assert run["ratio_to_limit"] == run["events_per_second"] / limit["events_per_second"]
     assert limit["peak_rss_bytes"] < null["peak_rss_bytes"]
     assert result["not_run"] == []
@@ -97,6 +99,26 @@ def test_every_reader_drains_the_whole_backlog(bench: Bench) -> None:
         "pgoutput": "binary",
         "connection": "TCP",
     }
+    assert bench.left_behind == []
+
+
+SINKS = [
+    pytest.param(sink, marks=[pytest.mark.slow] * (sink != "redis"))
+    for sink in ("rabbitmq", "nats", "redis", "postgres", "file", "webhook")
+]
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_a_backlog_is_drained_into_a_broker_again_and_again(bench: Bench, sink: str) -> None:
+    ended = bench.run(
+        *("--events", "2000", "--keys", "100", "--rounds", "2", "--only", "null", "--sink", sink, "--json")
+    )
+    assert ended.code == 0, ended.stderr
+    result = json.loads(ended.stdout)
+    null, into = result["runs"]
+    assert (null["name"], into["name"], result["workload"]["keys"]) == ("null", sink, 100)
+    assert len(into["round_events_per_second"]) == 2
+    assert min(into["round_events_per_second"]) <= into["events_per_second"] <= max(into["round_events_per_second"])
     assert bench.left_behind == []
 
 

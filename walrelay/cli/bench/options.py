@@ -59,10 +59,14 @@ def interruptible(ctx: click.Context) -> Iterator[Interruption]:
         ctx.exit(interrupted.exit_code)
 
 
+_SECRET = ("--dsn", "--sink-url")  # may hold a password
+
+
 def command_line() -> str:
-    """How the benchmark was asked for, without what a DSN may hold."""
+    """How the benchmark was asked for, without what an address may hold."""
     words, hidden = ["walrelay"], False
     for word in sys.argv[1:]:
-        words.append("..." if hidden else "--dsn=..." if word.startswith("--dsn=") else word)
-        hidden = word == "--dsn"
+        option, equals, _ = word.partition("=")
+        words.append("..." if hidden else f"{option}=..." if equals and option in _SECRET else word)
+        hidden = word in _SECRET
     return shlex.join(words)

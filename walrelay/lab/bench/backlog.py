@@ -29,7 +29,8 @@ _OVERHEAD = LEAST_ROW_BYTES - 8
 
 # The payload cannot be compressed within a row, or a large row would be a small one on disk and in the WAL.
 _FILL = f"""
-CREATE PROCEDURE {SCHEMA}.fill(events bigint, per_transaction bigint, payload_bytes int) LANGUAGE plpgsql AS $$
+CREATE PROCEDURE {SCHEMA}.fill(events bigint, per_transaction bigint, payload_bytes int, keys int)
+LANGUAGE plpgsql AS $$
 DECLARE
     done bigint := 0;
     size bigint;
@@ -39,7 +40,7 @@ BEGIN
     WHILE done < events LOOP
         size := least(per_transaction, events - done);
         INSERT INTO {TABLE} (aggregate_type, aggregate_id, type, payload)
-        SELECT 'backlog', 'order-' || 1000 + number % 1000, 'OrderPlaced', jsonb_build_object('text', filler)
+        SELECT 'backlog', 'order-' || 1000 + number % keys, 'OrderPlaced', jsonb_build_object('text', filler)
         FROM generate_series(done, done + size - 1) AS number;
         COMMIT;
         done := done + size;
@@ -68,8 +69,8 @@ class Backlog:
             try:
                 connection.execute("SET synchronous_commit = off")
                 connection.execute(
-                    f"CALL {SCHEMA}.fill(%s, %s, %s)".encode(),
-                    (request.events, per_transaction, request.row_bytes - _OVERHEAD),
+                    f"CALL {SCHEMA}.fill(%s, %s, %s, %s)".encode(),
+                    (request.events, per_transaction, request.row_bytes - _OVERHEAD, request.keys),
                 )
                 connection.execute("SET synchronous_commit = on")
                 # Not the end of the WAL, where another session may write at any time.

@@ -54,6 +54,7 @@ _WORKLOAD: Mapping[str, Callable[[Any], str]] = {
     "mode": str,
     "events": lambda value: _counted(value, "event"),
     "polled_events": lambda value: f"{_plain(value)} of them for the polling worker",
+    "keys": lambda value: f"over {_counted(value, 'key')}",
     "row_bytes": lambda value: f"{_plain(value)} bytes a row",
     "rows_per_transaction": lambda value: (
         "all in one transaction" if value == "all" else f"{_plain(value)} a transaction"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import confluent_kafka
@@ -65,8 +66,8 @@ def machine() -> Mapping[str, str | int | float]:
     }
 
 
-def versions(postgres: str, kafka: str) -> Mapping[str, str]:
-    """The versions of everything that takes part; those of the servers as they were found."""
+def versions(postgres: str, kafka: str, brokers: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
+    """The versions of everything that takes part; those of the servers as they were found. `brokers`: of others."""
     return {
         "walrelay": version("walrelay"),
         "python": platform.python_version(),
@@ -74,6 +75,7 @@ def versions(postgres: str, kafka: str) -> Mapping[str, str]:
         "librdkafka": str(confluent_kafka.libversion()[0]),
         "postgresql": postgres,
         "kafka": kafka,
+        **{name: version for name, version in brokers.items() if version},
     }
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from walrelay.errors import Fatal
 from walrelay.lab.bench import chart, conditions, drawing, wording
-from walrelay.lab.bench.results import READERS, Cost, LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.bench.results import READERS, SINKS, Cost, LatencyResult, Run, Strategy, ThroughputResult
 from walrelay.lab.bench.wording import UNKNOWN, cpu_ms, duration, interval, is_ours, label, number, size, tied
 
 
@@ -69,12 +69,13 @@ def workers(result: LatencyResult) -> PageTable:
 def runs(measured: Sequence[Run]) -> PageTable:
     columns = [
         _column([run.events_per_second for run in measured], number, max),
+        [Cell(wording.spread(run)) for run in measured],
         [Cell(UNKNOWN if run.ratio_to_limit is None else f"{run.ratio_to_limit:.2f}") for run in measured],
         _column([run.cpu_s_per_million for run in measured], number, min),
         _column([run.walsender_cpu_s_per_million for run in measured], number, min),
         _column([run.peak_rss_bytes for run in measured], size, min),
     ]
-    heads = ("events/s", "of the limit", "reader's CPU, s", "walsender's CPU, s", "peak memory")
+    heads = ("events/s", "in the rounds", "of the limit", "reader's CPU, s", "walsender's CPU, s", "peak memory")
     return PageTable("", heads, _lines([run.name for run in measured], columns))
 
 
@@ -156,7 +157,7 @@ def write_throughput(result: ThroughputResult, directory: Path) -> Path:
         runs=runs(result.runs),
         limit=label(limit.name) if limit else None,
         above=wording.above_the_limit(result),
-        readers=[(label(run.name), READERS.get(run.name, run.name)) for run in result.runs],
+        readers=[(label(run.name), {**READERS, **SINKS}.get(run.name, run.name)) for run in result.runs],
         polled=any(run.name == "polling" for run in result.runs),
         not_run=[(label(name), reason) for name, reason in result.not_run],
     )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from resource import struct_rusage
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import psutil
@@ -21,7 +22,8 @@ from walrelay.errors import Fatal
 from walrelay.lab.bench.backlog import PUBLICATION, SCHEMA, TABLE, TOPIC, Backlog
 from walrelay.lab.bench.child import maximum_rss_bytes, peak_rss_bytes
 from walrelay.lab.bench.machine import cpu_s, title
-from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.lab.brokers.contract import LabBroker
+from walrelay.lab.servers.backstage import Backstage, Child, waited
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import first_line
@@ -29,6 +31,7 @@ from walrelay.postgres.failures import first_line
 _INTERVAL = 0.004  # seconds between two looks at what a process has used
 _LEAST_RATE = 1000  # events a second; a reader that is slower is taken to hang
 _MARGIN = 60.0  # seconds
+_LAGS = 10.0  # seconds that what a broker says of itself may be behind what it has
 
 
 class Reading(NamedTuple):
@@ -64,11 +67,11 @@ class MeasuredRelay:
         *,
         plugin: str = "pgoutput",
         binary: bool,
-        bootstrap: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
         delivery: str = "at_least_once",
     ) -> None:
-        self._name, self._sink, self._plugin, self._binary, self._bootstrap = name, sink, plugin, binary, bootstrap
-        self._delivery = delivery
+        self._name, self._sink, self._plugin, self._binary = name, sink, plugin, binary
+        self._environment, self._delivery = environment, delivery
 
     def read(self, place: ReadingPlace) -> Reading:
         backlog = place.backlog
@@ -81,10 +84,27 @@ class MeasuredRelay:
                 place,
                 self._name,
                 ["walrelay.lab.bench.drain", str(file), str(backlog.end)],
-                self._bootstrap,
+                self._environment,
                 sender.look,
             )
         return found._replace(walsender_cpu_s=sender.cpu_s)
+
+
+class IntoBroker:
+    """walrelay into a broker whose topic is empty before, and which must have every event after."""
+
+    def __init__(self, broker: LabBroker, complain: Callable[[str], None], *, binary: bool) -> None:
+        self._broker, self._complain = broker, complain
+        sink, environment = broker.sink(TOPIC), broker.environment
+        self._relay = MeasuredRelay("the relay", sink, binary=binary, environment=environment)
+
+    def read(self, place: ReadingPlace) -> Reading:
+        with self._broker.topic(TOPIC, self._complain):
+            reading = self._relay.read(place)
+            if not waited(lambda: self._broker.held(TOPIC) >= reading.events, _LAGS):
+                held = self._broker.held(TOPIC)
+                raise Fatal(f"{self._broker.name} has {held:,} of {reading.events:,} events that it confirmed")
+        return reading
 
 
 class Walsender:
@@ -125,15 +145,18 @@ class Peak:
 
 
 def drained(
-    place: ReadingPlace, name: str, module: Sequence[str], bootstrap: str, *looks: Callable[[], None]
+    place: ReadingPlace,
+    name: str,
+    module: Sequence[str],
+    environment: Mapping[str, str],
+    *looks: Callable[[], None],
 ) -> Reading:
     """What a module that drains finds, in a process of its own; its name comes first, then its arguments."""
-    servers = {"DATABASE_URL": place.backlog.dsn, "KAFKA_BOOTSTRAP_SERVERS": bootstrap}
     child = place.backstage.start(
         name,
         [sys.executable, "-m", *module],
         last_signal=signal.SIGTERM,
-        environment={**os.environ, **servers},
+        environment={**os.environ, "DATABASE_URL": place.backlog.dsn, **environment},
         output=True,
     )
     finished(child, place.backlog.events, *looks)
@@ -252,13 +275,13 @@ SELECT aggregate_type, aggregate_id, type, payload FROM {TABLE} LIMIT %s
 class Polling:
     """walrelay.lab.bench.polling without its pauses. `events`: how many of the backlog's it is given."""
 
-    def __init__(self, events: int, bootstrap: str) -> None:
-        self._events, self._bootstrap = events, bootstrap
+    def __init__(self, events: int, environment: Mapping[str, str]) -> None:
+        self._events, self._environment = events, environment
 
     def read(self, place: ReadingPlace) -> Reading:
         self._fill(place.backlog.dsn)
         return drained(
-            place, "the polling worker", ["walrelay.lab.bench.polling", POLLED, TOPIC, "--drain"], self._bootstrap
+            place, "the polling worker", ["walrelay.lab.bench.polling", POLLED, TOPIC, "--drain"], self._environment
         )
 
     def _fill(self, dsn: str) -> None:

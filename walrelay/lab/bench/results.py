@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from walrelay.lab.brokers.kinds import KINDS
+
 READERS = {
     "limit": "pg_recvlogical -f /dev/null",
     "null": "walrelay into a sink that forgets",
@@ -16,10 +18,17 @@ READERS = {
     "polling": "a worker that polls and updates the table, into the mock cluster",
 }
 
+SINKS = {kind: f"walrelay into {each.into}" for kind, each in KINDS.items() if kind != "kafka"}
+"""Further readers, which are measured where they are asked for."""
+
+BESIDE_SINKS = ("limit", "null")
+"""What a sink that was asked for is measured beside, where nothing else was."""
+
 EVENTS, QUICK_EVENTS = 500_000, 200_000
 POLLED_EVENTS = 50_000  # at most: a polling worker needs minutes for what the others do in seconds
 ROW_BYTES, LEAST_ROW_BYTES = 235, 160
 ROWS_PER_TRANSACTION = 10
+KEYS = 1000
 ROUNDS = 3
 
 
@@ -38,6 +47,13 @@ class ThroughputRequest(NamedTuple):
     tcp: bool = True  # to a server of its own
     quick: bool = False
     command: str = ""  # by which it was asked for
+    keys: int = KEYS
+    sink_url: str | None = None  # of the one sink among the names
+
+    @property
+    def sinks(self) -> Sequence[str]:
+        """Those among the names."""
+        return [name for name in self.names if name in SINKS]
 
     def expected(self, name: str) -> int:
         """How many events that reader has to deliver."""
@@ -188,6 +204,7 @@ class Run(NamedTuple):
     cpu_s_per_million: float
     walsender_cpu_s_per_million: float | None  # None: a reader without a walsender, or a server out of reach
     peak_rss_bytes: int
+    round_events_per_second: Sequence[float] = ()  # of each round
 
     def json(self) -> dict[str, Any]:
         return self._asdict()

@@ -192,7 +192,7 @@ def _worker_table(strategies: Sequence[Strategy]) -> Table:
 
 def _throughput(result: ThroughputResult, width: int) -> Iterator[ConsoleRenderable]:
     table = _table("Draining a backlog")
-    _columns(table, "events/s", "of limit", "CPU s", "walsender", "memory")
+    _columns(table, "events/s", "in the rounds", "of limit", "CPU s", "walsender", "memory")
     most = max((run.events_per_second for run in result.runs), default=0)
     yield _with_bars(
         table,
@@ -213,7 +213,14 @@ def _throughput(result: ThroughputResult, width: int) -> Iterator[ConsoleRendera
 def _run(run: Run) -> list[str | Text]:
     ratio = UNKNOWN if run.ratio_to_limit is None else f"{run.ratio_to_limit:.2f}"
     cpu = (number(run.cpu_s_per_million), number(run.walsender_cpu_s_per_million))
-    return [_name(label(run.name)), number(run.events_per_second), ratio, *cpu, size(run.peak_rss_bytes)]
+    return [
+        _name(label(run.name)),
+        number(run.events_per_second),
+        wording.spread(run),
+        ratio,
+        *cpu,
+        size(run.peak_rss_bytes),
+    ]
 
 
 def _limit(result: ThroughputResult) -> Iterator[str]:

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -13,8 +14,19 @@ from walrelay.lab.bench import machine
 from walrelay.lab.bench.backlog import TOPIC, Backlog, prepared
 from walrelay.lab.bench.child import POSITIONS
 from walrelay.lab.bench.machine import Servers, kafka_version
-from walrelay.lab.bench.readers import Limit, MeasuredRelay, Polling, Reader, Reading, ReadingPlace, pg_recvlogical
-from walrelay.lab.bench.results import Run, ThroughputRequest, ThroughputResult, turns
+from walrelay.lab.bench.readers import (
+    IntoBroker,
+    Limit,
+    MeasuredRelay,
+    Polling,
+    Reader,
+    Reading,
+    ReadingPlace,
+    pg_recvlogical,
+)
+from walrelay.lab.bench.results import KEYS, Run, ThroughputRequest, ThroughputResult, turns
+from walrelay.lab.brokers.contract import LabBroker
+from walrelay.lab.brokers.kinds import own_or_users
 from walrelay.lab.screen import Screen
 from walrelay.lab.servers.backstage import Backstage, Interruption, opened
 from walrelay.lab.servers.kafka import Kafka, MockKafka
@@ -72,6 +84,7 @@ class Started(NamedTuple):
     postgres: EmbeddedPostgres | OwnPostgres
     mock: MockKafka | None
     kafka: Kafka | None
+    sinks: Mapping[str, LabBroker]  # by their kinds
 
 
 class Brokers(NamedTuple):
@@ -96,7 +109,7 @@ def _measured(
     with screen.step(stage.postgres.name):
         backlog = stack.enter_context(prepared(stage.postgres.ready(), embedded=stage.postgres.embedded))
     brokers = _ready(stage, screen, stack)
-    able, not_run = _able(request, servers, stage, brokers, backlog)
+    able, not_run = _able(request, servers, stage, brokers, backlog, screen)
     for name, reason in not_run.items():
         screen.note(f"{name} cannot run here: {reason}")
     if not able:
@@ -110,7 +123,11 @@ def _measured(
         not_run=list(not_run.items()),
         workload=_workload(request, able, over=stage.postgres),
         machine=machine.machine(),
-        versions=machine.versions(server_version.split()[0], kafka_version(kafka) if kafka else "none"),
+        versions=machine.versions(
+            server_version.split()[0],
+            kafka_version(kafka) if kafka else "none",
+            {kind: broker.version for kind, broker in stage.sinks.items()},
+        ),
         command=request.command,
         date=f"{datetime.now(UTC):%Y-%m-%d}",
     )
@@ -121,8 +138,9 @@ def _started(request: ThroughputRequest, servers: Servers, backstage: Backstage)
     if isinstance(kafka, MockKafka):
         kafka = None
     mock = MockKafka(backstage) if _INTO_MOCK & set(request.names) else None
+    sinks = {kind: own_or_users(kind, backstage, request.sink_url) for kind in request.sinks}
     postgres = started(servers, backstage, wal2json="wal2json" in request.names, tcp=request.tcp)
-    return Started(postgres, mock, kafka)
+    return Started(postgres, mock, kafka, sinks)
 
 
 def _ready(stage: Started, screen: Screen, stack: ExitStack) -> Brokers:
@@ -132,23 +150,35 @@ def _ready(stage: Started, screen: Screen, stack: ExitStack) -> Brokers:
             with screen.step(kafka.name):
                 found[name] = kafka.ready()
                 stack.enter_context(kafka.topics([TOPIC], screen.note, [POSITIONS]))
+    for broker in stage.sinks.values():
+        with screen.step(broker.name):
+            broker.ready()
     return Brokers(**found)
 
 
 def _able(
-    request: ThroughputRequest, servers: Servers, stage: Started, brokers: Brokers, backlog: Backlog
+    request: ThroughputRequest,
+    servers: Servers,
+    stage: Started,
+    brokers: Brokers,
+    backlog: Backlog,
+    screen: Screen,
 ) -> tuple[dict[str, Reader], dict[str, str]]:
     """The readers that were asked for, and why others of them cannot run."""
     makers: Mapping[str, Callable[[], Reader]] = {
         "limit": lambda: _limit(request, servers, stage),
         "null": lambda: MeasuredRelay("the relay", {"kind": "memory", "keep": 0}, binary=request.binary),
         "mock": lambda: MeasuredRelay(
-            "the relay", _sink(create_topics=True), binary=request.binary, bootstrap=brokers.mock
+            "the relay", _sink(create_topics=True), binary=request.binary, environment=_at(brokers.mock)
         ),
         "kafka": lambda: _into_kafka(request, stage, brokers),
         "exactly-once": lambda: _into_kafka(request, stage, brokers, delivery="exactly_once"),
         "wal2json": lambda: _wal2json(backlog, brokers),
-        "polling": lambda: Polling(request.expected("polling"), brokers.mock),
+        "polling": lambda: Polling(request.expected("polling"), _at(brokers.mock)),
+        **{
+            kind: partial(IntoBroker, broker, screen.note, binary=request.binary)
+            for kind, broker in stage.sinks.items()
+        },
     }
     able, not_run = dict[str, Reader](), dict[str, str]()
     for name in request.names:
@@ -170,15 +200,19 @@ def _into_kafka(
     if stage.kafka is None:
         raise Fatal("there is no Kafka: name one with --bootstrap-servers, or the directory of one with --kafka-home")
     sink = {**_sink(create_topics=False), "positions_topic": POSITIONS}
-    return MeasuredRelay("the relay", sink, binary=request.binary, bootstrap=brokers.kafka, delivery=delivery)
+    return MeasuredRelay("the relay", sink, binary=request.binary, environment=_at(brokers.kafka), delivery=delivery)
 
 
 def _wal2json(backlog: Backlog, brokers: Brokers) -> MeasuredRelay:
     if why := backlog.refusal("wal2json"):
         raise Fatal(why)
     return MeasuredRelay(
-        "the relay", _sink(create_topics=True), plugin="wal2json", binary=False, bootstrap=brokers.mock
+        "the relay", _sink(create_topics=True), plugin="wal2json", binary=False, environment=_at(brokers.mock)
     )
+
+
+def _at(bootstrap_servers: str) -> Mapping[str, str]:
+    return {"KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
 
 
 def _sink(*, create_topics: bool) -> Mapping[str, Any]:
@@ -195,6 +229,8 @@ def _workload(
         "rounds": request.rounds,
         "pgoutput": "binary" if request.binary else "text",
     }
+    if request.keys != KEYS:
+        workload["keys"] = request.keys
     if over.embedded:
         workload["connection"] = "TCP" if request.tcp else "a Unix socket"
     if "polling" in able and request.expected("polling") < request.events:
@@ -232,6 +268,7 @@ def _run(name: str, readings: Sequence[Reading], limit_rate: float | None) -> Ru
         cpu_s_per_million=median(reading.cpu_s / reading.events for reading in readings) * _MILLION,
         walsender_cpu_s_per_million=median(senders) * _MILLION if senders else None,
         peak_rss_bytes=max(reading.peak_rss_bytes for reading in readings),
+        round_events_per_second=[reading.events / reading.seconds for reading in readings],
     )
 
 

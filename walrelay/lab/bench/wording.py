@@ -4,7 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from walrelay.lab.bench.results import LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.bench.results import SINKS, LatencyResult, Run, Strategy, ThroughputResult
+from walrelay.lab.brokers.kinds import KINDS
 
 UNKNOWN = "–"
 
@@ -22,6 +23,7 @@ _LABELS = {
     "kafka": "walrelay → Kafka",
     "wal2json": "walrelay → mock, wal2json",
     "polling": "polling → mock Kafka",
+    **{kind: f"walrelay → {KINDS[kind].title}" for kind in SINKS},
 }
 _BYTES = (("GB", 2**30), ("MB", 2**20), ("KB", 2**10))
 
@@ -103,6 +105,7 @@ def _rounded(value: float, whole_from: float) -> str:
 _USUAL = "polling-1s"
 
 _INTO = {
+    **{kind: f"into {KINDS[kind].into}" for kind in SINKS},
     "kafka": "into Kafka",
     "mock": "into librdkafka's mock cluster",
     "null": "into a sink that forgets",
@@ -176,6 +179,12 @@ def throughput_headline(result: ThroughputResult) -> str:
         return "walrelay was not measured in this run."
     drained = f"walrelay drained the backlog {_INTO[ours.name]} at {number(ours.events_per_second)} events a second"
     return f"{drained}{_of_limit(ours, result, 'what {} reads')}."
+
+
+def spread(run: Run) -> str:
+    """From the slowest round to the fastest: "9,800 to 10,400"; of one round nothing can be said."""
+    rounds = run.round_events_per_second
+    return f"{number(min(rounds))} to {number(max(rounds))}" if len(rounds) > 1 else UNKNOWN
 
 
 def limit_of(result: ThroughputResult) -> Run | None:

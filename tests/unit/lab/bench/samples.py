@@ -51,7 +51,7 @@ def throughput() -> ThroughputResult:
             Run("limit", 134_592.4, 1.0, 0.42, 7.44, 9_437_184),
             Run("null", 121_480.3, 0.903, 7.02, 7.31, 65_011_712),
             Run("mock", 114_097.2, 0.848, 8.31, 7.12, 72_351_744),
-            Run("kafka", 98_204.9, 0.73, 8.64, 7.05, 74_448_896),
+            Run("kafka", 98_204.9, 0.73, 8.64, 7.05, 74_448_896, [91_300.2, 98_204.9, 99_017.1]),
             Run("polling", 4_480.7, 0.033, 119.6, None, 51_788_928),
         ],
         not_run=[("wal2json", 'could not access file "wal2json": No such file or directory')],

@@ -56,8 +56,8 @@ def test_an_idle_minute_that_was_not_measured_is_said_to_be_so() -> None:
 
 def test_a_reader_has_its_rate_its_share_of_the_limit_and_what_it_took() -> None:
     text = _printed(screen.throughput_tables(samples.throughput()))
-    assert _row(text, "walrelay → Kafka")[3:8] == ["98,205", "0.73", "8.6", "7.0", "71"]
-    assert _row(text, "polling → mock Kafka")[4:8] == ["4,481", "0.03", "120", "–"]
+    assert _row(text, "walrelay → Kafka")[3:11] == ["98,205", "91,300", "to", "99,017", "0.73", "8.6", "7.0", "71"]
+    assert _row(text, "polling → mock Kafka")[4:9] == ["4,481", "–", "0.03", "120", "–"]
     assert "Not run: walrelay → mock, wal2json: could not access file" in text
 
 

@@ -24,6 +24,7 @@ def test_rates_and_costs_are_medians_and_memory_is_the_highest() -> None:
     assert run.cpu_s_per_million == pytest.approx(6.0)
     assert run.walsender_cpu_s_per_million == pytest.approx(9.0)
     assert run.peak_rss_bytes == 70
+    assert run.round_events_per_second == pytest.approx([100_000, 11_111, 50_000], rel=0.001)
 
 
 def test_ratios_are_to_the_limit_whatever_the_order() -> None:
@@ -57,6 +58,7 @@ def test_the_keys_of_the_json_are_those_that_were_promised() -> None:
         "cpu_s_per_million",
         "walsender_cpu_s_per_million",
         "peak_rss_bytes",
+        "round_events_per_second",
     ]
 
 
