@@ -131,6 +131,23 @@ def test_a_stream_that_is_full_is_waited_for(stoppable_nats: NatsServer) -> None
     case.close()
 
 
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_an_account_without_room_is_waited_for(private_nats: NatsMaker, storage: str) -> None:
+    server = private_nats(
+        "accounts { A { jetstream: { max_file: 100KB, max_mem: 100KB }, users: [{ user: u, password: p }] } }"
+    )
+    url = server.url.replace("//", "//u:p@")
+    request(url, "STREAM.CREATE.s", name="s", subjects=["s"], storage=storage)
+    large = Message("s", b"a", b"1" * 40_000, [("id", b"1"), ("position", b"0/1:0")], 0)
+    with closing(plugin.open(plugin.settings(url=url), plugin.memory())) as sink:
+        published(sink, large, large._replace(value=b"2" * 40_000))
+        assert sink.publish(large._replace(value=b"3" * 40_000), 0)
+        assert failure(sink).startswith("JetStream could not store a message for 's' now: ")
+    request(url, "STREAM.PURGE.s")
+    with closing(plugin.open(plugin.settings(url=url), plugin.memory())) as sink:
+        published(sink, large._replace(value=b"3" * 40_000))
+
+
 def test_a_subject_of_another_stream_than_the_one_that_is_set_is_refused(case: NatsCase) -> None:
     case.make(f"{case.topic}-2", f"{case.topic}.other")
     with closing(case.open(stream=case.topic)) as sink:

@@ -197,6 +197,47 @@ def test_the_doctor_looks_at_streams(private_nats: NatsMaker) -> None:
     assert detail.startswith("NATS cannot be reached: ")
 
 
+def test_the_doctor_says_how_to_make_what_is_missing_and_init_makes_it(private_nats: NatsMaker) -> None:
+    server = private_nats("")
+    settings = plugin.settings(url=server.url, stream="events")
+    _, subject, stream = plugin.examine(settings, ["outbox.event.*"])
+    assert subject.detail == "no stream has the subject 'outbox.event.*'"
+    assert subject.fix == "walrelay init --topics 'outbox.event.*'\n# or nats stream edit events --subjects ..."
+    assert stream.fix == "walrelay init --topics 'outbox.event.*'\n# or nats stream add events"
+    assert plugin.make_topics is not None
+    assert list(plugin.make_topics(settings, ["outbox.event.*"], 1, None)) == [("outbox.event.*", True)]
+    assert list(plugin.make_topics(settings, ["outbox.event.*"], 1, None)) == [("outbox.event.*", False)]
+    assert findings(server, "outbox.event.*", stream="events")[1] == (
+        "ok",
+        "stream 'events' has the subject 'outbox.event.*'",
+    )
+    assert findings(server, "outbox.event.order", stream="events")[1][0] == "ok"
+
+
+def test_the_doctor_and_init_over_tls(encrypted: NatsServer, authority: Authority) -> None:
+    files = authority.directory
+    own = {"certificate_file": str(files / "relay.crt"), "key_file": str(files / "relay.key")}
+    tls = {"url": encrypted.url.replace("nats://", "tls://"), "ca_file": str(files / "ca.crt"), **own}
+    settings = plugin.settings.model_validate({**tls, "stream": "events"})
+    assert plugin.make_topics is not None
+    assert list(plugin.make_topics(settings, ["orders"], 1, None)) == [("orders", True)]
+    assert findings(encrypted, "orders", **tls)[1] == ("ok", "stream 'events' has the subject 'orders'")
+    assert findings(encrypted, "orders")[0][0] == "problem"
+
+
+def test_the_doctor_finds_an_account_without_jetstream(private_nats: NatsMaker) -> None:
+    server = private_nats("accounts { A { users: [{ user: u, password: p }] }, B { jetstream: enabled } }")
+    url = server.url.replace("//", "//u:p@")
+    _, (verdict, detail) = findings(server, "orders", url=url)
+    assert verdict == "problem"
+    assert "orders" in detail
+    assert "JetStream" in detail
+    settings = plugin.settings(url=url, stream="events")
+    assert plugin.make_topics is not None
+    with pytest.raises(Fatal, match=r"stream 'events' was not made: .*[Jj]et[Ss]tream"):
+        list(plugin.make_topics(settings, ["orders"], 1, None))
+
+
 def key(prefix: int) -> tuple[nkeys.KeyPair, bytes]:
     seed = nkeys.encode_seed(os.urandom(32), prefix)
     return nkeys.from_seed(bytearray(seed)), bytes(seed)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import pika
 import pytest
 
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.rabbitmq import RabbitmqServer
+from walrelay.errors import Fatal
 from walrelay.model import Message
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
@@ -86,7 +88,14 @@ def test_a_full_queue_is_waited_for(stoppable_rabbitmq: RabbitmqServer) -> None:
         ([("Bcc", b"elsewhere")], "of a header 'Bcc' RabbitMQ would make further routing keys"),
         ([("a", b"1"), ("a", b"2")], "the header 'a' is there twice, and RabbitMQ keeps one"),
         ([("n" * 256, b"1")], "the name of the header 'nnnnnnnnnnnnnnnnnnnn'... is longer than 255 bytes"),
-        ([("a", b"x" * 140_000)], "the headers have 140053 bytes, and RabbitMQ takes 130048"),
+        (
+            [("a", b"x" * 140_000)],
+            "the headers and properties make a frame of 140,082 bytes, and RabbitMQ takes 131,072",
+        ),
+        (
+            [("ü" * 100 + str(number), b"") for number in range(700)],
+            "the headers and properties make a frame of 146,265 bytes, and RabbitMQ takes 131,072",
+        ),
         ([("\udcff", b"1")], "the name of the header '\\udcff' is not UTF-8"),
     ],
 )
@@ -101,6 +110,59 @@ def test_headers_that_rabbitmq_would_misunderstand_are_refused(
         assert sink.publish(message(case, 2), 0)
         settle(sink, 1)
     assert numbers(case.arrived()) == [0, 2]
+
+
+def room_for(sent: Message, frame: int) -> int:
+    """Bytes that its last header may have more, by pika's own writing of the frame."""
+    properties = pika.BasicProperties(
+        headers={"key": "a", **{name: (value or b"").decode() for name, value in sent.headers}},
+        delivery_mode=2,
+        timestamp=1,
+        message_id="1",
+        type="t" * 200,
+    )
+    return frame - len(pika.frame.Header(1, 1, properties).marshal())
+
+
+@pytest.mark.parametrize("frame", [131_072, 8_192])
+def test_properties_that_fill_a_frame_arrive_and_those_with_one_byte_more_are_refused(
+    case: RabbitmqCase, frame: int
+) -> None:
+    begin = with_headers(case, 1, ("type", b"t" * 200), ("ü", b""))
+    room = room_for(begin, frame)
+    full, over = (with_headers(case, 1, ("type", b"t" * 200), ("ü", b"x" * (room + more))) for more in (0, 1))
+    with closing(case.open(url=f"{case.server.url}?frame_max={frame}")) as sink:
+        publish(sink, case, range(1))
+        settle(sink, 1)
+        assert sink.publish(over, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.ends) == (over, "serialization", False)
+        assert sink.publish(full, 0)
+        settle(sink, 1)
+    assert numbers(case.arrived()) == [0, 1]
+
+
+def test_properties_that_were_taken_before_the_frame_was_known_are_refused_and_not_overtaken(
+    case: RabbitmqCase,
+) -> None:
+    large = with_headers(case, 1, ("a", b"x" * 9_000))
+    with closing(case.open(url=f"{case.server.url}?frame_max=8192")) as sink:
+        assert sink.publish(message(case, 0, key="b"), 0)
+        assert sink.publish(large, 0)
+        assert sink.publish(message(case, 2), 0)
+        told = refusal(sink)
+        assert (told.message, told.ends) == (large, True)
+        sink.flush(10)
+    assert [got.value for got in case.arrived()] == [b"0"]
+
+
+def test_a_name_that_is_not_utf_8_or_is_empty_is_refused(case: RabbitmqCase) -> None:
+    with closing(case.open(exchange="{header.to}")) as sink:
+        for to in ("", "x" * 256):
+            assert sink.publish(with_headers(case, 1, ("to", to.encode())), 0)
+            assert refusal(sink).reason.startswith("the exchange's name is ")
+        assert sink.publish(with_headers(case, 1, ("to", b"amq.direct"))._replace(topic="\udcff"), 0)
+        assert refusal(sink).reason == "the routing key is not UTF-8"
 
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\xff\xfe", "ü☃".encode(), b"a\r\nb", b"x" * 70_000, None])
@@ -148,6 +210,61 @@ def test_init_declares_what_is_missing_and_leaves_what_is_there(case: RabbitmqCa
     assert plugin.make_topics is not None
     assert [*plugin.make_topics(settings, [case.topic, made], 1, None)] == [(case.topic, False), (made, True)]
     case.server.control("delete_queue", made)
+
+
+def test_the_doctor_and_init_say_the_broker_s_words_and_how_to_make_it(case: RabbitmqCase) -> None:
+    settings = RabbitmqSettings.model_validate({"url": case.server.url, "exchange": f"{case.topic}-x"})
+    assert (plugin.made_as(settings), plugin.made_as(RabbitmqSettings.model_validate({"url": case.server.url}))) == (
+        "exchange",
+        "queue",
+    )
+    _, missing = plugin.examine(settings, ["outbox.event.*"])
+    assert missing.detail == f"exchange '{case.topic}-x' does not exist"
+    assert missing.fix == "walrelay init --topics 'outbox.event.*'\n# or declare the exchange yourself"
+    assert plugin.make_topics is not None
+    assert [*plugin.make_topics(settings, ["outbox.event.*"], 1, None)] == [(f"{case.topic}-x", True)]
+    assert [each.verdict for each in plugin.examine(settings, ["outbox.event.*"])] == ["ok", "ok"]
+    with closing(pika.BlockingConnection(pika.URLParameters(case.server.url))) as connection:
+        connection.channel().exchange_delete(f"{case.topic}-x")
+
+
+def test_the_doctor_and_init_over_tls(case: RabbitmqCase) -> None:
+    server = case.server
+    certificate, key = server.authority.sign("relay")
+    trusting = {"url": server.tls_url, "ca_file": str(server.authority.certificate)}
+    own = {"certificate_file": str(certificate), "key_file": str(key)}
+    made = f"{case.topic}-tls"
+
+    def findings(**settings: str) -> list[tuple[str, str]]:
+        return [
+            (each.verdict, each.detail) for each in plugin.examine(RabbitmqSettings.model_validate(settings), [made])
+        ]
+
+    assert plugin.make_topics is not None
+    well = RabbitmqSettings.model_validate({**trusting, **own})
+    assert [*plugin.make_topics(well, [made], 1, None)] == [(made, True)]
+    assert findings(**trusting, **own)[1:] == [("ok", f"queue {made!r} is there")]
+    server.control("delete_queue", made)
+    for wrong in (trusting, {"url": server.tls_url, **own}, {"url": server.tls_url, "ca_file": "/nowhere"}):
+        ((verdict, detail),) = findings(**wrong)
+        assert verdict == "problem"
+        assert "cannot be re" in detail
+
+
+def test_a_user_who_may_do_nothing_is_told_of_each_place(case: RabbitmqCase) -> None:
+    control = case.server.control
+    control("add_user", "nobody", "secret")
+    try:
+        control("set_permissions", "nobody", "^$", "^$", "^$")
+        settings = RabbitmqSettings.model_validate({"url": case.server.url.replace("guest:guest", "nobody:secret")})
+        connected, place = plugin.examine(settings, [f"{case.topic}-none"])
+        assert connected.verdict == "ok"
+        assert place.verdict in ("warning", "problem")
+        assert plugin.make_topics is not None
+        with pytest.raises(Fatal, match=f"RabbitMQ did not declare queue '{case.topic}-none': .*ACCESS_REFUSED"):
+            list(plugin.make_topics(settings, [f"{case.topic}-none"], 1, None))
+    finally:
+        control("delete_user", "nobody")
 
 
 def with_headers(case: RabbitmqCase, number: int, *more: tuple[str, bytes | None]) -> Message:

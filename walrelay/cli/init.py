@@ -12,7 +12,7 @@ from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import BarObserver, count
 from walrelay.cli.relays import Chosen, each_relay
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.operations import doctor, setup
 from walrelay.operations import push_down as pushing
 from walrelay.operations.backfill import backfill_until
@@ -149,8 +149,14 @@ def init(
         doctor.refuse(catalog, wiring, "init")  # the new objects may not suit the settings either
         if push_down:
             make_filter(catalog, wiring)
-    for name, created in making:
-        click.echo(f"{'created' if created else 'present':8}  topic {name}")
+    made_there = 0
+    for made_there, (name, created) in enumerate(making, 1):  # noqa: B007
+        click.echo(f"{'created' if created else 'present':8}  {wiring.sink.made_as(name)} {name}")
+    if names and not made_there:
+        raise Fatal(
+            f"nothing was made for {', '.join(names)}: only a row says where its messages go at the broker",
+            hint="Make it there yourself, or correct the sink's settings.",
+        )
     if backfill and not publish(wiring, timeout, Scope(where=where)):
         click.echo("stopped: run `walrelay init --backfill` again to go on from here", err=True)
         ctx.exit(1)

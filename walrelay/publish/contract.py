@@ -264,6 +264,9 @@ class SinkPlugin(NamedTuple):
     stays as it is. `replication_factor` None: the broker's default. Fatal, with a hint, for the first that cannot be
     made."""
 
+    made_as: Callable[[Any], str] = lambda settings: "topic"
+    """(settings): the broker's word for what `make_topics` makes, such as queue."""
+
     traits: SinkTraits | None = None
 
 

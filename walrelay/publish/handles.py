@@ -120,6 +120,10 @@ class SinkHandles:
         }
         return ((address(name, topic), made) for name, each in making.items() for topic, made in each)
 
+    def made_as(self, topic: str) -> str:
+        """See `SinkHandle.made_as`."""
+        return self._handles[sink_and_topic(topic)[0]].made_as(topic)
+
     def _by_sink(self, addresses: Iterable[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for each in addresses:

@@ -134,6 +134,10 @@ class SinkHandle:
             raise Fatal(f"a sink of kind {self.kind!r} has no topics to make", hint="Leave --topics out.")
         return self._plugin.make_topics(self._settings, topics, partitions, replication_factor)
 
+    def made_as(self, topic: str) -> str:
+        """See `SinkPlugin.made_as`."""
+        return self._plugin.made_as(self._settings)
+
     @cached_property
     def _memory(self) -> Any:
         """Made for the first sink: it may need the client library."""

@@ -6,6 +6,7 @@ A message that lacks what the template asks for has no address: it is refused, a
 from collections.abc import Callable
 from string import Formatter
 from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from walrelay.errors import WalrelayError
 from walrelay.model import Message
@@ -49,6 +50,22 @@ class AddressTemplate:
         return lambda message: "".join(
             part.literal + (self._written(_value(message, part.name)) if part.name else "") for part in self._parts
         )
+
+
+def url_parts(text: str, *, with_password: bool = True) -> SplitResult:
+    """`urlsplit`, which also looks at the port. ValueError, which shows nothing of the text: a password with a slash or
+    a hash sign in it is taken for something else. `with_password`: an at sign is behind one.
+    """
+    try:
+        parts = urlsplit(text)
+        if (parts.port is None or parts.port >= 0) and with_password and "@" in text and "@" not in parts.netloc:
+            raise ValueError
+    except ValueError:
+        raise ValueError(
+            "it is no URL: behind the host is no port. Percent-encode what is odd in a password: %2F is a slash, %23 a"
+            " hash sign, %3F a question mark, %40 an at sign"
+        ) from None
+    return parts
 
 
 def is_address_template(text: str) -> str:

@@ -1,9 +1,14 @@
 """Addresses made of templates: what a message lacks is said, and never left out."""
 
 import pytest
+from pydantic import ValidationError
 
 from walrelay.model import Message
-from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.address import AddressTemplate, NoAddress, url_parts
+from walrelay.sinks.making import init_topics, making
+from walrelay.sinks.nats.settings import NatsSettings
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
+from walrelay.sinks.redis.settings import RedisSettings
 
 MESSAGE = Message("orders", b"42", b"{}", [("type", b"OrderPlaced"), ("odd", b"\xff"), ("none", None)], 0)
 
@@ -45,3 +50,31 @@ def test_the_address_of_a_topic_is_known_unless_a_row_says_it() -> None:
     assert AddressTemplate("eu.{topic}").of_topic("a") == "eu.a"
     assert not AddressTemplate("eu.{topic}").by_row
     assert AddressTemplate("eu.{key}").by_row
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["amqp://relay:se/cret@host/", "amqp://relay:se#cret@host", "amqp://relay:12?34@host", "amqp://relay:se[cret@host"],
+)
+def test_a_password_that_is_not_encoded_is_not_shown(url: str) -> None:
+    with pytest.raises(ValueError, match="Percent-encode") as told:
+        url_parts(url)
+    assert "se" not in str(told.value).replace("Percent-encode", "").replace("else", "")
+    for model, scheme in ((RabbitmqSettings, "amqp"), (NatsSettings, "nats"), (RedisSettings, "redis")):
+        with pytest.raises(ValidationError, match="Percent-encode"):
+            model.model_validate({"url": url.replace("amqp", scheme)})
+
+
+@pytest.mark.parametrize(
+    ("topic", "command"),
+    [
+        ("orders", "walrelay init --topics orders"),
+        ("outbox.event.*", "walrelay init --topics 'outbox.event.*'"),
+        ("a b'c", """walrelay init --topics 'a b'"'"'c'"""),
+        ("a,b", ""),
+        ("a\nb", ""),
+    ],
+)
+def test_the_command_that_makes_a_topic_can_be_pasted(topic: str, command: str) -> None:
+    assert init_topics(topic) == command
+    assert making(topic, "make it").endswith("ake it" if command else "Make it.")

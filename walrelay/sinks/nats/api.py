@@ -18,7 +18,7 @@ class ApiError(Exception):
         self.code = code
 
 
-STREAM_NOT_FOUND, NO_MESSAGE, OTHER_LAST_SEQUENCE = 10059, 10037, 10071
+STREAM_NOT_FOUND, NO_MESSAGE, OTHER_LAST_SEQUENCE, NO_JETSTREAM = 10059, 10037, 10071, 10039
 
 
 async def ask(client: Client, request: str, **members: Any) -> dict[str, Any]:
@@ -27,7 +27,8 @@ async def ask(client: Client, request: str, **members: Any) -> dict[str, Any]:
         reply = await client.request(f"{_PREFIX}.{request}", json.dumps(members).encode(), timeout=_PATIENCE)
         answer: dict[str, Any] = json.loads(reply.data)
     except NoRespondersError as why:
-        raise ApiError("JetStream is off, or off for this user's account, or without a leader") from why
+        text = "JetStream is off, or off for this user's account, or without a leader"
+        raise ApiError(text, NO_JETSTREAM) from why
     except TimeoutError as why:
         raise ApiError(f"no answer to {_PREFIX}.{request}, which this user may not be allowed to ask") from why
     except (Error, ValueError) as why:

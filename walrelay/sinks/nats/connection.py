@@ -19,6 +19,7 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.prepared import PreparedMessages
+from walrelay.sinks.making import init_topics
 from walrelay.sinks.nats.api import OTHER_LAST_SEQUENCE, ApiError, stream_of
 from walrelay.sinks.nats.client import NO_RESPONDERS, connected, said
 from walrelay.sinks.nats.messages import Conversion, MessageIds, Outgoing
@@ -34,6 +35,8 @@ _SHORTEN = "Raise the server's max_payload, or shorten the event."
 _NOT_ALLOWED = 'permissions violation for publish to "'
 _MAY_NOT_LISTEN = "permissions violation for subscription"
 _TOO_LARGE, _OTHER_STREAM, _OTHER_LAST, _SEALED = 10054, 10060, (10070, OTHER_LAST_SEQUENCE), 10109
+_FULL = {10002, 10023, 10028, 10047, 10077}  # the account, a server or a stream has no room now
+_TOO_MANY = 429
 
 
 class _Prepared(NamedTuple):
@@ -190,7 +193,7 @@ class NatsConnection:
             stream = self._settings.stream
             reason = f"its subject {awaited.subject!r} is in another stream than {stream!r} ({what})"
             self._tell(awaited, reason, "Correct sink.stream, or the stream's subjects.", "unknown_topic", "topic")
-        elif error.get("code", 0) >= 500:
+        elif code in _FULL or error.get("code", 0) == _TOO_MANY or error.get("code", 0) >= 500:
             awaited.sending.failed(f"JetStream could not store a message for {awaited.subject!r} now: {what}")
         else:
             scope, hint = "topic" if code == _SEALED else "message", "Look at the stream: nats stream info"
@@ -216,7 +219,8 @@ class NatsConnection:
             self._fail(Retryable(f"stream {stream!r} takes no messages for {subject!r} now: it has no leader"))
             return
         for each in self._asked.pop(subject):
-            hint = "Make one: nats stream add, or set sink.stream and `walrelay init --topics`."
+            command = init_topics(each.sending.taken[0].message.topic, exact=True) if self._settings.stream else ""
+            hint = command or "Make one: nats stream add; or set sink.stream, and walrelay init --topics makes it."
             self._tell(each, f"no stream has the subject {subject!r}", hint, "unknown_topic", "topic")
 
     def _tell(self, awaited: _Awaited, reason: str, hint: str, error: str, scope: str) -> None:

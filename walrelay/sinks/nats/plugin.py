@@ -76,6 +76,7 @@ plugin = SinkPlugin(
     topic_fault=subject_fault,
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     make_topics=_make_topics,
+    made_as=lambda settings: "subject",
     traits=SinkTraits(
         durable="acknowledged by the stream, a majority of its replicas",
         order="of each topic and key; of commits where ordering is chained",

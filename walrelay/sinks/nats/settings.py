@@ -1,11 +1,10 @@
 """The settings of the NATS sink."""
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from walrelay.sinks.address import is_address_template
+from walrelay.sinks.address import is_address_template, url_parts
 from walrelay.sinks.hosting.settings import HostedSettings, TlsSettings
 from walrelay.sinks.nats.subjects import subject_fault
 
@@ -59,12 +58,13 @@ class NatsSettings(HostedSettings, TlsSettings):
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, url: SecretStr) -> SecretStr:
-        schemes = {urlsplit(each).scheme for each in addresses(url)}
+        parts = [url_parts(each) for each in addresses(url)]
+        schemes = {each.scheme for each in parts}
         if not schemes <= {"nats", "tls"}:
             raise ValueError("an address begins with nats:// or tls://")
         if len(schemes) > 1:
             raise ValueError("the addresses of a cluster begin all with nats://, or all with tls://")
-        if not all(urlsplit(each).hostname for each in addresses(url)):
+        if not all(each.hostname for each in parts):
             raise ValueError("an address has a host: nats://host:4222")
         return url
 

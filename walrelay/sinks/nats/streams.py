@@ -1,7 +1,7 @@
 """Streams: what the doctor asks about them, and what `walrelay init --topics` makes."""
 
 from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nats.aio.client import Client
 
@@ -9,7 +9,8 @@ from walrelay.errors import Fatal, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import PumpedLoop
-from walrelay.sinks.nats.api import STREAM_NOT_FOUND, ApiError, ask, stream_of
+from walrelay.sinks.making import making
+from walrelay.sinks.nats.api import NO_JETSTREAM, STREAM_NOT_FOUND, ApiError, ask, stream_of
 from walrelay.sinks.nats.client import connected
 from walrelay.sinks.nats.settings import NatsSettings
 from walrelay.sinks.nats.subjects import subject_fault
@@ -45,7 +46,7 @@ def add_subjects(
             "sink.stream does not say which stream is to have the subjects",
             hint="Set it, or make a stream yourself: nats stream add",
         )
-    subjects = _subjects(settings, topics)
+    subjects = [*_subjects(settings, topics)]
     loop = PumpedLoop()
     yield from _run(loop, settings, _made(settings, loop, settings.stream, subjects, replication_factor or 1))
 
@@ -66,23 +67,27 @@ async def _findings(settings: NatsSettings, loop: PumpedLoop, topics: Sequence[s
     version = client.connected_server_version
     found = [Finding("sink", "ok", f"connected to NATS {version.major}.{version.minor}.{version.patch}")]
     streams: dict[str, None] = {} if settings.stream is None else {settings.stream: None}
-    for subject in _subjects(settings, topics):
-        finding, stream = await _examined(client, subject, settings.stream)
+    for subject, topic in _subjects(settings, topics).items():
+        finding, stream = await _examined(client, subject, topic, settings.stream)
         found.append(finding)
         if stream is not None:
             streams[stream] = None
     for stream in streams:
-        found += await _kept(client, stream)
+        found += await _kept(client, stream, next(iter(topics), ""))
     return found
 
 
-async def _examined(client: Client, subject: str, wanted: str | None) -> tuple[Finding, str | None]:
+async def _examined(client: Client, subject: str, topic: str, wanted: str | None) -> tuple[Finding, str | None]:
     try:
         stream = await stream_of(client, subject)
     except ApiError as why:
-        return Finding("sink", "warning", f"which stream has {subject!r} cannot be asked for: {why}", _ASKING), None
+        verdict: Literal["problem", "warning"] = "problem" if why.code == NO_JETSTREAM else "warning"
+        fix = "Let the server or the account have JetStream." if why.code == NO_JETSTREAM else _ASKING
+        return Finding("sink", verdict, f"which stream has {subject!r} cannot be asked for: {why}", fix), None
     if stream is None:
-        fix = "Set sink.stream and `walrelay init --topics`, or make a stream: nats stream add"
+        fix = "Make one: nats stream add; or set sink.stream, and walrelay init --topics makes it."
+        if wanted is not None:
+            fix = making(topic, f"nats stream edit {wanted} --subjects ...")
         return Finding("sink", "problem", f"no stream has the subject {subject!r}", fix), None
     if wanted is not None and stream != wanted:
         fix = "Correct sink.stream, or the subjects of the streams."
@@ -90,13 +95,14 @@ async def _examined(client: Client, subject: str, wanted: str | None) -> tuple[F
     return Finding("sink", "ok", f"stream {stream!r} has the subject {subject!r}"), stream
 
 
-async def _kept(client: Client, stream: str) -> list[Finding]:
+async def _kept(client: Client, stream: str, topic: str) -> list[Finding]:
     """How the stream keeps what it acknowledges."""
     try:
         config = (await ask(client, f"STREAM.INFO.{stream}"))["config"]
     except ApiError as why:
         if why.code == STREAM_NOT_FOUND:
-            return [Finding("sink", "problem", f"stream {stream!r} does not exist", "walrelay init --topics")]
+            fix = making(topic, f"nats stream add {stream}") if topic else f"nats stream add {stream}"
+            return [Finding("sink", "problem", f"stream {stream!r} does not exist", fix)]
         return [Finding("sink", "warning", f"stream {stream!r} cannot be looked at: {why}", _ASKING)]
     found = []
     if config.get("no_ack"):
@@ -137,8 +143,16 @@ async def _made(
     return [(each, each in missing) for each in subjects]
 
 
-def _subjects(settings: NatsSettings, topics: Sequence[str]) -> list[str]:
-    """Those that are known beforehand."""
+def _subjects(settings: NatsSettings, topics: Sequence[str]) -> dict[str, str]:
+    """Those that are known beforehand, each with its topic. Where only a row can say a part that stands between dots,
+    it is NATS's own wildcard.
+    """
     template = AddressTemplate(settings.subject)
-    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
-    return [each for each in found if _SOME not in each and not subject_fault(each)]
+    found = {template.of_topic(topic): topic for topic in topics} if not template.by_row else {}
+    return {subject: topic for subject, topic in found.items() if _is_asked_for(subject)}
+
+
+def _is_asked_for(subject: str) -> bool:
+    parts = subject.split(".")
+    known = ".".join(part.replace(_SOME, "x") if part == _SOME else part for part in parts)
+    return parts != [_SOME] and not subject_fault(known)

@@ -13,7 +13,10 @@ _OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, wh
 _TOO_LARGE = "54000"
 _OF_A_TABLE = ("42", "3F", "0A")
 _WORDS = {  # error, hint
-    "42P01": ("unknown_topic", "Create the table (`walrelay init --topics` makes one), or correct sink.table."),
+    "42P01": (
+        "unknown_topic",
+        "Create the table, which walrelay init --topics does for a topic, or correct sink.table.",
+    ),
     "3F000": ("unknown_topic", "Create the schema and the table, or correct sink.table."),
     "42703": ("unknown_topic", "Add the column, or correct sink.columns."),
     "42501": ("not_authorized", "GRANT INSERT ON the table TO the role of sink.dsn;"),

@@ -46,6 +46,7 @@ plugin = SinkPlugin(
     topic_fault=topic_fault,
     exactly_once=ExactlyOnce(_open_exactly_once, PostgresPositionKeeper, examine_positions),
     make_topics=_make_topics,
+    made_as=lambda settings: "table",
     traits=SinkTraits(
         durable="committed there",
         order="of commits, in each table",

@@ -13,6 +13,7 @@ from walrelay.model import Finding
 from walrelay.postgres.dsn import address
 from walrelay.postgres.failures import first_line
 from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.making import making
 from walrelay.sinks.postgres.groups import POSITIONS
 from walrelay.sinks.postgres.rows import Role
 from walrelay.sinks.postgres.settings import PostgresSettings
@@ -41,8 +42,8 @@ def examine(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[Findi
                 yield Finding(
                     "sink", "warning", "fsync is off there: a crash loses rows", "ALTER SYSTEM SET fsync = on;"
                 )
-            for table in _tables(settings, topics):
-                yield _examined(connection, settings, table)
+            for table, topic in _tables(settings, topics).items():
+                yield _examined(connection, settings, table, topic)
     except psycopg.Error as why:
         text = f"the database of the sink at {_address(settings)} cannot be used: {first_line(why)}"
         yield Finding("sink", "problem", text, "Correct sink.dsn, or start the server.")
@@ -86,21 +87,21 @@ def make_tables(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[t
         ) from why
 
 
-def _tables(settings: PostgresSettings, topics: Sequence[str]) -> list[tuple[str, str]]:
-    """Those that are known beforehand."""
+def _tables(settings: PostgresSettings, topics: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Those that are known beforehand, each with a topic whose rows go there."""
     template = AddressTemplate(settings.table)
-    names = {} if template.by_row else dict.fromkeys(template.of_topic(topic) for topic in topics)
-    return [qualified_name(name) for name in names if _SOME not in name]
+    names = {} if template.by_row else {template.of_topic(topic): topic for topic in topics}
+    return {qualified_name(name): topic for name, topic in names.items() if _SOME not in name}
 
 
-def _examined(connection: psycopg.Connection[Any], settings: PostgresSettings, table: tuple[str, str]) -> Finding:
+def _examined(
+    connection: psycopg.Connection[Any], settings: PostgresSettings, table: tuple[str, str], topic: str
+) -> Finding:
     name, shown = sql.Identifier(*table).as_string(), ".".join(table)
     there = {column for (column,) in connection.execute(_COLUMNS, [name])}
     wanted = [*settings.columns.by_role.values()]
     if not there:
-        return Finding(
-            "sink", "problem", f"there is no table {shown}", "walrelay init --topics, or create it yourself."
-        )
+        return Finding("sink", "problem", f"there is no table {shown}", making(topic, "create it yourself"))
     if missing := [column for column in wanted if column not in there]:
         return Finding("sink", "problem", f"{shown} has no column {missing[0]!r}", "Add it, or correct sink.columns.")
     if not _may(connection, name, "INSERT"):

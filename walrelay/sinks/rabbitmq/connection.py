@@ -21,7 +21,9 @@ from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses
 
 _SHORT = 255  # bytes of a short string
-_FRAME = 131_072 - 1_024  # bytes of properties that surely fit one frame
+_FRAME = 131_072  # bytes: what pika asks for, and RabbitMQ grants unless it is set to less
+_ENVELOPE = 8 + 12 + 2  # bytes of a frame with properties beside them
+_FIXED = 4 + 1 + 8  # bytes of the properties that every message has: the headers' size, delivery mode, timestamp
 _DANGEROUS = {"cc", "bcc"}  # of these headers RabbitMQ makes further routing keys
 _PROPERTIES = {"content-type": "content_type", "correlation_id": "correlation_id", "type": "type", "id": "message_id"}
 _PERSISTENT = 2
@@ -37,6 +39,7 @@ class RabbitmqConnection:
         self._connection: AsyncioConnection | None = None
         self._channel: Channel | None = None
         self._blocked = ""
+        self._frame = _FRAME
         self._tag = 0
         self._open: dict[int, Sending] = {}  # by delivery tag, rising
         self._places: dict[Sending, tuple[str, str, str | None]] = {}  # exchange, routing key and message id
@@ -56,6 +59,7 @@ class RabbitmqConnection:
 
         connection.channel(on_open_callback=opened)
         await ready
+        self._frame = connection.params.frame_max
 
     async def _connect(self) -> AsyncioConnection:
         done: asyncio.Future[Any] = self._loop.create_future()
@@ -67,6 +71,9 @@ class RabbitmqConnection:
 
     def send(self, sending: Sending) -> None:
         ((message, _),) = sending.taken
+        if self._frame < _FRAME and (misfit := self._too_large(message)) is not None:
+            sending.refused(misfit.reason, misfit.hint, misfit.error)  # taken before RabbitMQ had said what fits
+            return
         exchange, routing_key = self._exchange(message), self._routing_key(message)
         self._tag += 1
         self._open[self._tag] = sending
@@ -89,11 +96,27 @@ class RabbitmqConnection:
             exchange, routing_key = self._exchange(message), self._routing_key(message)
         except NoAddress as why:
             return Misfit(str(why), "Correct sink.exchange and sink.routing_key, or the event.", "unroutable")
-        if len(exchange.encode(errors="surrogateescape")) > _SHORT:
-            return Misfit("the exchange's name is longer than 255 bytes", "Correct sink.exchange.")
-        if len(routing_key.encode(errors="surrogateescape")) > _SHORT:
-            return Misfit("the routing key is longer than 255 bytes", "Correct sink.routing_key, or the topic.")
-        return header_misfit(self._headers(message))
+        if fault := _name_fault(exchange):
+            return Misfit(f"the exchange's name {fault}", "Correct sink.exchange.")
+        if fault := _name_fault(routing_key):
+            return Misfit(f"the routing key {fault}", "Correct sink.routing_key, or the topic.")
+        if self._settings.exchange and not exchange:
+            return Misfit("the exchange's name is empty", "Correct sink.exchange, or the event.", "unroutable")
+        return header_misfit(self._headers(message)) or self._too_large(message)
+
+    def _too_large(self, message: Message) -> Misfit | None:
+        """RabbitMQ ends the connection where the properties are not in one frame."""
+        headers = self._headers(message)
+        size = _ENVELOPE + _FIXED + sum(
+            len(name.encode()) + (2 if value is None else 6 + len(value)) for name, value in headers
+        )  # fmt: skip
+        size += sum(1 + len(text.encode()) for text in self._known_properties(headers).values())
+        if size <= self._frame:
+            return None
+        return Misfit(
+            f"the headers and properties make a frame of {size:,} bytes, and RabbitMQ takes {self._frame:,}",
+            "Shorten or remove headers.",
+        )
 
     def trouble(self) -> str:
         return self._blocked
@@ -109,18 +132,23 @@ class RabbitmqConnection:
         return [(self._settings.key_header, message.key), *message.headers]
 
     def _properties(self, message: Message) -> pika.BasicProperties:
-        table: dict[str, Any] = {}
-        known: dict[str, Any] = {}
-        for name, value in self._headers(message):
-            table[name] = text = _text(value)
+        headers = self._headers(message)
+        return pika.BasicProperties(
+            headers={name: _text(value) for name, value in headers},
+            delivery_mode=_PERSISTENT,
+            timestamp=message.timestamp_ms // 1000,
+            **self._known_properties(headers),
+        )
+
+    def _known_properties(self, headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
+        known: dict[str, str] = {}
+        for name, value in headers:
             known_as = _PROPERTIES.get(name.lower())
-            if known_as is not None and isinstance(text, str) and len(value or b"") <= _SHORT:
+            if known_as is not None and len(value or b"") <= _SHORT and isinstance(text := _text(value), str):
                 known[known_as] = text
         if "content_type" not in known and self._settings.content_type:
             known["content_type"] = self._settings.content_type
-        return pika.BasicProperties(
-            headers=table, delivery_mode=_PERSISTENT, timestamp=message.timestamp_ms // 1000, **known
-        )
+        return known
 
     def _on_answer(self, frame: Any) -> None:
         method = frame.method
@@ -223,10 +251,14 @@ def header_misfit(headers: Sequence[tuple[str, bytes | None]]) -> Misfit | None:
     if len(names) != len({*names}):
         twice = next(name for name in names if names.count(name) > 1)
         return Misfit(f"the header {twice!r} is there twice, and RabbitMQ keeps one", "Rename or remove one of them.")
-    size = sum(len(name) + len(value or b"") + 8 for name, value in headers)
-    if size > _FRAME:
-        return Misfit(f"the headers have {size} bytes, and RabbitMQ takes {_FRAME}", "Shorten or remove headers.")
     return None
+
+
+def _name_fault(text: str) -> str:
+    try:
+        return "is longer than 255 bytes" if len(text.encode()) > _SHORT else ""
+    except UnicodeEncodeError:
+        return "is not UTF-8"
 
 
 def _text(value: bytes | None) -> str | bytes | None:

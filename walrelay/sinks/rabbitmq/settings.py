@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from walrelay.sinks.address import is_address_template
+from walrelay.sinks.address import is_address_template, url_parts
 from walrelay.sinks.hosting.settings import HostedSettings, TlsSettings
 
 
@@ -52,6 +52,7 @@ class RabbitmqSettings(HostedSettings, TlsSettings):
         for each in addresses(url):
             if not each.startswith(("amqp://", "amqps://")):
                 raise ValueError("an address begins with amqp:// or amqps://")
+            url_parts(each)
         return url
 
 

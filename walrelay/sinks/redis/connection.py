@@ -15,6 +15,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.making import init_topics
 from walrelay.sinks.redis.client import Client, answered, connected, said
 from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
@@ -199,7 +200,8 @@ class RedisConnection:
         stream = self._stream(sending.taken[0].message)
         user = self._settings.servers[0].username or "default"
         if code == NO_STREAM:
-            hint = "walrelay init --topics, or set sink.create_streams."
+            command = init_topics(sending.taken[0].message.topic, exact=True)
+            hint = f"{command or 'Make it'} (or set sink.create_streams)."
             sending.refused(f"there is no stream {stream!r}", hint, "unknown_topic", "topic", ends=ends)
         elif code == "WRONGTYPE":
             hint = "Rename the key, or correct sink.stream."

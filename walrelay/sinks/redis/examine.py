@@ -9,6 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.making import making
 from walrelay.sinks.redis.client import Client, connected, said
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -38,8 +39,8 @@ async def _findings(settings: RedisSettings, topics: Sequence[str]) -> list[Find
             version = client.info.get("redis_version", "")
             found.append(Finding("sink", "ok", f"connected to Redis {version} at {client.address}".replace("  ", " ")))
             found += await _about_durability(settings, client)
-            for stream in _streams(settings, topics):
-                found.append(await _about(settings, client, stream))
+            for stream, topic in _streams(settings, topics).items():
+                found.append(await _about(settings, client, stream, topic))
     except (WalrelayError, RedisError, OSError) as why:
         hint = getattr(why, "hint", "") or "Correct sink.url, or start Redis."
         found.append(Finding("sink", "problem", said(why), hint))
@@ -70,7 +71,7 @@ async def _forgets(client: Client) -> bool:
     return (await client.setting("maxmemory-policy", "noeviction")).startswith("allkeys")
 
 
-async def _about(settings: RedisSettings, client: Client, stream: str) -> Finding:
+async def _about(settings: RedisSettings, client: Client, stream: str, topic: str) -> Finding:
     try:
         kind = (await client.ask("TYPE", stream)).decode()
     except ResponseError as why:
@@ -83,7 +84,7 @@ async def _about(settings: RedisSettings, client: Client, stream: str) -> Findin
         )
     if settings.create_streams:
         return Finding("sink", "ok", f"the stream {stream!r} will be made by its first message")
-    fix = "walrelay init --topics, or set sink.create_streams"
+    fix = making(topic, "set sink.create_streams")
     return Finding("sink", "problem", f"the stream {stream!r} does not exist", fix)
 
 
@@ -114,11 +115,11 @@ async def _positions_findings(settings: RedisSettings) -> list[Finding]:
     return [Finding("positions", "ok", f"positions are kept under {settings.positions_key!r} in Redis")]
 
 
-def _streams(settings: RedisSettings, topics: Sequence[str]) -> list[str]:
-    """Those that are known beforehand."""
+def _streams(settings: RedisSettings, topics: Sequence[str]) -> dict[str, str]:
+    """Those that are known beforehand, each with its topic."""
     template = AddressTemplate(settings.stream)
-    names = {} if template.by_row else dict.fromkeys(template.of_topic(topic) for topic in topics)
-    return [name for name in names if _SOME not in name]
+    names = {} if template.by_row else {template.of_topic(topic): topic for topic in topics}
+    return {name: topic for name, topic in names.items() if _SOME not in name}
 
 
 @asynccontextmanager

@@ -63,6 +63,7 @@ plugin = SinkPlugin(
     topic_fault=topic_fault,
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     make_topics=_make_topics,
+    made_as=lambda settings: "stream",
     traits=SinkTraits(
         durable="answered by Redis, and by `wait_replicas` replicas; on disk as the server is set up",
         order="of commits, in each stream and between streams",

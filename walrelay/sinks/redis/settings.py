@@ -1,11 +1,11 @@
 """The settings of the Redis sink."""
 
 from typing import NamedTuple, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from walrelay.sinks.address import is_address_template
+from walrelay.sinks.address import is_address_template, url_parts
 from walrelay.sinks.hosting.settings import HostedSettings, TlsSettings
 
 _PORT, _SENTINELS_PORT = 6379, 26379
@@ -103,7 +103,7 @@ def _addresses(url: SecretStr, port: int) -> list[Address]:
     """ValueError, which does not show the text, where it is none."""
     found = []
     for text in url.get_secret_value().split(","):
-        parts = urlsplit(text.strip())
+        parts = url_parts(text.strip())
         database = parts.path.strip("/") or "0"
         if parts.scheme not in ("redis", "rediss") or not parts.hostname or parts.query or not database.isdigit():
             raise ValueError("an address is redis://user:password@host:6379/0, or begins with rediss://")

@@ -3,11 +3,11 @@
 import re
 from ipaddress import ip_address
 from typing import NamedTuple, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.address import AddressTemplate, NoAddress, url_parts
 from walrelay.sinks.hosting.settings import HostedSettings, TlsSettings
 from walrelay.sinks.webhook.names import NAME, VALUE, is_reserved
 from walrelay.sinks.webhook.networks import is_private_host
@@ -126,11 +126,8 @@ class WebhookSettings(HostedSettings, TlsSettings):
 def endpoint_url(url: SecretStr) -> EndpointUrl:
     """ValueError, which does not show the URL, for what is no endpoint."""
     text = url.get_secret_value()
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as why:
-        raise ValueError(f"it is no URL: {why}") from None
+    parts = url_parts(text, with_password=False)
+    host, port = parts.hostname or "", parts.port
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("a URL begins with https://host or http://host")
     if not _PRINTABLE.fullmatch(text):
