@@ -18,9 +18,11 @@ from psycopg.types.json import Json, Jsonb
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, header
 from tests.acceptance.relay_process import WALRELAY, RelayProcess
+from tests.brokers.pulsar import PulsarTopic, make, make_tenant, read
 from tests.brokers.rabbitmq import RabbitmqQueue
 from tests.brokers.servicebus import ServicebusEntity
 from tests.servers.database import Database
+from tests.servers.pulsar import PulsarServer
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.servicebus import ServicebusPeer
 from tests.servers.topics import Kafka, Received
@@ -259,6 +261,75 @@ def test_multi_tenant(adopted: Adopted, topic: str) -> None:
     }
     rest = {"tenant-id": "acme", "schema-version": "1", "occurred-at": "2026-11-23T02:09:51Z", "id": "0190-b"}
     assert headers(two) == rest
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_multi_tenant_into_pulsar(deploy: Deploy, database: Database, stoppable_pulsar: PulsarServer) -> None:
+    """A namespace for each tenant; in the order of each aggregate, also when the relay is killed meanwhile."""
+    database.execute((SYSTEMS / "multi-tenant.sql").read_text())
+    place = PulsarTopic(stoppable_pulsar)
+    tenants = [make_tenant(stoppable_pulsar) for _ in range(2)]
+    for tenant in tenants:
+        make(stoppable_pulsar, f"persistent://{tenant}/events/{place.topic}", 3)
+    deployment = deploy(
+        database,
+        place,
+        place.topic,
+        outbox={"preset": "multi-tenant"},
+        route={},
+        sink={**place.sink, "topic": "persistent://{header.tenant-id}/events/{topic}", "null_headers": "omit"},
+    )
+    occurred = datetime(2026, 11, 23, 4, 9, 51, 120_000, timezone(timedelta(hours=2)))
+    number = 0
+    relay = deployment.start()
+    for killed in range(3):
+        with database.connect(autocommit=False) as connection:
+            for _ in range(100):
+                for tenant in tenants:
+                    insert(
+                        connection,
+                        "outbox",
+                        id=f"{tenant}-{number}",
+                        tenant_id=tenant,
+                        aggregate_id=f"order-{number % 7}",
+                        aggregate_type="Order",
+                        topic=place.topic,
+                        occurred_at=occurred,
+                        payload=f'{{"number":  {number}}}',
+                        event_metadata=Json({"causation_id": "x", "correlation_id": None}),
+                        routing_key="orders.eu",
+                        schema_id="order.placed",
+                        schema_version=3,
+                    )
+                connection.execute("UPDATE outbox SET status = 'SENT' WHERE status = 'NEW'")  # the worker beside it
+                connection.commit()
+                number += 1
+        if killed < 2:
+            relay.kill()
+            relay = deployment.start()
+    deployment.catch_up()
+    relay.stop()
+    for tenant in tenants:
+        first: dict[str, Any] = {}
+        for got in read(stoppable_pulsar, f"persistent://{tenant}/events/{place.topic}"):
+            first.setdefault(got.properties()["id"], got)
+        assert {*first} == {f"{tenant}-{each}" for each in range(number)}
+        of_aggregates: dict[str, list[int]] = {}
+        for got in first.values():
+            of_aggregates.setdefault(got.partition_key(), []).append(json.loads(got.data())["number"])
+        assert of_aggregates == {f"order-{key}": [*range(key, number, 7)] for key in range(7)}
+        got = first[f"{tenant}-0"]
+        assert got.data() == b'{"number":  0}'
+        assert {name: value for name, value in got.properties().items() if name != "position"} == {
+            "causation_id": "x",
+            "tenant-id": tenant,
+            "routing-key": "orders.eu",
+            "schema-id": "order.placed",
+            "schema-version": "3",
+            "occurred-at": "2026-11-23T02:09:51.12Z",
+            "id": f"{tenant}-0",
+        }
 
 
 def test_spring_cloud_stream(adopted: Adopted, topic: str) -> None:

@@ -9,8 +9,10 @@ from uuid import uuid4
 
 import pulsar as client_library
 
+from tests.servers.ports import LOOPBACK
 from tests.servers.pulsar import PulsarServer
 from tests.servers.topics import Received
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.pulsar.plugin import plugin
 from walrelay.sinks.pulsar.settings import PulsarSettings
@@ -25,11 +27,19 @@ class PulsarCase:
     def __init__(self, server: PulsarServer, partitions: int = 3, namespace: str = "public/default") -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
         self.namespace, self.address = namespace, f"persistent://{namespace}/{self.topic}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
         make(server, self.address, partitions)
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         return plugin.open(self.settings(max_in_flight=room, **settings), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"url": f"pulsar://{LOOPBACK}:{port}"}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a header that Pulsar cannot have."""
+        return message._replace(headers=[*message.headers, ("a", None)])
 
     def settings(self, **settings: Any) -> PulsarSettings:
         own = {"url": self.server.url, "topic": f"persistent://{self.namespace}/{{topic}}"}
@@ -84,6 +94,14 @@ def make_namespace(server: PulsarServer, **policies: Any) -> str:
     """A namespace of the tenant public, and its name."""
     name = f"public/test-{uuid4().hex[:12]}"
     server.admin("PUT", f"namespaces/{name}", policies)
+    return name
+
+
+def make_tenant(server: PulsarServer) -> str:
+    """With a namespace `events`; its name."""
+    name = f"test-{uuid4().hex[:12]}"
+    server.admin("PUT", f"tenants/{name}", {"adminRoles": [], "allowedClusters": ["standalone"]})
+    server.admin("PUT", f"namespaces/{name}/events", {})
     return name
 
 

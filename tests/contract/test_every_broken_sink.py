@@ -21,7 +21,8 @@ from walrelay.testing import (
 )
 
 SERVERS = ["nats", "postgres", "rabbitmq", "redis", "webhook"]
-AND_KAFKA = [*SERVERS, KAFKA]
+PULSAR = pytest.param("pulsar", marks=pytest.mark.slow)
+AND_KAFKA = [*SERVERS, KAFKA, PULSAR]
 """Its connections are broken by tests of its own: a broker tells the client another address than a proxy's."""
 
 
@@ -30,11 +31,12 @@ class TestRestarts(RestartContract):
     pass
 
 
-@pytest.mark.parametrize("case", SERVERS, indirect=True)
+@pytest.mark.parametrize("case", [*SERVERS, PULSAR], indirect=True)
 class TestConnections(ConnectionContract):
     @pytest.fixture
     def case(self, case: ServerCase, proxy: ProxyMaker) -> BreakableCase:
-        return BreakableCase(case, proxy(case.server.port))
+        """A server that sends clients to another address has a proxy there."""
+        return BreakableCase(case, getattr(case.server, "proxy", None) or proxy(case.server.port))
 
 
 @pytest.mark.parametrize("case", AND_KAFKA, indirect=True)

@@ -12,12 +12,11 @@ from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.pulsar import ProtectedPulsar, PulsarServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import Message, Receipt, Refusal
-from walrelay.publish import Sink
+from walrelay.model import Message, Receipt
 from walrelay.sinks.pulsar.messages import partition
 from walrelay.sinks.pulsar.plugin import plugin
 from walrelay.sinks.pulsar.settings import PulsarSettings
-from walrelay.testing import held, message, numbers, publish, settle
+from walrelay.testing import failure, held, message, numbers, publish, refusal, settle
 
 WRONG = "Timeout: nothing answers at sink.url, or every connection is closed there, as it is with wrong credentials"
 
@@ -27,27 +26,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.java]
 @pytest.fixture
 def case(stoppable_pulsar: PulsarServer) -> PulsarCase:
     return PulsarCase(stoppable_pulsar)
-
-
-def refusal(sink: Sink) -> Refusal:
-    """The next one; receipts that come before it are passed over."""
-    deadline = monotonic() + 60
-    while monotonic() < deadline:
-        sink.flush(0.05)
-        for each in sink.receipts(0.05):
-            if isinstance(each, Refusal):
-                return each
-    raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 60
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def to(case: PulsarCase, number: int, topic: str, **members: Any) -> Message:
@@ -207,22 +185,6 @@ def test_a_broker_that_says_nothing_is_given_up(case: PulsarCase) -> None:
             assert sink.publish(message(case, 1), 0)
             expected = f"Pulsar has not answered for 1 s to a message for {case.address!r}"
             assert failure(sink) == expected
-
-
-def test_a_connection_that_is_half_open_is_given_up_and_one_that_is_cut_is_made_again(case: PulsarCase) -> None:
-    proxy = case.server.proxy
-    with closing(case.open(url=case.server.proxied_url, request_timeout=20)) as sink:
-        settle(sink, 1, publish(sink, case, range(1)))
-        proxy.cut()
-        settle(sink, 200, publish(sink, case, range(1, 201)))
-    with closing(case.open(url=case.server.proxied_url, request_timeout=1)) as sink:
-        settle(sink, 1, publish(sink, case, range(201, 202)))
-        proxy.half_open()
-        assert sink.publish(message(case, 202), 0)
-        assert failure(sink).startswith("Pulsar has not answered for 1 s")
-    proxy.resume()
-    seen = numbers(case.arrived())
-    assert sorted(set(seen), key=seen.index) == list(range(202))
 
 
 def test_a_broker_that_is_away_is_told_of_and_given_up(case: PulsarCase) -> None:

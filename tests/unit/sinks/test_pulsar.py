@@ -87,6 +87,12 @@ def test_a_header_that_would_be_altered_forgotten_or_obeyed_is_refused(
     assert (found.reason, found.error) == (reason, "serialization")
 
 
+def test_headers_without_a_value_are_left_out_if_that_is_asked_for() -> None:
+    found = converted(MESSAGE._replace(headers=[*MESSAGE.headers, ("a", None)]), null_headers="omit")
+    assert isinstance(found, ForPulsar)
+    assert found.properties == {"id": "e-1", "tenant-id": "acme"}
+
+
 def test_a_key_that_is_no_text_is_refused_and_none_is_none() -> None:
     assert misfit(MESSAGE._replace(key=b"\xff")).reason == "the key is not UTF-8, and Pulsar's keys are text"
     found = converted(MESSAGE._replace(key=None, value=None))

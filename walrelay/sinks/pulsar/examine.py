@@ -13,6 +13,8 @@ _PATIENCE = 5.0  # seconds
 _NOWHERE = "persistent://walrelay-doctor/asks/whether-anybody-answers"
 """Of a topic without a namespace nothing is ever made, and whoever says so has let us in."""
 
+_GRANT = "Correct sink.admin_url, or let the relay's role look (pulsar-admin tenants update --admin-roles ...)."
+
 
 def examine(settings: PulsarSettings, topics: Sequence[str]) -> Iterator[Finding]:
     """Connects, and changes nothing."""
@@ -34,7 +36,7 @@ def examine(settings: PulsarSettings, topics: Sequence[str]) -> Iterator[Finding
                 yield from _namespace(admin, topic, namespace)
             yield from _topic(admin, topic)
         except AdminError as why:
-            yield Finding("sink", "warning", f"{topic!r} cannot be looked at: {why}")
+            yield Finding("sink", "warning", f"{topic!r} cannot be looked at: {why}", _GRANT)
 
 
 def _refused(settings: PulsarSettings) -> Finding | None:
@@ -66,7 +68,7 @@ def _namespace(admin: PulsarAdmin, topic: str, namespace: str) -> Iterator[Findi
             fix = f"pulsar-admin namespaces create {namespace}"
             yield Finding("sink", "problem", f"namespace {namespace!r} does not exist", fix)
             return
-        yield Finding("sink", "warning", f"namespace {namespace!r} cannot be looked at: {why}")
+        yield Finding("sink", "warning", f"namespace {namespace!r} cannot be looked at: {why}", _GRANT)
         return
     if not policies.get("deduplicationEnabled"):
         what = f"namespace {namespace!r} does not say that it deduplicates: a connection that breaks may leave repeats"

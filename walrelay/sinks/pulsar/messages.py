@@ -39,6 +39,7 @@ class ToPulsar:
         self._topic = AddressTemplate(settings.topic)
         self._ordering_key = None if settings.ordering_key is None else AddressTemplate(settings.ordering_key)
         self._most = settings.max_message_size
+        self._omits_nulls = settings.null_headers == "omit"
         self._good: set[str] = set()
 
     def __call__(self, message: Message) -> ForPulsar | Misfit:
@@ -60,6 +61,8 @@ class ToPulsar:
         except UnicodeDecodeError:
             return Misfit("the key is not UTF-8, and Pulsar's keys are text", "Correct the key, or have none.")
         for name, value in message.headers:
+            if value is None and self._omits_nulls:
+                continue
             if value is None or name in properties or name in _OBEYED:
                 return _misfit(name, value)
             try:
@@ -97,7 +100,7 @@ def _misfit(name: str, value: bytes | None) -> Misfit:
     if name in _OBEYED:
         return Misfit(f"consumers' libraries would obey the header {shown}", _RENAME)
     if value is None:
-        return Misfit(f"the header {shown} has no value, and Pulsar has no such properties", _RENAME)
+        return Misfit(f"the header {shown} has no value, and Pulsar has no such properties", "sink.null_headers: omit")
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -31,6 +31,11 @@ class PulsarSettings(HostedSettings, TlsSettings):
     )
     username: str | None = Field(None, description="Basic authentication: the user's name.")
     password: SecretStr | None = Field(None, description="Basic authentication: the user's password.")
+    null_headers: Literal["refuse", "omit"] = Field(
+        "refuse",
+        description="What becomes of a header without a value, which Pulsar cannot have: refuse its message, or omit"
+        " the header.",
+    )
     batching: bool = Field(
         True, description="Whether messages of a partition travel together. Off: several times slower."
     )
