@@ -260,8 +260,10 @@ def test_a_table_that_is_too_slow_for_a_group_gets_smaller_ones(case: PostgresCa
         "CREATE TRIGGER slow BEFORE INSERT ON walrelay_events FOR EACH ROW EXECUTE FUNCTION slow()",
     )
     settled = 0
-    for _ in range(6):  # runs
+    for _ in range(12):  # runs
         with closing(opened(case, exactly_once=exactly_once, request_timeout=1)) as sink, suppress(Retryable):
+            if exactly_once:  # a commit may have been done whose answer came too late
+                settled = stored_before(sink)
             published = settled
             while settled < 40:
                 while published < 40 and sink.publish(message(case, published), 0):
@@ -272,6 +274,12 @@ def test_a_table_that_is_too_slow_for_a_group_gets_smaller_ones(case: PostgresCa
     found = numbers(case.arrived())
     assert sorted({*found}) == [*range(40)]
     assert len(found) == 40 or not exactly_once
+
+
+def stored_before(sink: Any) -> int:
+    """How many of its messages the position says are there."""
+    last = sink.last()
+    return 0 if last is None else last.lsn - 100
 
 
 @pytest.mark.parametrize("exactly_once", OPENED)

@@ -12,6 +12,8 @@ import select
 import sys
 from base64 import b64encode
 from collections.abc import Iterable
+from functools import lru_cache
+from json.encoder import encode_basestring
 from time import monotonic
 
 from pydantic import BaseModel, ConfigDict
@@ -96,17 +98,24 @@ class StdoutSink:
 
 def line(message: Message) -> bytes:
     """The JSON line of `message`, with its newline."""
-    members: dict[str, object] = {
-        "topic": message.topic,
-        "key": readable(message.key),
-        "value": readable(message.value),
-        "headers": [[name, readable(value)] for name, value in message.headers],
-        "timestamp_ms": message.timestamp_ms,
-    }
-    if message.partition != ANY_PARTITION:
-        members["partition"] = message.partition
+    topic, key, value, headers, timestamp, partition = message
+    listed = ", ".join([f"[{_name(name)}, {_json(each)}]" for name, each in headers])
+    place = "" if partition == ANY_PARTITION else f', "partition": {partition}'
+    text = (
+        f'{{"topic": {_name(topic)}, "key": {_json(key)}, "value": {_json(value)}, "headers": [{listed}],'
+        f' "timestamp_ms": {timestamp}{place}}}\n'
+    )
     # What is not UTF-8 in a name is a lone surrogate here, and becomes the JSON escape of one.
-    return json.dumps(members, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+    return text.encode("utf-8", "backslashreplace")
+
+
+_name = lru_cache(1_000)(encode_basestring)  # those of topics and headers come again and again
+
+
+def _json(value: bytes | None) -> str:
+    """What `readable` says, as JSON."""
+    said = readable(value)
+    return encode_basestring(said) if isinstance(said, str) else json.dumps(said)
 
 
 def readable(value: bytes | None) -> str | dict[str, str] | None:

@@ -9,7 +9,7 @@ import pytest
 
 from walrelay.errors import Fatal
 from walrelay.model import Message, Receipt
-from walrelay.sinks.stdout import LastLine, StdoutSink, line
+from walrelay.sinks.stdout import LastLine, StdoutSink, line, readable
 
 HEADERS: list[tuple[str, bytes | None]] = [("id", b"7"), ("none", None)]
 MESSAGE = Message("orders", b"42", b'{"a":  1}', HEADERS, 1_789_000_123_456)
@@ -48,6 +48,21 @@ def test_a_line_is_the_message_as_json() -> None:
         "headers": [["id", "7"], ["none", None]],
         "timestamp_ms": 1_789_000_123_456,
     }
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\0\x1f\x7f", "\u2028", "größe 😀", "\udcff", "", "/"])
+def test_a_line_is_what_json_writes(text: str) -> None:
+    value = text.encode(errors="surrogateescape")
+    members = {
+        "topic": text,
+        "key": readable(value),
+        "value": readable(value),
+        "headers": [[text, readable(value)], [text, None]],
+        "timestamp_ms": 1,
+        "partition": 3,
+    }
+    written = line(Message(text, value, value, [(text, value), (text, None)], 1, 3))
+    assert written == json.dumps(members, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
 def test_null_is_null_and_text_is_readable() -> None:

@@ -4,10 +4,11 @@ Nothing is altered on the way: text is UTF-8 without a zero byte, because Postgr
 object, so each name is there once. What does not fit is refused.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from json.encoder import encode_basestring
 
 from walrelay.model import EVENT_ID, Message
 from walrelay.sinks.hosting.sink import Misfit
@@ -41,11 +42,16 @@ def header_misfit(headers: Sequence[tuple[str, bytes | None]]) -> Misfit | None:
         if name in names:
             return Misfit(f"the header {name!r} is there twice, and an object has it once", "Rename or remove one.")
         names.add(name)
-        if "\0" in name or any(0xD800 <= ord(letter) <= 0xDFFF for letter in name):
+        if not _is_storable(name):
             return Misfit(f"PostgreSQL cannot store the name of the header {name!r}", "Rename or remove it.")
         if value is not None and (fault := _text_fault(value)):
             return Misfit(f"the header {name!r} {fault}", "Correct or remove it; or set sink.columns.headers to null.")
     return None
+
+
+@lru_cache(1_000)
+def _is_storable(name: str) -> bool:
+    return "\0" not in name and not any(0xD800 <= ord(letter) <= 0xDFFF for letter in name)
 
 
 def encoder(columns: Mapping[Role, str], types: Mapping[str, str]) -> Encode:
@@ -67,16 +73,31 @@ def _of(role: Role, type_: str) -> Encode:
             return lambda message: written(message.value, "the value")
         case Role.HEADERS:
             return lambda message: written(_headers(message), "the object of headers")
-    return lambda message: (_EPOCH + timedelta(milliseconds=message.timestamp_ms)).isoformat().encode()
+    return lambda message: _time(message.timestamp_ms)
+
+
+@lru_cache(1_000)
+def _time(milliseconds: int) -> bytes:
+    """Messages of a transaction have the same."""
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().encode()
 
 
 def _id(message: Message) -> bytes | None:
-    return next((value for name, value in message.headers if name in ("id", EVENT_ID)), None)
+    for name, value in message.headers:
+        if name in ("id", EVENT_ID):
+            return value
+    return None
 
 
 def _headers(message: Message) -> bytes:
-    members = {name: None if value is None else value.decode() for name, value in message.headers}
-    return json.dumps(members, ensure_ascii=False).encode()
+    members = [
+        f"{_name(name)}: {'null' if value is None else encode_basestring(value.decode())}"
+        for name, value in message.headers
+    ]
+    return f"{{{', '.join(members)}}}".encode()
+
+
+_name = lru_cache(1_000)(encode_basestring)
 
 
 def _text(value: bytes | None, what: str) -> bytes:

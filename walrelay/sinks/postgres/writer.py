@@ -1,6 +1,7 @@
 """A connection to the target database that writes groups of messages: by COPY, each group in one transaction."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
@@ -105,10 +106,7 @@ class TableWriter:
 
     def table(self, message: Message) -> Table:
         """Where it goes. NoAddress, ValueError."""
-        text = self._address(message)
-        if "\0" in text:
-            raise ValueError(f"{text!r} is not a table")
-        return qualified_name(text)
+        return _table(self._address(message))
 
     def misfit(self, message: Message) -> Misfit | None:
         """Why no table can have it, as far as that is known without asking."""
@@ -221,6 +219,13 @@ class TableWriter:
         if self._open.closed:
             raise broken(why) from why
         return culprit(why, number)
+
+
+@lru_cache(1_000)
+def _table(text: str) -> Table:
+    if "\0" in text:
+        raise ValueError(f"{text!r} is not a table")
+    return qualified_name(text)
 
 
 class _Encoder(NamedTuple):
