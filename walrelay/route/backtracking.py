@@ -4,7 +4,8 @@ Python's engine tries one way to match after the other, and nothing can interrup
 expression's automaton, whose states are its characters. Where two paths lead from a state back to it with the same
 text, each repetition doubles the ways: exponential. Where a loop and a later one can share their text, as in `a*a*`,
 they may meet at each character, and the ways grow with the length for each such pair. A search begins at each
-character: that is a loop before the expression.
+character: that is a loop before the expression. Without any loop the ways are many, where what varies comes often, as
+in `(a{1,4}){16}`: they are counted for the texts that have the most, as far as a greedy choice finds them.
 """
 
 import re
@@ -15,11 +16,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from walrelay.route.characters import Chars, matched, samples_of
+from walrelay.route.ways import MOST_WAYS, Edges, number_of_ways
 
 _STEPS = 10**11  # a minute or two
 _COPIES = 32  # of what has to come so often
 _CHOICES = 10  # what may come so many times more or not is copied too; beyond that it counts as without end
-_VARYING = 4  # the same if what is repeated has several lengths
+_VARYING = 10  # the same if what is repeated has several lengths
+_VARYING_IN_LARGE = 4  # and where there are too many states for copies
 _STATES = 1_000
 _PAIRS = 50_000  # of loops' states that are compared; beyond that they are taken for overlapping
 
@@ -29,25 +32,28 @@ _ATOMIC = {"POSSESSIVE_REPEAT", "ATOMIC_GROUP"}
 _LOOKS = {"ASSERT", "ASSERT_NOT"}
 _STARTS = {"AT_BEGINNING", "AT_BEGINNING_STRING"}
 
-Edges = dict[int, Counter[int]]
-
 
 @cache
 def longest_text(pattern: re.Pattern[str], *, whole: bool = False) -> int | None:
     """How many characters it may search in; None: any number. ValueError where the time is exponential. `whole`: it has
     to match all of the text.
     """
-    loops = _loops(_parser.parse(pattern.pattern, pattern.flags), pattern.flags, _COPIES, whole=whole)
-    return None if loops == 0 else int(_STEPS ** (1 / (loops + 1)))
+    parsed = _parser.parse(pattern.pattern, pattern.flags)
+    loops, times = _cost(parsed, pattern.flags, _COPIES, parsed.state.groupwidths, whole=whole)
+    return None if loops == 0 else int((_STEPS / times) ** (1 / (loops + 1)))
 
 
-def _loops(parsed: Any, flags: int, copies: int, *, inner: bool = False, whole: bool = False) -> int:
-    """With how many loops before it a loop can share its text, at most. `inner`: it is not searched for."""
-    made, items = _Automaton(samples_of(parsed), flags, copies), [*parsed]
+def _cost(
+    parsed: Any, flags: int, copies: int, widths: Sequence[Any], *, inner: bool = False, whole: bool = False
+) -> tuple[int, int]:
+    """With how many loops before it a loop can share its text, at most, and how many times as long that takes because
+    of what has no loop. `inner`: it is not searched for.
+    """
+    made, items = _Automaton(samples_of(parsed), flags, copies, widths), [*parsed]
     anchored = bool(items) and str(items[0][0]) == "AT" and str(items[0][1]) in _STARTS
     made_of = made.sequence(items[1:] if anchored else items)
     if len(made.chars) > _STATES and copies > 1:
-        return _loops(parsed, flags, 1, inner=inner, whole=whole)
+        return _cost(parsed, flags, 1, widths, inner=inner, whole=whole)
     free = set() if made.asserts or whole else {*made_of.last}  # a way that comes there is the last one
     if not (inner or anchored or whole):
         start = made.state(made.samples)
@@ -56,15 +62,22 @@ def _loops(parsed: Any, flags: int, copies: int, *, inner: bool = False, whole: 
     components = [each for each in components if not each <= free]
     for each in components:
         if _is_ambiguous(each - free, made):
-            raise ValueError(
-                f"{_shown(parsed)} can take for ever: what it repeats can match the same text in several ways, as"
-                " (a+)+ does. Repeat nothing that has such a repetition inside, or write one as possessive: a++"
-            )
+            raise _endless(parsed)
     longest = dict[int, int]()
     for number, loop in enumerate(components):  # later ones come first
         behind = [longest[after] for after in range(number) if _share(loop, components[after], made)]
         longest[number] = 1 + max(behind, default=-1)
-    return max([made.beside, *longest.values()])
+    ways = number_of_ways(made, made_of.first, components, free)
+    if ways > MOST_WAYS:
+        raise _endless(parsed)
+    return max([made.beside, *longest.values()]), max(made.times, ways // max(len(made.chars), 1), 1)
+
+
+def _endless(parsed: Any) -> ValueError:
+    return ValueError(
+        f"{_shown(parsed)} can take for ever: what it repeats can match the same text in several ways, as (a+)+ does."
+        " Repeat nothing that has such a repetition inside, or write one as possessive: a++"
+    )
 
 
 def _shown(parsed: Any) -> str:
@@ -85,13 +98,15 @@ _EMPTY = _Fragment(Counter(), Counter(), 1)
 class _Automaton:
     """A state for each character of the expression; `follow` counts the ways from one to the next."""
 
-    def __init__(self, samples: Chars, flags: int, copies: int) -> None:
-        self.samples, self._flags, self._copies = samples, flags, copies
+    def __init__(self, samples: Chars, flags: int, copies: int, widths: Sequence[Any]) -> None:
+        self.samples, self._flags, self._copies, self._widths = samples, flags, copies, widths
+        self._most = _VARYING if copies > 1 else _VARYING_IN_LARGE
         self.chars: list[Chars] = []
         self.follow: Edges = {}
         self.asserts = False  # whether it may fail where it has come to its end
         self._varying = 0  # repetitions of no fixed number
         self.beside = 0  # loops of parts that are matched for themselves
+        self.times = 1  # see `_cost`: of those parts
 
     def state(self, chars: Chars) -> int:
         self.chars.append(chars)
@@ -125,6 +140,8 @@ class _Automaton:
             return self._either(self.sequence(each or ()) for each in argument[1:])
         if op in _REPEATS:
             return self._repeated(*argument)
+        if op == "GROUPREF":
+            return self._again(argument)
         if op == "AT":
             self.asserts = True
             return _EMPTY
@@ -146,7 +163,16 @@ class _Automaton:
         return found
 
     def _apart(self, items: Any) -> None:
-        self.beside = max(self.beside, 1 + _loops(items, self._flags, self._copies, inner=True))
+        loops, times = _cost(items, self._flags, self._copies, self._widths, inner=True)
+        self.beside, self.times = max(self.beside, 1 + loops), max(self.times, times)
+
+    def _again(self, group: int) -> _Fragment:
+        """What a group has matched: as a loop, if that may be long."""
+        low, high = self._widths[group] or (0, _CHOICES + 1)
+        found = self._character(self.samples)
+        if high > _CHOICES:
+            self._connect(found.last, found.first)
+        return found._replace(empty=int(low == 0))
 
     def _character(self, chars: Chars) -> _Fragment:
         state = self.state(chars)
@@ -162,12 +188,12 @@ class _Automaton:
         before, body = self._varying, self.sequence(items)
         varies = body.empty > 0 or self._varying > before
         self._varying += int(high) != low
-        whole, endless = _EMPTY, int(high) - low > _CHOICES or (varies and int(high) > _VARYING)
+        whole, endless = _EMPTY, int(high) - low > _CHOICES or (varies and int(high) > self._most)
         for _ in range(min(low, self._copies) - (endless and low > 0)):
             whole = self._then(whole, self.sequence(items))
         if endless:
             self._connect(body.last, body.first)
-            if body.empty and low > _VARYING:  # which of them are empty is one more choice
+            if body.empty and low > self._most:  # which of them are empty is one more choice
                 self._connect(body.last, body.first)
             rest = body if low else body._replace(empty=1)
         else:

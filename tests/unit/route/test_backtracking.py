@@ -31,6 +31,11 @@ from walrelay.route.rules.conditions import compiled
         r"^(a+?)+?$",
         r"(\w{0,40}){0,40}$",
         r"(a?){30}b",
+        r"^(?:(a+)\1)+$",
+        r"^" + r"(?:a{1,4}){4}" * 4 + "$",
+        r"^(?:a{1,4}){16}$",
+        r"^(?:[ab]{1,3}){20}$",
+        r"^(?:(?:ab|a|b){1,2}){20}c",
     ],
 )
 def test_exponential_ones_are_refused(pattern: str) -> None:
@@ -53,6 +58,12 @@ def test_exponential_ones_are_refused(pattern: str) -> None:
         r"^[\w.+-]+@[\w-]+\.[\w.-]+$",
         r"^([0-9a-f]{4}-?)+$",
         r"^\w+@",
+        r"^\+?(\d{1,3}[- ]?)?\d{3}[- ]?\d{4}$",
+        r"^(\d{1,3}[- ]?){1,5}\d{4}$",
+        r"^\+?(\d{1,3}[- ]?){2,8}$",
+        r"^(\d{1,3}\.){3}\d{1,3}$",
+        r"^(?:(\w)\1)+$",
+        r"(?:a{1,4}){4}" * 4,  # what is shorter has few ways, and what is longer is found at once
         r"id=\w+@",
         r"(\w+\s?)+",  # its first way is its last
         r"^(" + "|".join(f"Word{n}" for n in range(300)) + r",)*$",
@@ -72,6 +83,7 @@ def test_those_that_look_at_a_text_in_one_way_may_search_in_any(pattern: str) ->
         (r"""(["']).*?\1""", 316_227),
         (r"\s+\s+$", 4_641),
         (r"a*a*a*b", 562),
+        (r"(.*)(.*)\1\2x", 137),
     ],
 )
 def test_the_others_may_search_in_texts_that_they_get_through(pattern: str, longest: int) -> None:
