@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from tests.servers.servicebus import ServicebusPeer, Stored
 from tests.servers.topics import Received
+from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.servicebus.plugin import plugin
 from walrelay.sinks.servicebus.settings import ServicebusSettings
@@ -18,12 +19,22 @@ class ServicebusCase:
 
     def __init__(self, server: ServicebusPeer) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         if "namespace" not in settings:
             settings = {"connection_string": self.server.connection_string(), **settings}
         return plugin.open(ServicebusSettings.model_validate({"max_in_flight": room, **settings}), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {"connection_string": self.server.connection_string(port=port)}
+
+    def refused(self, message: Message) -> Message:
+        """The peer rejects the batch that it is in, as for a session id that is missing."""
+        no = {"id": "bad", "what": "reject", "condition": "amqp:not-allowed", "text": "No."}
+        self.server.rule(self.topic, messages=[no])
+        return message._replace(headers=[("id", b"bad"), *message.headers[1:]])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,12 +13,12 @@ from tests.servers.proxy import Proxy
 from tests.servers.servicebus import ServicebusPeer, python_with_proton
 from tests.servers.waiting import wait_until
 from tests.servers.webhook import Endpoint, answering, response
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import REPLAYED, Message, Receipt, Refusal
-from walrelay.publish import Sink
+from walrelay.errors import Fatal
+from walrelay.model import REPLAYED, Message
+from walrelay.sinks.servicebus import connection
 from walrelay.sinks.servicebus.plugin import plugin
 from walrelay.sinks.servicebus.settings import ServicebusSettings
-from walrelay.testing import message, numbers, publish, receipts, settle
+from walrelay.testing import failure, message, numbers, publish, receipts, refusal, settle
 
 pytestmark = pytest.mark.slow
 
@@ -28,26 +27,6 @@ pytestmark = pytest.mark.slow
 def case(stoppable_servicebus: ServicebusPeer) -> Iterator[ServicebusCase]:
     with closing(ServicebusCase(stoppable_servicebus)) as made:
         yield made
-
-
-def refusal(sink: Sink) -> Refusal:
-    """The next one; receipts that come before it are passed over."""
-    deadline = monotonic() + 30
-    while monotonic() < deadline:
-        for each in sink.receipts(0.05):
-            if isinstance(each, Refusal):
-                return each
-    raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 30
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def with_headers(case: ServicebusCase, number: int, *more: tuple[str, bytes | None], key: str = "a") -> Message:
@@ -257,6 +236,19 @@ def test_a_link_that_is_detached_between_two_batches_ends_the_run_only(case: Ser
         assert sink.publish(message(case, 1), 0)
         assert "force detached" in failure(sink)
     assert numbers(case.arrived()) == [0]
+
+
+def test_a_sender_that_was_idle_for_long_is_not_used_again(
+    case: ServicebusCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Service Bus would have ended it."""
+    with closing(case.open()) as sink:
+        for number in range(2):
+            settle(sink, 1, publish(sink, case, range(number, number + 1)))
+        monkeypatch.setattr(connection, "_IDLE", 0)
+        settle(sink, 1, publish(sink, case, range(2, 3)))
+    first, second, third = case.stored()
+    assert first.connection == second.connection != third.connection
 
 
 def test_a_link_that_is_never_attached_is_given_up(case: ServicebusCase) -> None:

@@ -25,17 +25,18 @@ def examine(settings: ServicebusSettings, topics: Sequence[str]) -> Iterator[Fin
     try:
         entities = _entities(settings, topics)
         if not entities:
-            yield Finding("sink", "warning", _UNKNOWN)
+            yield Finding("sink", "warning", _UNKNOWN, "Make them before the first event for each.")
         yield from loop.run_until_complete(_findings(settings, entities))
     except WalrelayError as why:
         yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct the settings under sink.")
     finally:
         loop.let_go()
     if not settings.encrypted:
-        yield Finding("sink", "warning", "the connection string is of the emulator: events go unencrypted")
+        what = "the connection string is of the emulator: events go unencrypted"
+        yield Finding("sink", "warning", what, "Leave UseDevelopmentEmulator out of it, unless it is one.")
     if not settings.session_ids:
         what = "sink.session_ids is false: several consumers of an entity do not keep the order of a key"
-        yield Finding("sink", "warning", what)
+        yield Finding("sink", "warning", what, "Let it be true, unless a single consumer reads each entity.")
 
 
 async def _findings(settings: ServicebusSettings, entities: Sequence[str]) -> list[Finding]:
