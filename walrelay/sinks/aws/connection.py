@@ -56,6 +56,7 @@ class AwsConnection:
         self._running = 0
         self._complaining: dict[_Waiting, None] = {}  # the newest last
         self._client: Any = None
+        self._closed = False
 
     async def open(self) -> None:
         """Makes the client. It connects when there is something to send."""
@@ -80,7 +81,7 @@ class AwsConnection:
 
     def push(self) -> None:
         """Begins requests for what waits, as many as may be on their way."""
-        if self._client is None:
+        if self._client is None or self._closed:
             return
         now = monotonic()
         for name, place in [*self._places.items()]:
@@ -99,6 +100,7 @@ class AwsConnection:
         return f"{waiting.entry.place}: {waiting.complaint}" + (f" ({number:,} messages wait)" if number > 1 else "")
 
     def close(self) -> None:
+        self._closed = True
         self._connections.abort()
 
     def _wait(self, waiting: _Waiting) -> None:
