@@ -1,10 +1,12 @@
 """Makes a relay from settings: its wiring, and what its runs open. The only module that names concrete classes."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import randbits
 from time import time_ns
+from typing import Protocol
 from uuid import UUID
 
 from walrelay.config import Databases, Settings
@@ -29,8 +31,6 @@ from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
 from walrelay.wiring import Limits, Marks, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
-
-Watch = Callable[[str, Wiring], Sequence[Observer]]
 
 
 def wiring(settings: Settings) -> Wiring:
@@ -102,23 +102,45 @@ def _run_id() -> str:
     return str(UUID(int=moment << 80 | 7 << 76 | chance >> 62 << 64 | 2 << 62 | chance & (1 << 62) - 1))
 
 
+class Watching(Protocol):
+    """What a process with relays needs of whoever watches them."""
+
+    def watch(self, name: str, wiring: Wiring) -> Sequence[Observer]:
+        """Whom to tell what happens to that relay."""
+        ...
+
+    def forget(self, name: str) -> None:
+        """That relay is no more."""
+        ...
+
+
+class Unwatched:
+    """Implements `Watching` where nobody watches, which costs nothing."""
+
+    def watch(self, name: str, wiring: Wiring) -> Sequence[Observer]:
+        return ()
+
+    def forget(self, name: str) -> None:
+        pass
+
+
 @contextmanager
-def monitored(settings: Settings | Databases, observer: Observer, process: int = 0) -> Iterator[Watch]:
-    """Inside, the process shows what happens to its relays, if it is to: a relay's observers, by its name and wiring.
-    `process`: its number among several.
+def monitored(settings: Settings | Databases, observer: Observer, process: int = 0) -> Iterator[Watching]:
+    """Inside, the process tells whoever watches what happens to its relays. `observer`: the process's own. `process`:
+    its number among several.
     """
     address = settings.http.address
-    if address is None:
-        yield lambda name, wiring: ()
+    if address is None and not os.environ.get("NOTIFY_SOCKET"):
+        yield Unwatched()
         return
     from walrelay.telemetry.monitor import Monitor, MonitorOptions  # with an HTTP server, which takes a while to import
 
-    host, port = address
+    if address is not None and address[1]:
+        address = address[0], address[1] + process
     metrics, health = settings.metrics, settings.health
-    options = MonitorOptions(host, port and port + process, metrics.topics, metrics.aliases, health.stall_after)
-    monitor = Monitor(options, observer)
-    with monitor.serving():
-        yield lambda name, wiring: (monitor.watch(name, wiring),)
+    monitor = Monitor(MonitorOptions(address, metrics.topics, metrics.aliases, health.stall_after))
+    with monitor.telling(observer):
+        yield monitor
 
 
 def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:

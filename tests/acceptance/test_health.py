@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -198,3 +200,28 @@ def test_an_event_that_is_refused_is_told_with_what_to_do(
     assert "max" in ended["hint"]
     assert other["ready"]
     assert watcher.get("/healthz")[0] == 200, "a restart would not help"
+
+
+def test_systemd_is_told_when_the_relay_is_ready_alive_and_stopping(
+    deploy: Deploy, database: Database, kafka: Kafka, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "3000000")
+        deployment = deploy(database, kafka, topic)
+        relay = deployment.launch()
+        told = list[str]()
+
+        def hear(text: str) -> None:
+            while (said := systemd.recv(1000).decode()) != text:
+                told.append(said)
+
+        hear("READY=1")
+        assert "STATUS=starting, waits for relay: it is starting" in told
+        hear("STATUS=streaming")
+        hear("WATCHDOG=1")
+        relay.send(signal.SIGTERM)
+        hear("STOPPING=1")
+        assert relay.wait() == 0

@@ -7,6 +7,7 @@ from walrelay.config import Databases
 from walrelay.config.databases import Dsn
 from walrelay.errors import Fatal, SettingsError
 from walrelay.observe import (
+    DatabaseGone,
     EndedFatally,
     Happening,
     LeftAtOnce,
@@ -27,12 +28,12 @@ def run(databases: Databases) -> int:
     SettingsError if the settings suit none of the databases.
     """
     logs.configure(databases.log.format, databases.log.level)
-    with compose.monitored(databases, logs.LogObserver()) as watch:
-        return _run(databases, watch)
+    with compose.monitored(databases, logs.LogObserver()) as watching:
+        return _run(databases, watching)
 
 
-def _run(databases: Databases, watch: compose.Watch) -> int:
-    relays = _Relays(databases, watch)
+def _run(databases: Databases, watching: compose.Watching) -> int:
+    relays = _Relays(databases, watching)
     stop = signalled(relays.leave_at_once)
     found = relays.first_look(stop)
     if stop.is_set():
@@ -66,9 +67,9 @@ class _Streamed:
 
 
 class _Relays:
-    def __init__(self, databases: Databases, watch: compose.Watch) -> None:
+    def __init__(self, databases: Databases, watching: compose.Watching) -> None:
         self._databases, self._instance, self._log = databases, Instance(), logs.LogObserver()
-        self._watch = watch
+        self._watching = watching
         self._observers: dict[str, Observer] = {}
         self._faults = set[str]()
 
@@ -97,7 +98,11 @@ class _Relays:
         self._faults = faults
 
     def told(self, name: str, happening: Happening) -> None:
-        (logs.LogObserver(relay=name) if name else self._log).saw(happening)
+        """An observer of the relay hears of it even if the relay has ended."""
+        observer = self._observers.get(name) or (logs.LogObserver(relay=name) if name else self._log)
+        observer.saw(happening)
+        if isinstance(happening, DatabaseGone):
+            self._watching.forget(name)
 
     def ended(self, name: str, error: Exception, others: int) -> None:
         ending.show_traceback(error)
@@ -112,7 +117,7 @@ class _Relays:
         streamed = _Streamed()
         try:
             wiring = compose.wiring(self._databases.settings(name, dsn))
-            observers = self._watch(name, wiring)
+            observers = self._watching.watch(name, wiring)
             observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed, *observers)
             self._observers[name] = observer
             with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:

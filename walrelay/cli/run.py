@@ -92,11 +92,13 @@ class _Relays(NamedTuple):
 
     def run(self, orders: int | None = None) -> int:
         """Returns the exit code when all relays have ended."""
-        with compose.monitored(self.shared, logs.LogObserver(), self.process) as watch:
-            return self._run(watch, orders)
+        with compose.monitored(self.shared, logs.LogObserver(), self.process) as watching:
+            return self._run(watching, orders)
 
-    def _run(self, watch: compose.Watch, orders: int | None) -> int:
-        observers = {name: Observers(_log(name, wiring), *watch(name, wiring)) for name, wiring in self.wirings.items()}
+    def _run(self, watching: compose.Watching, orders: int | None) -> int:
+        observers = {
+            name: Observers(_log(name, wiring), *watching.watch(name, wiring)) for name, wiring in self.wirings.items()
+        }
 
         def leaving() -> None:
             for observer in observers.values():

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from walrelay.errors import Fatal
 from walrelay.telemetry.health import RelayHealth, health
 from walrelay.telemetry.instruments import RelayView
+from walrelay.telemetry.views import Views
 
 _LONG = 10.0  # seconds for a client to send its request
 
@@ -23,9 +24,7 @@ class HttpAnswer(NamedTuple):
 class Endpoints:
     """What each path answers."""
 
-    def __init__(
-        self, views: Callable[[], Sequence[RelayView]], stall_after: float, metrics: Callable[[str], tuple[bytes, str]]
-    ) -> None:
+    def __init__(self, views: Views, stall_after: float, metrics: Callable[[str], tuple[bytes, str]]) -> None:
         """`metrics` makes the text of a scrape for an Accept header: (body, content type)."""
         self._views, self._stall_after, self._metrics = views, stall_after, metrics
 
@@ -34,16 +33,16 @@ class Endpoints:
             case "/metrics":
                 return HttpAnswer(200, *self._metrics(accept))
             case "/healthz":
-                return self._health(lambda relay: relay.alive)
+                return self._health(self._views.without_asking(), lambda relay: relay.alive)
             case "/readyz":
-                return self._health(lambda relay: relay.ready)
+                return self._health(self._views(), lambda relay: relay.ready)
             case "/startupz":
-                return self._health(lambda relay: relay.started)
+                return self._health(self._views.without_asking(), lambda relay: relay.started)
         return HttpAnswer(404, b"walrelay: /metrics, /healthz, /readyz, /startupz\n", "text/plain; charset=utf-8")
 
-    def _health(self, well: Callable[[RelayHealth], bool]) -> HttpAnswer:
+    def _health(self, views: Sequence[RelayView], well: Callable[[RelayHealth], bool]) -> HttpAnswer:
         now = monotonic()
-        relays = [health(view, now, self._stall_after) for view in self._views()]
+        relays = [health(view, now, self._stall_after) for view in views]
         ok = all(well(each) for each in relays)
         body = json.dumps({"ok": ok, "relays": [each.as_json() for each in relays]}, indent=2) + "\n"
         return HttpAnswer(200 if ok else 503, body.encode(), "application/json")

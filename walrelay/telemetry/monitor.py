@@ -1,54 +1,64 @@
-"""What watches the relays of a process: their numbers, and the endpoints that show them."""
+"""What watches the relays of a process: their numbers, the endpoints that show them, and systemd."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.observe import Listening, Observer
 from walrelay.telemetry.listener import Endpoints, Listener
 from walrelay.telemetry.numbers import RelayNumbers
+from walrelay.telemetry.systemd import SystemdNotifier
 from walrelay.telemetry.views import Views
 from walrelay.wiring import Wiring
 
 
 class MonitorOptions(NamedTuple):
-    """`topics`: how many of a relay have numbers of their own. `stall_after`: seconds."""
+    """`address` None: there are no endpoints. `topics`: how many of a relay have numbers of their own. `stall_after`:
+    seconds.
+    """
 
-    host: str
-    port: int
+    address: tuple[str, int] | None
     topics: int = 100
     aliases: Mapping[str, str] = {}
     stall_after: float = 60.0
 
 
 class Monitor:
-    """The numbers of the relays of a process, from when they are watched until they are forgotten."""
+    """Implements `walrelay.compose.Watching`."""
 
-    def __init__(self, options: MonitorOptions, observer: Observer) -> None:
-        self._options, self._observer, self._views = options, observer, Views()
+    def __init__(self, options: MonitorOptions) -> None:
+        self._options, self._views = options, Views()
 
-    def watch(self, name: str, wiring: Wiring) -> Observer:
-        """Whom to tell what happens to that relay."""
+    def watch(self, name: str, wiring: Wiring) -> Sequence[Observer]:
         several = "" not in wiring.sink.kinds
         numbers = RelayNumbers(wiring.slot, several_sinks=several, topics=self._options.topics)
         self._views.add(name, wiring, numbers)
-        return numbers
+        return [numbers]
 
     def forget(self, name: str) -> None:
-        """That relay is no more."""
         self._views.remove(name)
 
     @contextmanager
-    def serving(self) -> Iterator[None]:
-        """Answers whoever asks. Fatal where the port is in use, or the library is missing."""
-        host, port, _, aliases, stall_after = self._options
+    def telling(self, observer: Observer, env: Mapping[str, str] = os.environ) -> Iterator[None]:
+        """Inside, whoever asks has an answer, and systemd is told. Fatal where the port is in use, or a library is
+        missing. `observer`: the process's own.
+        """
+        with ExitStack() as stack:
+            stack.callback(self._views.close)
+            if self._options.address is not None:
+                listener = stack.enter_context(self._listener(*self._options.address))
+                observer.saw(Listening(self._options.address[0], listener.port))
+            if env.get("NOTIFY_SOCKET"):
+                stack.enter_context(SystemdNotifier(env, self._views.without_asking, self._options.stall_after))
+            yield
+
+    def _listener(self, host: str, port: int) -> Listener:
         try:
             from walrelay.telemetry.prometheus import Exposition
         except ImportError:
             hint = "pip install 'walrelay[metrics]'"
             raise Fatal("http.listen shows metrics, for which prometheus_client is missing", hint=hint) from None
-        endpoints = Endpoints(self._views, stall_after, Exposition(self._views, aliases).text)
-        with closing(self._views), Listener(host, port, endpoints) as listener:
-            self._observer.saw(Listening(host, listener.port))
-            yield
+        text = Exposition(self._views, self._options.aliases).text
+        return Listener(host, port, Endpoints(self._views, self._options.stall_after, text))

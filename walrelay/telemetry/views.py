@@ -18,7 +18,10 @@ _PATIENCE = 2.0  # seconds; a scrape has ten as a rule
 
 
 class Views:
-    """Called by any thread: the view of each relay. One connection to each database is kept, and made when needed."""
+    """Called by any thread: the view of each relay. One connection to each database is kept, and made when needed.
+
+    A server that does not answer holds up those who ask for it, and nobody else: no relay, and no question about life.
+    """
 
     def __init__(self) -> None:
         self._relays: dict[str, tuple[Wiring, RelayNumbers]] = {}
@@ -26,35 +29,36 @@ class Views:
         self._figures: dict[tuple[str, str], SlotFigures] = {}
         self._moved: dict[tuple[str, str], tuple[str | None, float]] = {}  # to which position, and when
         self._up: set[str] = set()
-        self._asked, self._lock = -_FRESH, Lock()
+        self._asked, self._asking, self._changing = -_FRESH, Lock(), Lock()
 
     def add(self, name: str, wiring: Wiring, numbers: RelayNumbers) -> None:
         """Another relay, or an old one again."""
-        with self._lock:
-            self._relays[name] = wiring, numbers
+        with self._changing:
+            self._relays = self._relays | {name: (wiring, numbers)}
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            self._relays.pop(name, None)
+        with self._changing:
+            self._relays = {other: each for other, each in self._relays.items() if other != name}
 
     def __call__(self) -> Sequence[RelayView]:
-        with self._lock:
+        with self._asking:
             if monotonic() - self._asked >= _FRESH:
                 self._ask_all()
-            return [
-                RelayView(
-                    name,
-                    numbers,
-                    wiring.sink.kinds,
-                    self._figures.get((wiring.dsn, wiring.slot)),
-                    wiring.dsn in self._up,
-                    self._moved.get((wiring.dsn, wiring.slot), (None, inf))[1],
-                )
-                for name, (wiring, numbers) in self._relays.items()
-            ]
+            return [self._asked_for(name, wiring, numbers) for name, (wiring, numbers) in self._relays.items()]
+
+    def _asked_for(self, name: str, wiring: Wiring, numbers: RelayNumbers) -> RelayView:
+        of = wiring.dsn, wiring.slot
+        _, moved = self._moved.get(of, (None, inf))
+        return RelayView(name, numbers, wiring.sink.kinds, self._figures.get(of), wiring.dsn in self._up, moved)
+
+    def without_asking(self) -> list[RelayView]:
+        """The views at once, without what the server says."""
+        return [
+            RelayView(name, numbers, wiring.sink.kinds, None, True) for name, (wiring, numbers) in self._relays.items()
+        ]
 
     def close(self) -> None:
-        with self._lock:
+        with self._asking:
             for catalog in self._catalogs.values():
                 catalog.close()
             self._catalogs.clear()
