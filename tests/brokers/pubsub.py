@@ -2,11 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from tests.servers.pubsub import PubsubServer
 from tests.servers.topics import Received
+from tests.servers.waiting import wait_until
 from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.pubsub.plugin import plugin
@@ -21,7 +23,8 @@ class PubsubCase:
 
     def __init__(self, server: PubsubServer) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
-        self.memory = plugin.memory()
+        self.memory, self.plugin = plugin.memory(), plugin
+        self.kill, self.start = server.kill, server.start
         self.make(self.topic)
 
     @property
@@ -37,8 +40,18 @@ class PubsubCase:
         settings = {"endpoint": f"http://{self.server.address}", "max_in_flight": room, **settings}
         return plugin.open(PubsubSettings.model_validate({"project": PROJECT, **settings}), self.memory)
 
+    def at(self, port: int) -> dict[str, Any]:
+        return {"project": PROJECT, "endpoint": f"http://127.0.0.1:{port}"}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses an attribute of Google's own."""
+        return message._replace(headers=[*message.headers, ("googclient_x", b"1")])
+
     def hold(self) -> None:
+        """Returns when all of its threads have stopped."""
         os.kill(self.server.pid, signal.SIGSTOP)
+        threads = Path(f"/proc/{self.server.pid}/task")
+        wait_until(lambda: all(_state(each) == "T" for each in threads.iterdir()), 10, "the server to stop")
 
     def release(self) -> None:
         os.kill(self.server.pid, signal.SIGCONT)
@@ -92,6 +105,10 @@ def findings(endpoint: str, *topics: str, **settings: Any) -> list[tuple[str, st
 
 def full_name(topic: str) -> str:
     return f"projects/{PROJECT}/topics/{topic}"
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _arrived(message: Any) -> Arrived:

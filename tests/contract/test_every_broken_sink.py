@@ -20,7 +20,8 @@ from walrelay.testing import (
     RestartContract,
 )
 
-SERVERS = ["nats", "postgres", "rabbitmq", "redis", "webhook", pytest.param("servicebus", marks=pytest.mark.slow)]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("pubsub", "servicebus")]
+SERVERS = ["nats", "postgres", "rabbitmq", "redis", "webhook", *SLOW]
 PULSAR = pytest.param("pulsar", marks=pytest.mark.slow)
 AND_KAFKA = [*SERVERS, KAFKA, PULSAR]
 """Its connections are broken by tests of its own: a broker tells the client another address than a proxy's."""

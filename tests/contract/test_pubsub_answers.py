@@ -1,7 +1,9 @@
 """What Pub/Sub's statuses mean, and what goes into a request: on a fake that answers as the test says."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 from typing import Any
 
 import pytest
@@ -153,3 +155,28 @@ def test_keys_do_not_wait_for_each_other() -> None:
         assert sink.publish(numbered(1, b"quick"), 0)
         settle(sink, 1)
         assert server.stored == [b"1"]
+
+
+def test_relays_of_a_process_do_not_disturb_each_other() -> None:
+    """gRPC has one queue of events for all their loops, also for one that is closed with requests on their way."""
+    over = Event()
+
+    def opens_and_closes() -> None:
+        while not over.is_set():
+            with closing(to(server)) as other:
+                for number in range(50):
+                    assert other.publish(numbered(number, b"%d" % number, "others"), 0)
+                receipts(other, 0.01)
+
+    with PubsubAnswers() as server, ThreadPoolExecutor(2) as threads:
+        others = [threads.submit(opens_and_closes) for _ in range(2)]
+        try:
+            with closing(to(server)) as sink:
+                for number in range(1_000):
+                    while not sink.publish(numbered(number, b"key-%d" % (number % 200)), 0):
+                        receipts(sink, 0.05)
+                pumped_until(sink, lambda: not sink._in_flight, "every answer")  # type: ignore[attr-defined]
+        finally:
+            over.set()
+        for each in others:
+            each.result(30)

@@ -1,6 +1,5 @@
 """A fake of Pub/Sub in a process of its own: Google's pstest, which keeps what was published in a file."""
 
-import socket
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.api_core.exceptions import GoogleAPICallError, NotFound
 from google.pubsub_v1 import PublisherClient, SubscriberClient
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
@@ -21,7 +21,7 @@ class PubsubServer(SingleServer):
     """What it has answered is there again after it was killed; subscriptions are not."""
 
     NAME = "pstest"
-    PATIENT_WITH = OSError
+    PATIENT_WITH = GoogleAPICallError
 
     @property
     def address(self) -> str:
@@ -65,5 +65,10 @@ class PubsubServer(SingleServer):
         return [self.address, self._journal]
 
     def _answers(self) -> bool:
-        with socket.create_connection((LOOPBACK, self.port), 1):
-            return self._journal.is_file()
+        """It listens before it has what it kept."""
+        with self.publisher() as publisher:
+            try:
+                publisher.get_topic(topic="projects/none/topics/none", timeout=5, retry=None)
+            except NotFound:
+                return True
+        return False

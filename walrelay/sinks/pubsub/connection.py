@@ -25,6 +25,7 @@ from walrelay.sinks.pubsub.settings import PubsubSettings
 
 _PUBLISH = "/google.pubsub.v1.Publisher/Publish"
 _AT_ONCE = 500  # requests
+_LATE = 5.0  # seconds after its deadline, when gRPC itself must have ended a request
 _Request: Any = PublishRequest.pb()
 _Response: Any = PublishResponse.pb()
 
@@ -34,6 +35,8 @@ class PubsubConnection:
 
     def __init__(self, settings: PubsubSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
+        self._heard = loop.get_exception_handler()
+        loop.set_exception_handler(self._broke)
         self._convert = PubsubConversion(settings)
         self._prepared: dict[int, deque[PubsubOutgoing]] = {}  # by the identity of the message
         self._token: AccessToken | None = None
@@ -90,6 +93,11 @@ class PubsubConnection:
             del self._prepared[id(message)]
         return outgoing
 
+    def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """All loops of a process wait for gRPC's events. Where another took them first, all is well."""
+        if self._heard is not None and not isinstance(context.get("exception"), BlockingIOError):
+            self._heard(loop, context)
+
     async def _deliver(self, sending: Sending, outgoing: Sequence[PubsubOutgoing]) -> None:
         request = _Request(topic=outgoing[0].topic, messages=[each.message for each in outgoing])
         try:
@@ -102,10 +110,15 @@ class PubsubConnection:
     async def _attempt(self, sending: Sending, request: Any, began: float) -> NotAnswered | None:
         """One request. None: the sending was told what became of it."""
         metadata = () if self._token is None else await self._token.metadata()
+        patience = self._settings.request_timeout
         try:
-            response = await self._publish(request, timeout=self._settings.request_timeout, metadata=metadata)
+            async with asyncio.timeout(patience + _LATE):
+                response = await self._publish(request, timeout=patience, metadata=metadata)
         except grpc.aio.AioRpcError as why:
             return self._failed(sending, request.topic, why, began)
+        except TimeoutError:
+            sending.failed(f"gRPC has not ended a request for {request.topic} after {patience:g} s")
+            return None
         self._gate.circuit.answered(began)
         if len(response.message_ids) == len(request.messages):
             sending.durable()
