@@ -9,7 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from tests.servers.aws import ACCOUNT, CREDENTIALS, REGION, MotoServer
+from tests.servers.ports import LOOPBACK
 from tests.servers.topics import Received
+from walrelay.model import Message
 from walrelay.publish import Sink, SinkPlugin
 from walrelay.sinks.aws.eventbridge.plugin import plugin as eventbridge
 from walrelay.sinks.aws.kinesis.plugin import plugin as kinesis
@@ -31,6 +33,7 @@ class AwsCase:
     def __init__(self, server: MotoServer) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}{self.suffix}"
         self.memory = self.plugin.memory()
+        self.kill, self.start = server.kill, server.start
         self.make()
 
     def make(self) -> None:
@@ -40,6 +43,13 @@ class AwsCase:
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
         settings = {**access(self.server), **self.settings, "max_in_flight": room, **settings}
         return self.plugin.open(self.plugin.settings.model_validate(settings), self.memory)
+
+    def at(self, port: int) -> dict[str, Any]:
+        return {**access(self.server), "endpoint_url": f"http://{LOOPBACK}:{port}", **self.settings}
+
+    def refused(self, message: Message) -> Message:
+        """The sink itself refuses a name that is no text."""
+        return message._replace(headers=[*message.headers, ("\udcff", b"1")])
 
     def hold(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)

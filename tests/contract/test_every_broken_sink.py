@@ -26,13 +26,20 @@ PULSAR = pytest.param("pulsar", marks=pytest.mark.slow)
 AND_KAFKA = [*SERVERS, KAFKA, PULSAR]
 """Its connections are broken by tests of its own: a broker tells the client another address than a proxy's."""
 
+PUBSUB, SERVICEBUS, SQS = (pytest.param(name, marks=pytest.mark.slow) for name in ("pubsub", "servicebus", "sqs"))
+KEEPS = [*AND_KAFKA, SERVICEBUS]
+"""Their servers have what they acknowledged when they start again."""
 
-@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+BEHIND_A_PROXY = [*SERVERS, PULSAR, PUBSUB, SERVICEBUS]
+ALL = [*AND_KAFKA, PUBSUB, SERVICEBUS, SQS]
+
+
+@pytest.mark.parametrize("case", KEEPS, indirect=True)
 class TestRestarts(RestartContract):
     pass
 
 
-@pytest.mark.parametrize("case", [*SERVERS, PULSAR], indirect=True)
+@pytest.mark.parametrize("case", BEHIND_A_PROXY, indirect=True)
 class TestConnections(ConnectionContract):
     @pytest.fixture
     def case(self, case: ServerCase, proxy: ProxyMaker) -> BreakableCase:
@@ -40,12 +47,12 @@ class TestConnections(ConnectionContract):
         return BreakableCase(case, getattr(case.server, "proxy", None) or proxy(case.server.port))
 
 
-@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+@pytest.mark.parametrize("case", ALL, indirect=True)
 class TestRefusals(RefusalContract):
     pass
 
 
-@pytest.mark.parametrize("case", AND_KAFKA, indirect=True)
+@pytest.mark.parametrize("case", ALL, indirect=True)
 class TestPlugins(PluginContract):
     @pytest.fixture
     def case(self, case: ServerCase) -> CaseOfPlugin:
