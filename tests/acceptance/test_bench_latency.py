@@ -19,6 +19,7 @@ from walrelay.lab.bench.child import TOPIC
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")
 
 SHORT = ("--only", "walrelay,polling-100ms", "--rounds", "1", "--seconds", "3", "--idle", "3")
+BRIEF = ("--rounds", "1", "--seconds", "1", "--idle", "0")
 LONG = ("--only", "walrelay,polling-100ms", "--rounds", "100", "--seconds", "2")
 PATIENCE = 180
 _REHEARSED = 4100  # more messages than the rehearsal makes, which is not counted
@@ -64,6 +65,7 @@ def test_every_event_is_measured_and_the_database_pays_less_than_for_polling(kaf
     assert {path.suffix for path in (tmp_path / "report").iterdir()} >= {".html", ".svg", ".png"}
 
 
+@pytest.mark.slow
 def test_a_writer_that_produces_itself_and_exactly_once_are_measured_too(kafka: Kafka) -> None:
     """In a second round the position in Kafka is of the first, and the slot was moved on meanwhile."""
     short = ("--rounds", "2", "--seconds", "0.5", "--idle", "0")
@@ -79,22 +81,24 @@ def test_a_writer_that_produces_itself_and_exactly_once_are_measured_too(kafka: 
 
 def test_the_users_own_database_is_as_before(database: Database, kafka: Kafka) -> None:
     before = database.execute(OBJECTS)
-    with Bench(kafka, "--only", "polling-notify,walrelay", *SHORT[2:], "--json", "--dsn", database.dsn) as bench:
+    with Bench(kafka, "--only", "polling-notify,walrelay", *BRIEF, "--json", "--dsn", database.dsn) as bench:
         names = [strategy["name"] for strategy in bench.result()["strategies"]]
         assert (names, bench.left_behind) == (["polling-notify", "walrelay"], [])
     assert database.execute(OBJECTS) == before
     wait_until(lambda: TOPIC not in kafka.admin.list_topics().topics, 10, "the topic to go")
 
 
+@pytest.mark.slow
 def test_a_ratio_that_is_not_reached_ends_with_1_and_says_by_how_much(kafka: Kafka) -> None:
     ratio = "walrelay/polling-100ms=0.000001"
-    with Bench(kafka, *SHORT[:4], "--seconds", "1", "--idle", "0", "--max-ratio", ratio) as bench:
+    with Bench(kafka, *SHORT[:2], *BRIEF, "--max-ratio", ratio) as bench:
         assert bench.ended(PATIENCE) == 1
         assert "times that of polling-100ms; at most 1e-06 times were asked for" in bench.stderr
         assert "COMMIT to consumer" in bench.stdout
         assert bench.left_behind == []
 
 
+@pytest.mark.slow
 def test_a_message_that_comes_twice_is_seen(kafka: Kafka) -> None:
     with Bench(kafka, "--only", "polling-100ms", *SHORT[2:4], "--seconds", "8", "--idle", "0") as bench:
         bench.wait_for_child("walrelay.lab.bench.polling")
@@ -123,7 +127,7 @@ def test_what_a_killed_one_left_on_the_users_server_goes_with_the_next(database:
         bench.process.kill()
         wait_until(lambda: not bench.left_behind, 30, "processes and directories to go")
     assert ("slot walrelay_bench",) in database.execute(OBJECTS)
-    with Bench(kafka, *SHORT[:4], "--seconds", "1", "--idle", "0", "--json", "--dsn", database.dsn) as bench:
+    with Bench(kafka, *SHORT[:2], *BRIEF, "--json", "--dsn", database.dsn) as bench:
         bench.result()
     assert set(database.execute(OBJECTS)) - set(before) <= {("schema walrelay",)}  # whose that is could not be known
 

@@ -235,12 +235,11 @@ def test_servers_that_are_not_there_are_named() -> None:
     with DemoProcess("--bootstrap-servers", "127.0.0.1:1") as demo:
         assert demo.ended() == 1
         assert "no connection to Kafka at 127.0.0.1:1" in demo.stderr
-    for sink, url in (("nats", "nats://me:secret@127.0.0.1:1"), ("postgres", "postgresql://me:secret@127.0.0.1:1/x")):
-        with DemoProcess("--sink", sink, "--sink-url", url) as demo:
-            assert demo.ended() == 1
-            assert "127.0.0.1:1" in demo.stderr
-            assert "secret" not in demo.stderr + demo.stdout
-            assert demo.left_behind == []
+    with DemoProcess("--sink", "nats", "--sink-url", "nats://me:secret@127.0.0.1:1") as demo:
+        assert demo.ended() == 1
+        assert "127.0.0.1:1" in demo.stderr
+        assert "secret" not in demo.stderr + demo.stdout
+        assert demo.left_behind == []
 
 
 @pytest.mark.parametrize(

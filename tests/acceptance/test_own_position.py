@@ -97,7 +97,8 @@ def test_a_slot_that_somebody_else_moved_while_no_relay_ran_is_refused(
     deployment.write("3")
     deployment.catch_up()
     assert [message.value for message in deployment.delivered()] == [b"1", b"3"]
-    _stays_until_init_takes_note(deployment, "2")
+    if moved == "advanced":  # the commands do not know by which of the two
+        _stays_until_init_takes_note(deployment, "2")
 
 
 def test_a_role_that_may_not_note_what_is_passed_over_passes_over_nothing(
