@@ -143,6 +143,30 @@ def test_a_broker_that_is_killed_leaves_no_repetition_where_the_namespace_dedupl
     assert numbers(case.arrived()) == list(range(6_000))
 
 
+def test_a_broker_that_dies_before_it_acknowledged_anything_drops_nothing_that_comes_later(
+    stoppable_pulsar: PulsarServer,
+) -> None:
+    """The producer of a partition that has no receipt yet would begin to count again when it is connected again. What
+    is new then would have ids that the broker knows, which would drop it, and acknowledge it.
+    """
+    namespace = make_namespace(stoppable_pulsar)
+    stoppable_pulsar.admin("POST", f"namespaces/{namespace}/deduplication", True)
+    case = PulsarCase(stoppable_pulsar, namespace=namespace)
+    with closing(case.open(request_timeout=120)) as sink:
+        other = next(key for key in "bcdefgh" if partition(key, 3) != partition("a", 3))
+        assert sink.publish(message(case, 0, key=other), 0)  # the producers of all partitions are there then
+        settle(sink, 1)
+        case.hold()
+        for number in range(500):
+            assert sink.publish(message(case, number), 0)
+        sink.flush(0.5)
+        case.server.kill()
+        case.server.start()
+        settle(sink, 500, timeout=120)
+        settle(sink, 500, publish(sink, case, range(500, 1_000)), timeout=120)
+    assert numbers(case.arrived()) == list(range(1_000))
+
+
 def test_a_full_backlog_is_waited_for(stoppable_pulsar: PulsarServer) -> None:
     namespace = make_namespace(stoppable_pulsar)
     case = PulsarCase(stoppable_pulsar, partitions=0, namespace=namespace)

@@ -108,6 +108,9 @@ def producer_config(settings: PulsarSettings) -> Any:
     config = _pulsar.ProducerConfiguration()
     config.schema(pulsar.schema.BytesSchema().schema_info())
     config.send_timeout_millis(0)
+    # Otherwise a producer that is connected again before it has any receipt counts from the beginning once more, and a
+    # broker that deduplicates drops what is new then, with an acknowledgement.
+    config.initial_sequence_id(0)
     config.block_if_queue_full(False)
     config.max_pending_messages(settings.max_in_flight + 1)
     config.max_pending_messages_across_partitions(_EVERYTHING)
