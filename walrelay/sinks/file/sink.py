@@ -12,6 +12,7 @@ from walrelay.sinks.stdout import line
 _ROOM = 8 * 2**20  # bytes that may wait for the disk
 _WRITE = 2**20  # bytes that are written though nobody asks for receipts
 _AGAIN = 0.2  # seconds until a full disk is tried again
+_SOON = 0.005  # seconds that lines may wait for others while more come: each time on disk costs a millisecond or more
 
 
 class Patience:
@@ -47,6 +48,8 @@ class FileSink:
         self._unsettled = Counter[int]()  # of the lines that wait, by ticket
         self._settled = Counter[int]()
         self._patience = Patience()
+        self._first_at = 0.0  # when the first line came of those that wait
+        self._took = 0.0  # seconds, the last time on disk
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._bytes >= _WRITE:
@@ -54,6 +57,8 @@ class FileSink:
             if self._bytes >= _ROOM:
                 return False
         text = line(message)
+        if not self._waiting:
+            self._first_at = monotonic()
         self._waiting.append(text)
         self._bytes += len(text)
         self._unsettled[ticket] += 1
@@ -63,7 +68,9 @@ class FileSink:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt]:
-        self._write(timeout)
+        """Who does not wait is in the middle of more: then lines wait for as long as the disk takes for them."""
+        if timeout or monotonic() - self._first_at >= max(_SOON, self._took):
+            self._write(timeout)
         settled, self._settled = self._settled, Counter()
         return [Receipt(ticket, count) for ticket, count in settled.items()]
 
@@ -82,8 +89,10 @@ class FileSink:
         return self._patience.trouble
 
     def _write(self, timeout: float) -> None:
+        began = monotonic()
         if not self._waiting or not self._patience.done(self._write_all, timeout):
             return
+        self._took = monotonic() - began
         self._settled += self._unsettled
         self._unsettled = Counter()
         self._waiting, self._bytes = [], 0
