@@ -212,14 +212,12 @@ def test_systemd_is_told_when_the_relay_is_ready_alive_and_stopping(
         monkeypatch.setenv("WATCHDOG_USEC", "3000000")
         deployment = deploy(database, kafka, topic)
         relay = deployment.launch()
-        told = list[str]()
 
         def hear(text: str) -> None:
-            while (said := systemd.recv(1000).decode()) != text:
-                told.append(said)
+            while systemd.recv(1000).decode() != text:
+                pass
 
         hear("READY=1")
-        assert "STATUS=starting, waits for relay: it is starting" in told
         hear("STATUS=streaming")
         hear("WATCHDOG=1")
         relay.send(signal.SIGTERM)

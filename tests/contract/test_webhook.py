@@ -398,7 +398,8 @@ def test_what_stands_in_an_answer_that_says_2xx_does_not_matter_and_is_not_read_
         for number in range(3):
             assert sink.publish(event(number), 0)
         durable(sink, 3)
-        assert [request.header("cookie") for request in endpoint.requests] == [None] * 3
+        # bad chunks that are read together with the header make no answer of it: then it is asked for again
+        assert {request.header("cookie") for request in endpoint.requests} == {None}
 
 
 def test_a_refusal_before_the_whole_request_was_sent_is_told_once() -> None:
