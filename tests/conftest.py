@@ -259,11 +259,21 @@ def stoppable_redis() -> Iterator[RedisServer]:
 def private_redis() -> Iterator[RedisMaker]:
     """Makes servers that the test may stop and kill."""
     with ExitStack() as stack:
+        yield _redis_maker(stack, redis_program)
 
-        def make(*options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer:
-            return stack.enter_context(kind(_installed(redis_program), *options))
 
-        yield make
+@pytest.fixture
+def private_valkey() -> Iterator[RedisMaker]:
+    """The same of Valkey, which is newer than Debian's Redis."""
+    with ExitStack() as stack:
+        yield _redis_maker(stack, choose.newest_redis_program)
+
+
+def _redis_maker(stack: ExitStack, look: Callable[[], Path]) -> RedisMaker:
+    def make(*options: Any, kind: type[RedisServer] = RedisServer) -> RedisServer:
+        return stack.enter_context(kind(_installed(look), *options))
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka
 from tests.servers.older_postgres import fetched_programs
 from tests.servers.pubsub_program import compiled
 from tests.servers.pulsar_distribution import pulsar_home
+from tests.servers.valkey_program import valkey_program
 from walrelay.errors import Fatal
 from walrelay.lab.servers import installed
 from walrelay.lab.servers.postgres import Programs, installed_programs, wheel_programs
@@ -123,6 +124,14 @@ def pubsub_program() -> Path:
     program = compiled(os.environ)
     if not program.is_file():
         raise Missing(f"pstest is not in {program} (tests/servers/install PYTHON slow compiles it, with Go)")
+    return program
+
+
+def newest_redis_program() -> Path:
+    """Valkey's: what Debian has is older."""
+    program = valkey_program(os.environ)
+    if not program.is_file():
+        raise Missing(f"Valkey is not in {program} (tests/servers/install PYTHON slow fetches it)")
     return program
 
 

@@ -19,11 +19,11 @@ from walrelay.sinks.making import init_topics
 from walrelay.sinks.redis.client import Client, answered, connected, said
 from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
+from walrelay.sinks.redis.waiting import Wait, check_append_only_file
 
 GROUP = 500  # messages: while they are added, Redis does nothing else
 GROUP_BYTES = 2**20
 _BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
-_WAIT_MS = 500  # after which a WAIT is asked again
 _NOT_NOW = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "OOM", "READONLY")
 _ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
 _RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"
@@ -31,7 +31,9 @@ _IN_SCRIPT, OF_A_KEY = "executing the script can't", " key"  # parts of what Red
 
 
 class RedisConnection:
-    """See `walrelay.sinks.hosting.HostedConnection`. Durable is what Redis has answered, and `wait_replicas` have."""
+    """See `walrelay.sinks.hosting.HostedConnection`. Durable is what Redis has answered, and what is where the
+    settings wait for it.
+    """
 
     _all_or_none = False  # of a group
 
@@ -40,7 +42,7 @@ class RedisConnection:
         self._stream = AddressTemplate(settings.stream)
         self._own_fields = {settings.key_field, settings.value_field}
         self._script = script(settings)
-        self._wait = ("WAIT", str(settings.wait_replicas), str(_WAIT_MS))
+        self._wait = Wait(settings)
         self._queue: deque[Sending] = deque()
         self._wanted = asyncio.Event()
         self._client: Client | None = None
@@ -51,6 +53,8 @@ class RedisConnection:
 
     async def open(self) -> None:
         self._client = await connected(self._settings)
+        if self._settings.wait_aof:
+            await check_append_only_file(self._client)
         self._largest = int(await self._client.setting("proto-max-bulk-len", str(_BULK)))
         await self._begin()
         self._loop.start(self._converse())
@@ -137,10 +141,11 @@ class RedisConnection:
 
     async def _publish(self, group: Sequence[Sending]) -> None:
         assert self._client is not None
-        replicas = self._settings.wait_replicas
-        await self._client.send([_packed(self._command(group)), _packed(self._wait) if replicas else b""])
+        waits = self._wait.wanted
+        await self._client.send([_packed(self._command(group)), _packed(self._wait.command) if waits else b""])
         done, why = await self._added()
-        await self._wait_for_replicas(int(await self._client.answer()) if replicas else 0)
+        if waits:
+            await self._wait_until_safe(await self._client.answer())
         if not why:
             self._stored()
         for sending in group if not why else () if self._all_or_none else group[:done]:
@@ -148,14 +153,12 @@ class RedisConnection:
         if why:
             await self._not_added(group[done:], why)
 
-    async def _wait_for_replicas(self, have: int = 0) -> None:
-        """Until so many as the settings say have all that this connection wrote, and what was written before that."""
+    async def _wait_until_safe(self, answer: Any) -> None:
+        """`answer`: the first one to the command that waits."""
         assert self._client is not None
-        while have < self._settings.wait_replicas:
-            have = int(await self._client.ask(*self._wait))
-            self._trouble = (
-                f"of Redis's replicas {have} have what was published last, and {self._settings.wait_replicas} should"
-            )
+        while lacking := self._wait.lacking(answer):
+            self._trouble = lacking
+            answer = await self._client.ask(*self._wait.command)
         self._trouble = ""
 
     def _stored(self) -> None:

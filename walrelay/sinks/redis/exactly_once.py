@@ -70,7 +70,8 @@ class GuardedConnection(RedisConnection):
             ) from why
         if text is not None:
             self.found = self._parsed(text)
-            await self._wait_for_replicas()  # an earlier run may have died before they had its last group
+            if self._wait.wanted:  # an earlier run may have died before its last group was safe
+                await self._wait_until_safe(await self._client.ask(*self._wait.command))
 
     def _parsed(self, text: bytes) -> RelayPosition:
         try:

@@ -12,6 +12,7 @@ from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.making import making
 from walrelay.sinks.redis.client import Client, connected, said
 from walrelay.sinks.redis.settings import RedisSettings
+from walrelay.sinks.redis.waiting import check_append_only_file
 
 _SOME = "*"  # in a topic or template: what only a row can say
 _PATIENCE = 10.0  # seconds
@@ -53,7 +54,9 @@ async def _about_durability(settings: RedisSettings, client: Client) -> list[Fin
     if replicas < wanted:
         detail = f"Redis has {replicas} replicas, and sink.wait_replicas is {wanted}: nothing becomes durable"
         found.append(Finding("sink", "problem", detail, "Add replicas, or lower sink.wait_replicas."))
-    if await client.setting("appendonly", "yes") != "yes":
+    if settings.wait_aof:
+        found += await _about_waiting_for_disk(client)
+    elif await client.setting("appendonly", "yes") != "yes":
         detail = "Redis writes no append-only file: what was confirmed is lost when it dies"
         fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always"
         found.append(Finding("sink", "warning", detail, fix))
@@ -65,6 +68,17 @@ async def _about_durability(settings: RedisSettings, client: Client) -> list[Fin
         detail = "maxmemory-policy lets Redis throw away whole streams"
         found.append(Finding("sink", "warning", detail, "CONFIG SET maxmemory-policy noeviction"))
     return found
+
+
+async def _about_waiting_for_disk(client: Client) -> list[Finding]:
+    try:
+        await check_append_only_file(client)
+    except WalrelayError as why:
+        return [Finding("sink", "problem", said(why), why.hint or "CONFIG SET appendonly yes")]
+    if await client.setting("appendfsync", "always") != "no":
+        return []
+    detail = "appendfsync is no, and sink.wait_aof is set: nothing becomes durable"
+    return [Finding("sink", "problem", detail, "CONFIG SET appendfsync always, or everysec")]
 
 
 async def _forgets(client: Client) -> bool:

@@ -60,6 +60,11 @@ class RedisSettings(HostedSettings, TlsSettings):
     wait_replicas: int = Field(
         0, ge=0, description="How many replicas have to have a message before it is durable (WAIT)."
     )
+    wait_aof: bool = Field(
+        False,
+        description="Whether a message is durable only when it is on disk in the append-only file (WAITAOF, Redis 7.2"
+        " or later): the server's, and those of `wait_replicas` replicas.",
+    )
     positions_key: str = Field(
         "walrelay:positions",
         min_length=1,
