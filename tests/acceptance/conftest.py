@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.acceptance.adopting import SYSTEMS, Adopted
 from tests.acceptance.deployment import Deployment
 from tests.brokers import Broker
 from tests.servers.database import Database, Postgres
@@ -50,6 +51,17 @@ def deploy(tmp_path: Path) -> Iterator[Deploy]:
 def deployment(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
     """On the shared servers, with the default settings."""
     return deploy(database, kafka, topic)
+
+
+@pytest.fixture
+def adopted(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Adopted:
+    """On the shared servers, and the table of a system."""
+
+    def made(preset: str, **sections: Any) -> Deployment:
+        database.execute((SYSTEMS / f"{preset}.sql").read_text())
+        return deploy(database, kafka, topic, **{"outbox": {"preset": preset}, "route": {}, **sections})
+
+    return made
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import pytest
 
 from tests.brokers.pubsub import PROJECT, PubsubCase, findings
 from tests.conftest import ProxyMaker
-from tests.contract.hearing import failure, pumped_until, refusal, told
+from tests.contract.hearing import pumped_until, told
 from tests.servers.pubsub import PubsubServer
 from tests.servers.waiting import wait_until
 from walrelay.sinks.pubsub.plugin import plugin
-from walrelay.testing import message, numbers, publish, receipts, settle
+from walrelay.testing import failure, message, numbers, publish, receipts, refusal, settle
 
 pytestmark = pytest.mark.slow
 

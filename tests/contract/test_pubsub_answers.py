@@ -10,12 +10,12 @@ import pytest
 from grpc import StatusCode
 
 from tests.brokers.pubsub import full_name, numbered, opened
-from tests.contract.hearing import failure, pumped_until, refusal, told
+from tests.contract.hearing import pumped_until, told
 from tests.servers.pubsub_answers import Answer, PubsubAnswers
 from walrelay.errors import StartAnew
 from walrelay.publish import Sink
 from walrelay.sinks.pubsub.plugin import plugin
-from walrelay.testing import answer, receipts, settle
+from walrelay.testing import answer, failure, receipts, refusal, settle
 
 WAITING = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "UNKNOWN", "CANCELLED", "FAILED_PRECONDITION"]
 

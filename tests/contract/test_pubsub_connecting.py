@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.brokers.pubsub import PROJECT, findings, numbered, opened
-from tests.contract.hearing import failure, pumped_until
+from tests.contract.hearing import pumped_until
 from tests.servers.certificates import Authority
 from tests.servers.pubsub_answers import PubsubAnswers
 from tests.servers.webhook import Endpoint, response
 from walrelay.errors import Fatal
-from walrelay.testing import settle
+from walrelay.testing import failure, settle
 
 
 @pytest.fixture(scope="module")

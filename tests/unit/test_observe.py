@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.seen import Seen
-from walrelay.observe import Happening, Noticed, Observers, Resumed, Stalled, StallWatch, StandingBy
+from walrelay.observe import Happening, Noticed, Observers, Resumed, Stalled, StandingBy
+from walrelay.observe.stalls import StallWatch
 
 
 class Watched:
@@ -14,7 +15,7 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.progress = 0
-        monkeypatch.setattr("walrelay.observe.monotonic", lambda: self.now)
+        monkeypatch.setattr("walrelay.observe.stalls.monotonic", lambda: self.now)
         self.seen = Seen()
         self.watch = StallWatch(self.seen, lambda: "broker away", patience=5)
 

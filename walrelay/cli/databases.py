@@ -6,17 +6,8 @@ from walrelay.cli.ending import signalled
 from walrelay.config import Databases
 from walrelay.config.databases import Dsn
 from walrelay.errors import Fatal, SettingsError
-from walrelay.observe import (
-    DatabaseGone,
-    EndedFatally,
-    Happening,
-    LeftAtOnce,
-    Noticed,
-    NotStarted,
-    Observer,
-    Observers,
-    Streaming,
-)
+from walrelay.observe import EndedFatally, Happening, LeftAtOnce, Noticed, Observer, Observers, Streaming
+from walrelay.observe.processes import DatabaseGone, NotStarted
 from walrelay.relay.roster import Roster
 from walrelay.relay.spread import Instance, Spread
 from walrelay.supervise import Backoff, Stop, supervise

@@ -17,7 +17,8 @@ from time import monotonic
 from typing import NamedTuple, NoReturn
 
 from walrelay.cli.ending import BY_SIGNAL, DONE, FAILED
-from walrelay.observe import Noticed, Observer, ProcessDied, ProcessLost, ProcessStarted
+from walrelay.observe import Noticed, Observer
+from walrelay.observe.processes import ProcessDied, ProcessLost, ProcessStarted
 from walrelay.supervise import Backoff, Stop
 
 _ASKING = (signal.SIGTERM, signal.SIGINT)

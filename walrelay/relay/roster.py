@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from threading import Lock, Thread
 from typing import Generic, NamedTuple, TypeVar
 
-from walrelay.observe import DatabaseFound, DatabaseGone, Happening, Noticed
+from walrelay.observe import Happening, Noticed
+from walrelay.observe.processes import DatabaseFound, DatabaseGone
 from walrelay.supervise import Stop
 
 Place = TypeVar("Place")

@@ -10,7 +10,8 @@ from walrelay.confirm import Ledger
 from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Receipt, Refusal
-from walrelay.observe import Behind, Confirmed, Observer, Settled, StallWatch, Stopping
+from walrelay.observe import Behind, Confirmed, Observer, Settled, Stopping
+from walrelay.observe.stalls import StallWatch
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
-from walrelay.observe import Observer, StallWatch
+from walrelay.observe import Observer
+from walrelay.observe.stalls import StallWatch
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, translated
 from walrelay.postgres.snapshot import View

@@ -20,22 +20,15 @@ from walrelay.observe import (
     Behind,
     CleanedUp,
     Confirmed,
-    DatabaseFound,
-    DatabaseGone,
     DeadLettered,
     Dropped,
     EndedFatally,
     GivingUp,
     Happening,
     LeftAtOnce,
-    Listening,
     NotCleanedUp,
     Noticed,
     NotMarked,
-    NotStarted,
-    ProcessDied,
-    ProcessLost,
-    ProcessStarted,
     Relayed,
     Resumed,
     Retrying,
@@ -48,6 +41,15 @@ from walrelay.observe import (
     TakingOver,
     Turned,
     WaitedForRoom,
+)
+from walrelay.observe.processes import (
+    DatabaseFound,
+    DatabaseGone,
+    Listening,
+    NotStarted,
+    ProcessDied,
+    ProcessLost,
+    ProcessStarted,
 )
 
 # structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`

@@ -6,7 +6,8 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from walrelay.errors import Fatal
-from walrelay.observe import Listening, Observer
+from walrelay.observe import Observer
+from walrelay.observe.processes import Listening
 from walrelay.telemetry.listener import Endpoints, Listener
 from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.systemd import SystemdNotifier

@@ -24,7 +24,6 @@ from walrelay.observe import (
     Happening,
     NotCleanedUp,
     NotMarked,
-    NotStarted,
     Relayed,
     Resumed,
     Retrying,
@@ -38,6 +37,7 @@ from walrelay.observe import (
     Turned,
     WaitedForRoom,
 )
+from walrelay.observe.processes import NotStarted
 
 State = Literal["starting", "standing by", "streaming", "retrying", "stopping", "stopped", "failed"]
 

@@ -18,22 +18,15 @@ from walrelay.observe import (
     Behind,
     CleanedUp,
     Confirmed,
-    DatabaseFound,
-    DatabaseGone,
     DeadLettered,
     Dropped,
     EndedFatally,
     GivingUp,
     Happening,
     LeftAtOnce,
-    Listening,
     NotCleanedUp,
     Noticed,
     NotMarked,
-    NotStarted,
-    ProcessDied,
-    ProcessLost,
-    ProcessStarted,
     Relayed,
     Resumed,
     Retrying,
@@ -46,6 +39,15 @@ from walrelay.observe import (
     TakingOver,
     Turned,
     WaitedForRoom,
+)
+from walrelay.observe.processes import (
+    DatabaseFound,
+    DatabaseGone,
+    Listening,
+    NotStarted,
+    ProcessDied,
+    ProcessLost,
+    ProcessStarted,
 )
 from walrelay.telemetry import logs
 

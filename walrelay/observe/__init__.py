@@ -1,13 +1,21 @@
 """What happens to a relay, as values, and who sees it."""
 
 from collections.abc import Callable, Sequence
-from time import monotonic
 from typing import NamedTuple, Protocol
 
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message, Skipped
+from walrelay.observe.processes import (
+    DatabaseFound,
+    DatabaseGone,
+    Listening,
+    NotStarted,
+    ProcessDied,
+    ProcessLost,
+    ProcessStarted,
+)
 
 
 class StandingBy(NamedTuple):
@@ -199,58 +207,6 @@ class EndedFatally(NamedTuple):
     others_running: int = 0
 
 
-class Listening(NamedTuple):
-    """The process answers whoever watches it, at this address."""
-
-    host: str
-    port: int
-
-
-class ProcessStarted(NamedTuple):
-    """One of several processes that share the relays of a file, counted from 1."""
-
-    number: int
-    pid: int
-    relays: Sequence[str]
-
-
-class ProcessDied(NamedTuple):
-    """It ended though nobody had asked; another takes its place in `pause` seconds. `code` is its exit code, or less
-    than 0: a signal.
-    """
-
-    number: int
-    pid: int
-    relays: Sequence[str]
-    code: int
-    pause: float
-
-
-class ProcessLost(NamedTuple):
-    """It has ended because each of its relays had, in an error of its own; happens again while other processes run."""
-
-    number: int
-    relays: Sequence[str]
-    others_running: int
-
-
-class DatabaseFound(NamedTuple):
-    """The query for databases finds this one now, so its relay is begun."""
-
-
-class DatabaseGone(NamedTuple):
-    """The query for databases does not find this one any more, so its relay is stopped in good order."""
-
-
-class NotStarted(NamedTuple):
-    """The relay of a database ended before it had begun to stream; it is begun again at the next look for databases, in
-    about `again_in` seconds.
-    """
-
-    cause: str
-    again_in: float
-
-
 Happening = (
     StandingBy
     | TakingOver
@@ -319,29 +275,3 @@ class Observers:
 def notices(observer: Observer) -> Callable[[str], None]:
     """A callback that reports a text as Noticed."""
     return lambda text: observer.saw(Noticed(text))
-
-
-class StallWatch:
-    """Reports when nothing is settled: a silent stall behind a green check is the worst failure.
-
-    What counts is the oldest transaction: receipts for later ones do not free any WAL while it is stuck.
-    """
-
-    def __init__(self, observer: Observer, trouble: Callable[[], str], *, patience: float = 5.0) -> None:
-        self._observer = observer
-        self._trouble = trouble
-        self._patience = patience
-        self._progress = 0
-        self._moved = monotonic()  # when the oldest transaction last got a receipt, or nothing waited for one
-        self._said = 0.0
-
-    def look(self, unsettled: int, progress: int) -> None:
-        """To be called at each turn: `unsettled` messages wait, `progress` counts the oldest one's receipts."""
-        now = monotonic()
-        if progress != self._progress or unsettled == 0:
-            if self._said:
-                self._observer.saw(Resumed(now - self._moved))
-            self._progress, self._moved, self._said = progress, now, 0.0
-        elif now - max(self._moved, self._said) > self._patience * (2 if self._said else 1):
-            self._said = now
-            self._observer.saw(Stalled(now - self._moved, unsettled, self._trouble()))

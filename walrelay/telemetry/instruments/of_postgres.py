@@ -1,0 +1,101 @@
+"""What PostgreSQL says when it is asked."""
+
+from walrelay.telemetry.instruments.reading import Instrument, RelayView, of_figures, one_of
+
+
+def _wal_status(view: RelayView) -> str | None:
+    if view.figures is None:
+        return "missing" if view.postgres_up else None
+    return view.figures.wal_status or "reserved"
+
+
+OF_POSTGRES = (
+    Instrument(
+        "walrelay_postgres_up",
+        "gauge",
+        "1",
+        (),
+        "1 if PostgreSQL answered when it was asked for the numbers below.",
+        lambda view: [((), float(view.postgres_up))],
+    ),
+    Instrument(
+        "walrelay_lag_bytes",
+        "gauge",
+        "By",
+        (),
+        "WAL that is written and not confirmed.",
+        of_figures(lambda figures: figures.lag_bytes),
+    ),
+    Instrument(
+        "walrelay_lag_seconds",
+        "gauge",
+        "s",
+        (),
+        "The age of the oldest transaction that waits to be confirmed; 0 below a second, absent while nobody leads.",
+        of_figures(lambda figures: figures.lag_seconds),
+    ),
+    Instrument(
+        "walrelay_retained_wal_bytes",
+        "gauge",
+        "By",
+        (),
+        "WAL that the server keeps because of the slot.",
+        of_figures(lambda figures: figures.retained_bytes),
+    ),
+    Instrument(
+        "walrelay_safe_wal_bytes",
+        "gauge",
+        "By",
+        (),
+        "WAL that can be written before the slot is in danger; absent without max_slot_wal_keep_size.",
+        of_figures(lambda figures: figures.safe_bytes),
+    ),
+    Instrument(
+        "walrelay_slot_active",
+        "gauge",
+        "1",
+        (),
+        "1 while a process reads the slot.",
+        of_figures(lambda figures: figures.active),
+    ),
+    Instrument(
+        "walrelay_slot_wal_status",
+        "gauge",
+        "1",
+        ("wal_status",),
+        "1 for the slot's wal_status; missing: there is no slot.",
+        one_of(("reserved", "extended", "unreserved", "lost", "missing"), _wal_status),
+    ),
+    Instrument(
+        "walrelay_outbox_bytes",
+        "gauge",
+        "By",
+        (),
+        "The outbox with its indexes and partitions.",
+        of_figures(lambda figures: figures.outbox_bytes),
+    ),
+    Instrument(
+        "walrelay_outbox_rows",
+        "gauge",
+        "1",
+        (),
+        "Rows of the outbox, as PostgreSQL estimates.",
+        of_figures(lambda figures: figures.outbox_rows),
+    ),
+    Instrument(
+        "walrelay_outbox_dead_rows",
+        "gauge",
+        "1",
+        (),
+        "Its dead rows that no vacuum has removed yet: bloat.",
+        of_figures(lambda figures: figures.outbox_dead_rows),
+    ),
+    Instrument(
+        "walrelay_dead_letters_open",
+        "gauge",
+        "1",
+        (),
+        "Dead letters that wait for a decision.",
+        of_figures(lambda figures: figures.dead_letters),
+    ),
+)
