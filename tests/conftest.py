@@ -234,10 +234,17 @@ def private_nats() -> Iterator[Callable[..., NatsServer]]:
         yield lambda settings: stack.enter_context(NatsServer(_installed(nats_program), settings))
 
 
-@pytest.fixture(scope="module")
-def nats_nodes() -> Iterator[list[NatsServer]]:
+@pytest.fixture(scope="session")
+def newest_nats() -> Iterator[NatsServer]:
+    """One of the newest version, which tests may stop; each finds it running."""
+    with NatsServer(_installed(choose.newest_nats_program)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=[nats_program, choose.newest_nats_program], ids=["debian", "newest"])
+def nats_nodes(request: pytest.FixtureRequest) -> Iterator[list[NatsServer]]:
     """The three of a cluster, which the tests of a module may stop."""
-    with nats_cluster(_installed(nats_program)) as servers:
+    with nats_cluster(_installed(request.param)) as servers:
         yield servers
 
 

@@ -25,6 +25,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "file": ("tmp_path", FileCase),
     "postgres": ("stoppable_postgres", PostgresCase),
     "nats": ("stoppable_nats", NatsCase),
+    "newest nats": ("newest_nats", NatsCase),
     "pulsar": ("stoppable_pulsar", PulsarCase),
     "rabbitmq": ("stoppable_rabbitmq", RabbitmqCase),
     "webhook": ("stoppable_webhook", WebhookCase),

@@ -14,9 +14,9 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
+from tests.servers.go_programs import NEWEST_NATS, PSTEST, GoProgram
 from tests.servers.kafka_jars import JAVA_AT_LEAST, KafkaJars, java_major, kafka_home
 from tests.servers.older_postgres import fetched_programs
-from tests.servers.pubsub_program import compiled
 from tests.servers.pulsar_distribution import pulsar_home
 from tests.servers.valkey_program import valkey_program
 from walrelay.errors import Fatal
@@ -121,10 +121,19 @@ def kafka_jars(machine: Machine) -> KafkaJars:
 
 def pubsub_program() -> Path:
     """To start servers from; Missing where it is not installed."""
-    program = compiled(os.environ)
-    if not program.is_file():
-        raise Missing(f"pstest is not in {program} (tests/servers/install PYTHON slow compiles it, with Go)")
-    return program
+    return _compiled(PSTEST)
+
+
+def newest_nats_program() -> Path:
+    """As above, and newer than Debian's."""
+    return _compiled(NEWEST_NATS)
+
+
+def _compiled(program: GoProgram) -> Path:
+    target = program.compiled(os.environ)
+    if not target.is_file():
+        raise Missing(f"there is no {target} (tests/servers/install PYTHON slow compiles it, with Go)")
+    return target
 
 
 def newest_redis_program() -> Path:
