@@ -21,7 +21,7 @@ SUMMARIES = {
     "config": "Check the settings file, print an example or its JSON Schema.",
     "demo": "Run a demo: commit events, relay them, count what arrived.",
     "dlq": "List, show, replay, discard or export the dead letters.",
-    "docs": "Print a page of the manual, or the list of pages.",
+    "docs": "Print a page of the manual, a section, or the list of pages.",
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drop": "Remove the slot and the publication.",
     "init": "Make the outbox table, walrelay.emit, publication and slot.",

@@ -27,6 +27,18 @@ def test_a_page_that_is_not_there_is_said_with_those_that_are() -> None:
     assert "settings" in answer.output
 
 
+def test_a_section_of_a_page_is_printed_with_what_is_below_its_heading() -> None:
+    printed = CliRunner().invoke(main, ["docs", "runbook#slot-lost"]).output
+    assert printed.startswith("### Slot lost\n")
+    assert "walrelay recover --dry-run" in printed
+    assert printed.count("###") == 1
+    alerts = CliRunner().invoke(main, ["docs", "runbook#alerts"]).output
+    assert alerts.count("\n### ") > 10
+    assert "## Errors" not in alerts
+    answer = CliRunner().invoke(main, ["docs", "runbook#nosuch"])
+    assert (answer.exit_code, "no section 'nosuch'" in answer.output) == (2, True)
+
+
 def test_what_a_user_is_told_to_read_is_in_the_package() -> None:
     """A text that names a file of the repository leads nowhere for who installed the wheel."""
     package = ROOT / "walrelay"

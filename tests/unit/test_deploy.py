@@ -1,0 +1,65 @@
+"""What deploy/ has for those who watch: it names metrics that exist, and pages that say what to do."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from walrelay.cli.docs import pages, section
+from walrelay.telemetry.instruments import INSTRUMENTS
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
+RULES: list[dict[str, Any]] = [
+    rule
+    for group in yaml.safe_load((DEPLOY / "prometheus" / "walrelay.rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+]
+FORM = ["Means", "Look at", "Type", "Afterwards"]
+
+
+def samples() -> set[str]:
+    """The names of all samples that /metrics has."""
+    names = {each.name for each in INSTRUMENTS}
+    ends = ("_bucket", "_sum", "_count")
+    return names | {each.name + end for each in INSTRUMENTS if each.kind == "histogram" for end in ends}
+
+
+def metrics_of(expression: str) -> set[str]:
+    return set(re.findall(r"\b(?:walrelay|messaging)_[a-z_]+", re.sub(r'"[^"]*"|by \([^)]*\)', "", expression)))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_is_about_metrics_that_exist_and_has_its_page(rule: dict[str, Any]) -> None:
+    metrics = metrics_of(rule["expr"])
+    assert metrics or "up{" in rule["expr"]
+    assert metrics <= samples()
+    command, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert command == "walrelay docs runbook"
+    page = section(RUNBOOK, anchor)
+    assert page is not None
+    assert f"`{rule['alert']}`" in page
+    assert rule["labels"]["severity"] in ("critical", "warning")
+
+
+def test_each_alert_has_a_test_in_which_it_fires() -> None:
+    tests = (DEPLOY / "prometheus" / "walrelay.rules.test.yaml").read_text()
+    fired = set(re.findall(r'alertname="?(\w+)|alertname: (\w+)', tests))
+    assert {left or right for left, right in fired} == {rule["alert"] for rule in RULES}
+    assert all("exp_samples: []" in each for each in tests.split("  - name: ")[1:] if "there never was" not in each)
+
+
+def test_each_page_of_the_runbook_has_the_same_form() -> None:
+    found = re.split(r"^### (.*)$", RUNBOOK, flags=re.M)[1:]
+    assert len(found) > 50
+    for title, text in zip(found[::2], found[1::2], strict=True):
+        assert re.findall(r"^- \*\*([^*]+)\*\*: .", text, re.M) == FORM, title
+
+
+def test_every_section_that_the_runbook_and_alerts_lead_to_exists() -> None:
+    for page, anchor in re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", RUNBOOK):
+        text = RUNBOOK if not page else pages()[page.removesuffix(".md")].read_text()
+        assert section(text, anchor), f"{page}#{anchor}"
