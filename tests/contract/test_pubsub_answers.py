@@ -158,7 +158,7 @@ def test_keys_do_not_wait_for_each_other() -> None:
 
 
 def test_relays_of_a_process_do_not_disturb_each_other() -> None:
-    """gRPC has one queue of events for all their loops, also for one that is closed with requests on their way."""
+    """Nor does one that is closed with requests on their way."""
     over = Event()
 
     def opens_and_closes() -> None:

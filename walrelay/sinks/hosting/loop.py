@@ -72,21 +72,6 @@ class PumpedLoop(asyncio.SelectorEventLoop):
         """The transport that this one of TLS goes through; None where there is no TLS."""
         return self._beneath.get(transport)
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.Handle:
-        """As asyncio's, but what comes for a loop that was let go is dropped without an error: a library that all loops
-        of the process share would lose, with that, what it was to tell the others.
-        """
-        try:
-            return super().call_soon_threadsafe(callback, *args, context=context)
-        except RuntimeError:
-            if not self.is_closed():
-                raise
-            dropped = asyncio.Handle(callback, args, self, context)
-            dropped.cancel()
-            return dropped
-
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs beside everything else, when the loop is pumped; its errors are its own affair."""
         task = self.create_task(work)

@@ -1,4 +1,4 @@
-"""Calls of a client that blocks, for a loop: each in a thread of its own, for which no process waits at its end."""
+"""Threads that are not the relay's, for its loop: calls of a client that blocks, and answers that a client tells."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,27 +9,40 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[..., T], *args: Any) -> T:
-    """What the call returned or raised. Who stops waiting has to see to it himself that the call ends."""
+async def until_told(ask: Callable[[Callable[..., None]], object]) -> None:
+    """`ask` is given what is to be called once, by whichever thread: that ends the wait, and wakes who waits for the
+    loop's descriptor.
+    """
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[T] = loop.create_future()
+    told: asyncio.Future[None] = loop.create_future()
 
-    def tell(result: T | None, error: BaseException | None) -> None:
-        if answered.done():
-            return
-        if error is not None:
-            answered.set_exception(error)
-        else:
-            answered.set_result(result)  # type: ignore[arg-type]
+    def hear() -> None:
+        if not told.done():
+            told.set_result(None)
 
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work(*args)
-        except Exception as why:
-            error = why
+    def tell(*_: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, result, error)
+            loop.call_soon_threadsafe(hear)
 
-    Thread(target=run, name="walrelay-sink", daemon=True).start()
-    return await answered
+    ask(tell)
+    await told
+
+
+async def in_thread(work: Callable[..., T], *args: Any) -> T:
+    """What the call returned or raised, in a thread of its own, for which no process waits at its end. Who stops
+    waiting has to see to it himself that the call ends.
+    """
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    def run(tell: Callable[[], None]) -> None:
+        try:
+            results.append(work(*args))
+        except Exception as why:
+            errors.append(why)
+        tell()
+
+    await until_told(lambda tell: Thread(target=run, args=(tell,), name="walrelay-sink", daemon=True).start())
+    for error in errors:
+        raise error
+    return results[0]

@@ -33,16 +33,16 @@ def place_of(settings: PubsubSettings) -> PubsubPlace:
 
 
 def channel(settings: PubsubSettings) -> Any:
-    """To be called in the loop; connects when there is something to send. Fatal where certificates cannot be read."""
+    """Connects when there is something to send. Fatal where certificates cannot be read."""
     address, tls = place_of(settings)
     if not tls:
-        return grpc.aio.insecure_channel(address, options=_OPTIONS)
+        return grpc.insecure_channel(address, options=_OPTIONS)
     settings.context("Pub/Sub")  # says what is wrong with the files, as gRPC does not
     certificate = _read(settings.certificate_file)
     credentials = grpc.ssl_channel_credentials(
         _read(settings.ca_file), _read(settings.key_file) or certificate, certificate
     )
-    return grpc.aio.secure_channel(address, credentials, options=_OPTIONS)
+    return grpc.secure_channel(address, credentials, options=_OPTIONS)
 
 
 def _read(file: str | None) -> bytes | None:

@@ -1,9 +1,10 @@
 """Pub/Sub through its gRPC stub: a request for what a lane has, with one topic and one ordering key. What is not
 answered, or not about the messages, is sent again; a request without any answer ends the run.
+
+gRPC's threads tell of answers; its asyncio has one queue of events for all loops of a process, and loses some.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,9 +18,11 @@ from walrelay.model import Message
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.circuit import Circuit, Gate
 from walrelay.sinks.hosting.patience import NotAnswered, PatientRequests
+from walrelay.sinks.hosting.prepared import PreparedMessages
+from walrelay.sinks.hosting.threads import in_thread, until_told
 from walrelay.sinks.pubsub.answers import meaning
 from walrelay.sinks.pubsub.client import channel, place_of
-from walrelay.sinks.pubsub.credentials import AccessToken
+from walrelay.sinks.pubsub.credentials import AccessToken, Metadata
 from walrelay.sinks.pubsub.messages import PubsubConversion, PubsubOutgoing
 from walrelay.sinks.pubsub.settings import PubsubSettings
 
@@ -35,11 +38,10 @@ class PubsubConnection:
 
     def __init__(self, settings: PubsubSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
-        self._heard = loop.get_exception_handler()
-        loop.set_exception_handler(self._broke)
         self._convert = PubsubConversion(settings)
-        self._prepared: dict[int, deque[PubsubOutgoing]] = {}  # by the identity of the message
+        self._prepared = PreparedMessages[PubsubOutgoing]()
         self._token: AccessToken | None = None
+        self._renewal = asyncio.Lock()
         self._channel: Any = None
         self._publish: Any = None
         self._address = ""
@@ -56,10 +58,10 @@ class PubsubConnection:
         )
         if tls:
             self._token = AccessToken(self._settings.credentials_file)
-            await self._token.metadata()
+            await self._metadata()
 
     def send(self, sending: Sending) -> None:
-        outgoing = [self._prepared_of(message) for message, _ in sending.taken]
+        outgoing = [self._prepared.take(message) for message, _ in sending.taken]
         task = self._loop.create_task(self._deliver(sending, outgoing))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -71,32 +73,29 @@ class PubsubConnection:
         outgoing = self._convert(message)
         if isinstance(outgoing, Misfit):
             return outgoing
-        self._prepared.setdefault(id(message), deque()).append(outgoing)
+        self._prepared.keep(message, outgoing)
         return None
 
     def trouble(self) -> str:
         return self._patience.trouble(f"Pub/Sub at {self._address}")
 
     def close(self) -> None:
-        """The loop does not know of gRPC's connections."""
+        """The loop does not know of gRPC's connections. Requests that are on their way end with the channel."""
         for task in self._under_way:
             task.cancel()
         opened, self._channel = self._channel, None
         if opened is not None:
             with suppress(Exception):
-                self._loop.run_until_complete(opened.close(None))
+                opened.close()
 
-    def _prepared_of(self, message: Message) -> PubsubOutgoing:
-        prepared = self._prepared[id(message)]
-        outgoing = prepared.popleft()
-        if not prepared:
-            del self._prepared[id(message)]
-        return outgoing
-
-    def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """All loops of a process wait for gRPC's events. Where another took them first, all is well."""
-        if self._heard is not None and not isinstance(context.get("exception"), BlockingIOError):
-            self._heard(loop, context)
+    async def _metadata(self) -> Metadata:
+        if self._token is None:
+            return ()
+        if not self._token.valid:
+            async with self._renewal:
+                if not self._token.valid:
+                    await in_thread(self._token.renew)
+        return self._token.metadata
 
     async def _deliver(self, sending: Sending, outgoing: Sequence[PubsubOutgoing]) -> None:
         request = _Request(topic=outgoing[0].topic, messages=[each.message for each in outgoing])
@@ -109,25 +108,26 @@ class PubsubConnection:
 
     async def _attempt(self, sending: Sending, request: Any, began: float) -> NotAnswered | None:
         """One request. None: the sending was told what became of it."""
-        metadata = () if self._token is None else await self._token.metadata()
         patience = self._settings.request_timeout
+        call = self._publish.future(request, timeout=patience, metadata=await self._metadata())
         try:
             async with asyncio.timeout(patience + _LATE):
-                response = await self._publish(request, timeout=patience, metadata=metadata)
-        except grpc.aio.AioRpcError as why:
-            return self._failed(sending, request.topic, why, began)
+                await until_told(call.add_done_callback)
         except TimeoutError:
             sending.failed(f"gRPC has not ended a request for {request.topic} after {patience:g} s")
             return None
+        if call.code() is not grpc.StatusCode.OK:
+            return self._failed(sending, request.topic, call, began)
         self._gate.circuit.answered(began)
-        if len(response.message_ids) == len(request.messages):
+        count = len(call.result().message_ids)
+        if count == len(request.messages):
             sending.durable()
         else:
-            sending.failed(f"Pub/Sub gave {len(response.message_ids)} ids for {len(request.messages)} messages")
+            sending.failed(f"Pub/Sub gave {count} ids for {len(request.messages)} messages")
         return None
 
-    def _failed(self, sending: Sending, topic: str, why: Any, began: float) -> NotAnswered | None:
-        status, text = why.code().name, " ".join((why.details() or "").split())[:500]
+    def _failed(self, sending: Sending, topic: str, call: Any, began: float) -> NotAnswered | None:
+        status, text = call.code().name, " ".join((call.details() or "").split())[:500]
         meant = meaning(status, text)
         what = f"{status}: {text}" if text else status
         if meant.verdict == "wait":

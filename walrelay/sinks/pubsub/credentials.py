@@ -1,6 +1,5 @@
 """Google's credentials as a header of each request: read when a sink is opened, fetched anew before they expire."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -20,25 +19,21 @@ Metadata = Sequence[tuple[str, str]]
 
 
 class AccessToken:
-    """Of the file, or by Application Default Credentials. What it asks for is asked in a thread: Google's library
-    waits for answers.
-    """
+    """Of the file, or by Application Default Credentials."""
 
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._credentials: Any = None
-        self._metadata: Metadata = ()
-        self._turn = asyncio.Lock()
+        self.metadata: Metadata = ()
+        """As it was renewed last."""
 
-    async def metadata(self) -> Metadata:
-        """For a request that is made now. Fatal where the file cannot be read, Retryable where there is no token."""
-        if self._credentials is None or not self._credentials.valid:
-            async with self._turn:
-                if self._credentials is None or not self._credentials.valid:
-                    await asyncio.get_running_loop().run_in_executor(None, self._renew)
-        return self._metadata
+    @property
+    def valid(self) -> bool:
+        """Whether the metadata will do for a request that is made now."""
+        return self._credentials is not None and self._credentials.valid
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Waits for whoever gives tokens. Fatal where the file cannot be read, Retryable where there is no token."""
         request = partial(Request(), timeout=_PATIENCE)
         if self._credentials is None:
             self._credentials = self._read(request)
@@ -48,7 +43,7 @@ class AccessToken:
             raise Retryable(f"Google gives no token for the credentials of Pub/Sub: {said(why)}") from why
         headers: dict[str, str] = {}
         self._credentials.apply(headers)
-        self._metadata = [(name.lower(), value) for name, value in headers.items()]
+        self.metadata = [(name.lower(), value) for name, value in headers.items()]
 
     def _read(self, request: Any) -> Any:
         account: Any = Credentials

@@ -1,17 +1,17 @@
 """Topics: what the doctor asks about them and their subscriptions, and what `walrelay init --topics` makes."""
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from google.api_core.exceptions import GoogleAPICallError
-from google.pubsub_v1 import PublisherAsyncClient, SubscriberAsyncClient
-from google.pubsub_v1.services.publisher.transports import PublisherGrpcAsyncIOTransport
-from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcAsyncIOTransport
+from google.pubsub_v1 import PublisherClient, SubscriberClient
+from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
+from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
-from walrelay.sinks.hosting import PumpedLoop
 from walrelay.sinks.pubsub.client import channel, place_of
 from walrelay.sinks.pubsub.credentials import AccessToken, Metadata
 from walrelay.sinks.pubsub.names import full_name
@@ -36,52 +36,49 @@ class _Asking(NamedTuple):
 def examine(settings: PubsubSettings, topics: Sequence[str]) -> Iterator[Finding]:
     """Connects, and asks for topics, their subscriptions and the right to publish."""
     try:
-        yield from _run(settings, lambda asking: _findings(settings, asking, topics))
+        with _asking(settings) as asking:
+            found = _findings(settings, asking, topics)
     except WalrelayError as why:
-        yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct sink.credentials_file.")
+        found = [Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct sink.credentials_file.")]
+    yield from found
 
 
 def make_topics(settings: PubsubSettings, topics: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Each topic that is missing, without subscriptions."""
-    yield from _run(settings, lambda asking: _made(settings, asking, _names(settings, topics)))
+    with _asking(settings) as asking:
+        made = _made(asking, _names(settings, topics))
+    yield from made
 
 
-def _run(settings: PubsubSettings, work: Any) -> Any:
-    loop = PumpedLoop()
-    try:
-        return loop.run_until_complete(_with_client(settings, work))
-    finally:
-        loop.let_go()
-
-
-async def _with_client(settings: PubsubSettings, work: Any) -> Any:
-    opened = channel(settings)
-    try:
-        metadata: Metadata = await AccessToken(settings.credentials_file).metadata() if place_of(settings).tls else ()
-        asking = _Asking(
-            PublisherAsyncClient(transport=PublisherGrpcAsyncIOTransport(channel=opened)),
-            SubscriberAsyncClient(transport=SubscriberGrpcAsyncIOTransport(channel=opened)),
+@contextmanager
+def _asking(settings: PubsubSettings) -> Iterator[_Asking]:
+    with closing(channel(settings)) as opened:
+        metadata: Metadata = ()
+        if place_of(settings).tls:
+            token = AccessToken(settings.credentials_file)
+            token.renew()
+            metadata = token.metadata
+        yield _Asking(
+            PublisherClient(transport=PublisherGrpcTransport(channel=opened)),
+            SubscriberClient(transport=SubscriberGrpcTransport(channel=opened)),
             {"timeout": min(settings.request_timeout, _PATIENCE), "retry": None, "metadata": metadata},
         )
-        return await work(asking)
-    finally:
-        await opened.close(None)
 
 
-async def _findings(settings: PubsubSettings, asking: _Asking, topics: Sequence[str]) -> list[Finding]:
+def _findings(settings: PubsubSettings, asking: _Asking, topics: Sequence[str]) -> list[Finding]:
     address, tls = place_of(settings)
     names = _names(settings, topics)
     found: list[Finding] = []
     regional = address.split(":")[0] != GLOBAL or not tls
     for name in names or [_NEVER.format(settings.project)]:
-        topic, status, text = await _asked(asking.publisher.get_topic(request={"topic": name}, **asking.options))
+        topic, status, text = _asked(asking, asking.publisher.get_topic, topic=name)
         if fault := _no_answer(address, status, text):
             return [fault]
         if not found:
             how = "with TLS" if tls else "without TLS and credentials, as an emulator is"
             found.append(Finding("sink", "ok", f"connected to Pub/Sub at {address} {how}"))
         if names:
-            found += await _about(asking, name, topic, status, text)
+            found += _about(asking, name, topic, status, text)
             if (
                 topic is not None
                 and not regional
@@ -109,13 +106,11 @@ def _no_answer(address: str, status: str, text: str) -> Finding | None:
     return None
 
 
-async def _about(asking: _Asking, name: str, topic: Any, status: str, text: str) -> list[Finding]:
+def _about(asking: _Asking, name: str, topic: Any, status: str, text: str) -> list[Finding]:
     if status == "NOT_FOUND":
         fix = "walrelay init --topics, or gcloud pubsub topics create."
         return [Finding("sink", "problem", f"{name} does not exist", fix)]
-    allowed, refused, _ = await _asked(
-        asking.publisher.test_iam_permissions(request={"resource": name, "permissions": [_PUBLISH]}, **asking.options)
-    )
+    allowed, refused, _ = _asked(asking, asking.publisher.test_iam_permissions, resource=name, permissions=[_PUBLISH])
     if not refused and _PUBLISH not in allowed.permissions:
         fix = f"gcloud pubsub topics add-iam-policy-binding {name} --member=... --role=roles/pubsub.publisher"
         what = "does not exist, or these credentials may not publish to it"
@@ -124,15 +119,11 @@ async def _about(asking: _Asking, name: str, topic: Any, status: str, text: str)
         seen = "may be published to" if not refused else "cannot be asked about"
         verdict = Finding("sink", "ok", f"{name} {seen}; nothing else may be asked about it ({text or status})")
         return [verdict if not refused else verdict._replace(verdict="warning")]
-    return [Finding("sink", "ok", f"{name} is there"), *await _subscriptions(asking, name, topic)]
+    return [Finding("sink", "ok", f"{name} is there"), *_subscriptions(asking, name, topic)]
 
 
-async def _subscriptions(asking: _Asking, name: str, topic: Any) -> list[Finding]:
-    listed, status, _ = await _asked(
-        asking.publisher.list_topic_subscriptions(
-            request={"topic": name, "page_size": _SUBSCRIPTIONS}, **asking.options
-        )
-    )
+def _subscriptions(asking: _Asking, name: str, topic: Any) -> list[Finding]:
+    listed, status, _ = _asked(asking, asking.publisher.list_topic_subscriptions, topic=name, page_size=_SUBSCRIPTIONS)
     if status:
         return []
     subscriptions = [*listed.subscriptions]
@@ -141,9 +132,7 @@ async def _subscriptions(asking: _Asking, name: str, topic: Any) -> list[Finding
         return [Finding("sink", "warning", what, "gcloud pubsub subscriptions create --enable-message-ordering")]
     found = []
     for each in subscriptions:
-        subscription, status, _ = await _asked(
-            asking.subscriber.get_subscription(request={"subscription": each}, **asking.options)
-        )
+        subscription, status, _ = _asked(asking, asking.subscriber.get_subscription, subscription=each)
         if not status and not subscription.enable_message_ordering:
             what = f"{each} has no message ordering: it gets the messages of a key in any order"
             fix = "Make it again with --enable-message-ordering, which cannot be changed later."
@@ -151,20 +140,20 @@ async def _subscriptions(asking: _Asking, name: str, topic: Any) -> list[Finding
     return found
 
 
-async def _made(settings: PubsubSettings, asking: _Asking, names: Sequence[str]) -> list[tuple[str, bool]]:
+def _made(asking: _Asking, names: Sequence[str]) -> list[tuple[str, bool]]:
     made = []
     for name in names:
-        _, status, text = await _asked(asking.publisher.create_topic(request={"name": name}, **asking.options))
+        _, status, text = _asked(asking, asking.publisher.create_topic, name=name)
         if status not in ("", "ALREADY_EXISTS"):
             raise Fatal(f"{name} was not made: {status}: {text}", hint="Make it yourself: gcloud pubsub topics create")
         made.append((name, not status))
     return made
 
 
-async def _asked(question: Coroutine[Any, Any, Any]) -> tuple[Any, str, str]:
+def _asked(asking: _Asking, method: Callable[..., Any], **request: Any) -> tuple[Any, str, str]:
     """The answer, or a status and what was said."""
     try:
-        return await question, "", ""
+        return method(request=request, **asking.options), "", ""
     except GoogleAPICallError as why:
         code = why.grpc_status_code
         return None, code.name if code is not None else "UNKNOWN", " ".join(str(why.message).split())[:300]
