@@ -1,6 +1,8 @@
 """What deploy/ has for those who watch: it names metrics that exist, and pages that say what to do."""
 
+import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ RULES: list[dict[str, Any]] = [
     for group in yaml.safe_load((DEPLOY / "prometheus" / "walrelay.rules.yaml").read_text())["groups"]
     for rule in group["rules"]
 ]
+DASHBOARD = DEPLOY / "grafana" / "walrelay.json"
+REGENERATE = "python deploy/grafana/make.py > deploy/grafana/walrelay.json"
+OF_THE_PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"}
 FORM = ["Means", "Look at", "Type", "Afterwards"]
 
 
@@ -29,7 +34,15 @@ def samples() -> set[str]:
 
 
 def metrics_of(expression: str) -> set[str]:
-    return set(re.findall(r"\b(?:walrelay|messaging)_[a-z_]+", re.sub(r'"[^"]*"|by \([^)]*\)', "", expression)))
+    """Without what stands in quotes or is a label."""
+    bare = re.sub(r'"[^"]*"|by \([^)]*\)', "", expression)
+    return set(re.findall(r"\b(?:walrelay|messaging|process)_[a-z_]+", bare))
+
+
+def queries() -> dict[str, list[str]]:
+    """Of the dashboard, by panel."""
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    return {f"{each['id']} {each['title']}": [one["expr"] for one in each.get("targets", [])] for each in panels}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
@@ -50,6 +63,33 @@ def test_each_alert_has_a_test_in_which_it_fires() -> None:
     fired = set(re.findall(r'alertname="?(\w+)|alertname: (\w+)', tests))
     assert {left or right for left, right in fired} == {rule["alert"] for rule in RULES}
     assert all("exp_samples: []" in each for each in tests.split("  - name: ")[1:] if "there never was" not in each)
+
+
+def test_the_dashboard_is_what_its_panels_say() -> None:
+    made = runpy.run_path(str(DEPLOY / "grafana" / "make.py"))["dashboard"]()
+    assert json.loads(DASHBOARD.read_text()) == made, REGENERATE
+
+
+def test_every_metric_is_on_the_dashboard_and_every_panel_is_about_metrics_that_exist() -> None:
+    shown = set().union(*(metrics_of(each) for of_panel in queries().values() for each in of_panel))
+    assert shown - samples() == OF_THE_PROCESS
+    plain = {name.removesuffix("_bucket") for name in shown}
+    assert {each.name for each in INSTRUMENTS} - plain == set()
+
+
+def test_the_compose_file_has_what_prometheus_and_grafana_read() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    relay = yaml.safe_load((DEPLOY / "walrelay.yaml").read_text())
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    assert services[found["names"][0]]["deploy"]["replicas"] == 2
+    assert relay["http"]["listen"] == f"0.0.0.0:{found['port']}"
+    assert "metrics" in (DEPLOY / "Dockerfile").read_text()
+    (source,) = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/walrelay.yaml").read_text())["providers"]
+    mounted = [volume.split(":")[1] for volume in services["grafana"]["volumes"]]
+    assert f"{provider['options']['path']}/walrelay.json" in mounted
 
 
 def test_each_page_of_the_runbook_has_the_same_form() -> None:

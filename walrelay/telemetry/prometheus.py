@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
@@ -55,6 +55,7 @@ class Exposition:
     def __init__(self, views: Callable[[], Sequence[RelayView]], aliases: Mapping[str, str]) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(NumbersCollector(views, aliases))
+        ProcessCollector(registry=self._registry)
 
     def text(self, accept: str) -> tuple[bytes, str]:
         """(body, content type)"""

@@ -1,5 +1,7 @@
 """What PostgreSQL says when it is asked."""
 
+from walrelay.lsn import LSN
+from walrelay.operations.figures import SlotFigures
 from walrelay.telemetry.instruments.reading import Instrument, RelayView, of_figures, one_of
 
 
@@ -7,6 +9,12 @@ def _wal_status(view: RelayView) -> str | None:
     if view.figures is None:
         return "missing" if view.postgres_up else None
     return view.figures.wal_status or "reserved"
+
+
+def _written(figures: SlotFigures) -> float | None:
+    if figures.confirmed is None or figures.lag_bytes is None:
+        return None
+    return LSN.parse(figures.confirmed) + figures.lag_bytes
 
 
 OF_POSTGRES = (
@@ -49,6 +57,14 @@ OF_POSTGRES = (
         (),
         "WAL that can be written before the slot is in danger; absent without max_slot_wal_keep_size.",
         of_figures(lambda figures: figures.safe_bytes),
+    ),
+    Instrument(
+        "walrelay_wal_position_bytes",
+        "gauge",
+        "By",
+        (),
+        "Where the server writes WAL, as a number: how fast it grows is the rate of WAL.",
+        of_figures(_written),
     ),
     Instrument(
         "walrelay_slot_active",
