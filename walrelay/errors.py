@@ -1,6 +1,30 @@
 """Errors by consequence: restart from the confirmed position, or an operator must act."""
 
+from typing import Literal
+
 from walrelay.lsn import LSN
+
+RunbookPage = Literal[
+    "slot-lost",
+    "slot-moved",
+    "history",
+    "not-published",
+    "unfinished",
+    "position",
+    "unreadable",
+    "unroutable",
+    "refused",
+    "settings",
+    "rights",
+    "server",
+    "sink",
+    "listening",
+    "protocol",
+    "bug",
+    "ended",
+    "others",
+]
+"""What to do about a Fatal: a section of the page `runbook`."""
 
 
 class WalrelayError(Exception):
@@ -65,15 +89,21 @@ class NoRoom(Retryable):
 
 
 class Fatal(WalrelayError):
-    """No retry can cure it."""
+    """No retry can cure it. `page`: what the operator reads about it."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    page: RunbookPage = "others"
+
+    def __init__(self, message: str, *, hint: str = "", page: RunbookPage | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+        if page is not None:
+            self.page = page
 
 
 class ProtocolError(Fatal):
     """The server sent something that the replication protocol does not allow, at `lsn` where it is known."""
+
+    page = "protocol"
 
     def __init__(self, message: str, *, lsn: LSN | None = None, hint: str = "") -> None:
         where = f" (at {lsn})" if lsn else ""
@@ -88,6 +118,8 @@ class ProtocolError(Fatal):
 
 class Undecodable(Fatal):
     """A committed row that cannot be read as an outbox record with these settings; text says which and why."""
+
+    page = "unreadable"
 
 
 AS_IT_WAS_WRITTEN = (
@@ -106,12 +138,16 @@ AS_THE_TABLE_HAS_IT = (
 class Unroutable(Fatal):
     """A record for which the routing rules yield no message."""
 
+    page = "unroutable"
+
 
 class Refused(Fatal):
     """The broker will not take a message, however often it is offered.
 
     `place`: commit LSN and ordinal of its record; None where the message does not say.
     """
+
+    page = "refused"
 
     def __init__(self, message: str, *, hint: str = "", place: tuple[LSN, int] | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -129,9 +165,13 @@ class StopAhead(StartAnew):
 class SettingsError(Fatal):
     """The settings cannot be used; every problem is listed, with its line where there is one."""
 
+    page = "settings"
+
 
 class LedgerError(Fatal):
     """A stage broke its promise towards the ledger. A bug, never a condition: the relay must not go on."""
+
+    page = "bug"
 
     def __init__(self, message: str) -> None:
         super().__init__(

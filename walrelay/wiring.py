@@ -218,6 +218,7 @@ def encoded(outbox: OutboxLayout, encoding: str) -> OutboxLayout:
             f"logical messages of the prefix {outbox.prefix!r} cannot be told from others: the server sends it in the"
             f" database's encoding, which is {encoding}",
             hint="Set outbox.messages.prefix to one of ASCII letters, or to null if no events are emitted that way.",
+            page="server",
         )
     return outbox._replace(encoding=encoding)
 

@@ -32,6 +32,8 @@ TRACEBACK = "WALRELAY_TRACEBACK"
 class Bug(Fatal):
     """An unforeseen error."""
 
+    page = "bug"
+
 
 def exit_code(command: Callable[[], Any]) -> int:
     """Runs the command, prints an error to stderr, and returns the exit code; `command` returns its own, or None.
@@ -58,6 +60,9 @@ def exit_code(command: Callable[[], Any]) -> int:
 def explained(error: Exception) -> WalrelayError:
     """The error in walrelay's words."""
     match error:
+        case Fatal(page="others") if _of_a_sink(error):
+            error.page = "sink"
+            return error
         case WalrelayError():
             return error
         case OSError() if error.strerror:
@@ -73,6 +78,12 @@ def explained(error: Exception) -> WalrelayError:
         hint=f"Please report it, with the command and its output when {TRACEBACK}=1 is set."
         " Nothing that may not have been published was confirmed.",
     )
+
+
+def _of_a_sink(error: Exception) -> bool:
+    """Whether a sink raised it, or the registry that a sink's messages need."""
+    rooms = [str(Path(__file__).parents[1] / room) for room in ("sinks", "schemas", "publish")]
+    return any(frame.filename.startswith(tuple(rooms)) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def show_traceback(error: BaseException) -> None:

@@ -66,7 +66,9 @@ def _taken(connection: Connection) -> str:
 
 
 def missing() -> Fatal:
-    return Fatal(f"there is no table {TABLE}", hint="`walrelay init` makes it; existing objects stay as they are.")
+    return Fatal(
+        f"there is no table {TABLE}", hint="`walrelay init` makes it; existing objects stay as they are.", page="rights"
+    )
 
 
 def text(value: str) -> str:

@@ -261,6 +261,7 @@ class Catalog:
                 " away every COMMIT of the cluster would hang",
                 hint="Name the real standbys in synchronous_standby_names instead of '*', or give walrelay another"
                 " application_name in the DSN.",
+                page="server",
             )
 
 

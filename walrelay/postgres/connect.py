@@ -220,6 +220,7 @@ def _connect(dsn: str, **forced: Any) -> Connection:
             "source.dsn is not a connection string that libpq understands",
             hint="Write postgresql://user:password@host:5432/database, with %40 and the like for special characters,"
             " or keywords: host=... dbname=...",
+            page="settings",
         ) from None
     parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
     parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING

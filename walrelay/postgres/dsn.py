@@ -155,6 +155,8 @@ _PLACE = b"SELECT pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.cur
 class SharedSession(Fatal):
     """The pooler gives the connection's session to others between transactions."""
 
+    page = "server"
+
 
 class OwnSession(Exception):
     """The connection keeps its session, although the pooler has none for another connection."""

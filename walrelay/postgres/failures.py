@@ -42,6 +42,8 @@ def sqlstate_of(result: pq.abc.PGresult) -> str:
 class Denied(Fatal):
     """The role lacks a right."""
 
+    page = "rights"
+
 
 class ErrorWords(NamedTuple):
     """How errors of a task's statements begin, before the server's own words. `again`: raised where another connection
@@ -91,7 +93,7 @@ def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str])
             return words.again(f"{words.read_only}: {text}")
         case errors.InsufficientPrivilege():
             return Denied(f"{words.denied}: {text}", hint=grants() or words.hint)
-    return Fatal(f"{words.refused}: {text}", hint=words.hint)
+    return Fatal(f"{words.refused}: {text}", hint=words.hint, page="server")
 
 
 def connection_broke(error: psycopg.OperationalError) -> Disconnected:
@@ -129,37 +131,45 @@ def failure(
                 hint=f"The publication {publication!r} did not exist at this point of the WAL: it must be created"
                 " before the slot. `walrelay drop` and `walrelay init` create both again, in the right order; before"
                 " that, note which rows of the table were never published.",
+                page="not-published",
             )
         case "42704":
             return slot_missing(slot)
         case "55000" if "wal_level" in text:  # as the setting is called in every language
-            return Fatal(where, hint="ALTER SYSTEM SET wal_level = logical;  -- then restart PostgreSQL")
+            return Fatal(where, hint="ALTER SYSTEM SET wal_level = logical;  -- then restart PostgreSQL", page="server")
         case "55000":
             return slot_lost(slot, text)
         case "42501" if "output_plugin_libraries" in more:
-            return Fatal(where, hint=f"Allow the plugin on the server: {_LIST}")
+            return Fatal(where, hint=f"Allow the plugin on the server: {_LIST}", page="server")
         case "42501":
-            return Fatal(where, hint="The role needs the REPLICATION attribute: ALTER ROLE ... REPLICATION;")
+            return Fatal(
+                where, hint="The role needs the REPLICATION attribute: ALTER ROLE ... REPLICATION;", page="server"
+            )
         case "55P03":  # lock_timeout; the relay's sessions have none
             return Fatal(
                 f"slot {slot!r} was not made: it has to wait for the transactions that are open now, which do not end",
                 hint="Try again later, or end them: SELECT pid, xact_start, state, query FROM pg_stat_activity"
                 " WHERE backend_xid IS NOT NULL ORDER BY xact_start;",
+                page="server",
             )
         case "53400":
             return Fatal(
                 f"slot {slot!r} was not made: {text}",
                 hint="Drop a slot that nobody needs (SELECT slot_name FROM pg_replication_slots WHERE NOT active;), or:"
                 " ALTER SYSTEM SET max_replication_slots = 20;  -- then restart PostgreSQL",
+                page="server",
             )
         case "58P01":
             return Fatal(
                 where,
                 hint="The output plugin is not installed on the server: install it (Debian and Ubuntu: apt-get install"
                 " postgresql-15-wal2json, with your version), or set source.plugin to pgoutput.",
+                page="server",
             )
         case "22023" | "0A000" | "42601" | "42602" | "22P05" | "22021" | "42883":
-            return Fatal(where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.")
+            return Fatal(
+                where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.", page="server"
+            )
     return Disconnected(f"the replication stream ended: {text}")
 
 
@@ -181,6 +191,7 @@ def slot_missing(slot: str, *, made: bool = False) -> Fatal:
         hint=f"{if_new}{was} dropped, or lost in a failover to a server that did not have it, and events committed"
         " since the last confirmed position have not been published. They are still in the outbox table: `walrelay"
         " recover` says which, publishes them and makes the slot again (`--dry-run` changes nothing).",
+        page="slot-lost",
     )
 
 
@@ -191,6 +202,7 @@ def slot_lost(slot: str, why: str) -> Fatal:
         " idle_replication_slot_timeout or a conflict), so events committed since its confirmed position can no longer"
         " be streamed. They are still in the outbox table: `walrelay recover` says which, publishes them and makes the"
         " slot again (`--dry-run` changes nothing). Raise max_slot_wal_keep_size so that it does not happen again.",
+        page="slot-lost",
     )
 
 

@@ -120,7 +120,9 @@ def hold(catalog: Catalog, lock: Lock, *, patience: float = _PATIENCE) -> None:
     while not catalog.value("SELECT pg_try_advisory_lock(%s::int8)", lock.key):
         if monotonic() > deadline:
             raise Fatal(
-                f"{lock.taken}: {holder(catalog, lock) or 'that process has just ended; try again'}", hint=lock.hint
+                f"{lock.taken}: {holder(catalog, lock) or 'that process has just ended; try again'}",
+                hint=lock.hint,
+                page="others",
             )
         sleep(0.05)
 

@@ -45,6 +45,7 @@ def refuse_missing_rights(catalog: Catalog, missing: Sequence[MissingRight], to:
             f"the role {current_role(catalog.connection)} may not {to}:"
             f" it may not {', nor '.join(each.what for each in missing)}; nothing was changed",
             hint=grant_statements(missing),
+            page="rights",
         )
 
 

@@ -136,7 +136,7 @@ def missing_slot(catalog: Catalog, slot: str, last: System | None = None) -> Fat
         )
     elif (known := last.identifier if last else record and record.system_identifier) not in (None, here.identifier):
         parts.append(f"it was one of system {known}: this is another cluster")
-    return Fatal("; ".join(parts), hint=error.hint)
+    return Fatal("; ".join(parts), hint=error.hint, page="slot-lost")
 
 
 def noted_publication(catalog: Catalog, slot: str) -> PublicationState | None:

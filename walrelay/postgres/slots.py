@@ -62,6 +62,7 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
         f"{what} was not made within {patience:g} s: it waits for open transactions ({listed or 'none seen now'})",
         hint="End those transactions (SELECT pg_terminate_backend(PID)), or give `walrelay init --timeout` more time;"
         " running it again goes on where it stopped.",
+        page="server",
     )
 
 
@@ -77,5 +78,9 @@ def unread(catalog: Catalog, slot: str) -> Slot | None:
     """The slot, if there is one; Fatal if a process reads it."""
     found = catalog.slot(slot)
     if found is not None and found.active_pid is not None:
-        raise Fatal(f"slot {slot!r} is in use by PID {found.active_pid}", hint="Stop the relay first, then drop again.")
+        raise Fatal(
+            f"slot {slot!r} is in use by PID {found.active_pid}",
+            hint="Stop the relay first, then drop again.",
+            page="server",
+        )
     return found

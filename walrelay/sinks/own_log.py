@@ -13,6 +13,7 @@ def insist_on_info(kind: str) -> None:
         raise Fatal(
             f"the sink {kind} writes to the log with the level info, which log.level leaves out: nobody would see it",
             hint="Set log.level to info.",
+            page="listening",
         )
 
 
@@ -21,4 +22,4 @@ def log_event(event: str, fields: dict[str, object]) -> None:
     try:
         SINK_LOG.info(event, extra={"fields": fields})
     except OSError as cause:
-        raise Fatal(f"the log cannot be written: {cause.strerror}") from cause
+        raise Fatal(f"the log cannot be written: {cause.strerror}", page="listening") from cause

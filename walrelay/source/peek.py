@@ -101,12 +101,14 @@ class Peek:
                 f"slot {self._slot!r} cannot be peeked while it is in use: {failures.first_line(error)}",
                 hint="A relay is reading it. `walrelay tail --follow` shows what is committed from now on, on a"
                 " temporary slot beside it.",
+                page="server",
             )
         if error.sqlstate in ("53100", "53400"):  # disk_full; configuration_limit_exceeded, here of temporary files
             return Fatal(
                 f"the server has no room to collect what waits in slot {self._slot!r}: {failures.first_line(error)}",
                 hint="Ask for less, as in `walrelay tail --limit 100`; or make room on the server's disk, or raise its"
                 " temp_file_limit.",
+                page="server",
             )
         if error.sqlstate is None:
             return Retryable(f"the connection to PostgreSQL broke: {failures.first_line(error)}")
@@ -146,6 +148,7 @@ class _Standbys:
             raise Fatal(
                 f"slot {self._slot!r} cannot be looked into: PostgreSQL waits for {trouble}",
                 hint="Start the standby, or take its slot out of synchronized_standby_slots; then try again.",
+                page="server",
             )
 
 

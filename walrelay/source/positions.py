@@ -145,11 +145,13 @@ class FilePositions:
             raise Fatal(
                 f"the position file {self._path} cannot be read: {cause}",
                 hint="Nothing was changed. Restore the file; or remove it, and the relay begins where the slot stands.",
+                page="position",
             ) from cause
         if position.slot != self._slot:
             raise Fatal(
                 f"the position file {self._path} is of slot {position.slot!r}, not of {self._slot!r}",
                 hint="Give each relay a file of its own: position.path.",
+                page="position",
             )
         return position
 
@@ -167,7 +169,9 @@ class FilePositions:
             if cause.errno in (ENOSPC, EDQUOT):  # space may come back
                 raise NotKept(why) from cause
             raise Fatal(
-                why, hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to."
+                why,
+                hint="It belongs on a disk that outlives the process, in a directory that walrelay may write to.",
+                page="position",
             ) from cause
         return position.lsn
 
@@ -183,7 +187,11 @@ class TablePositions:
         self._catalog, self._slot, self._reader = catalog, slot, reader
         catalog.commits_survive()  # or a crash could undo the row, and not the slot, which is saved separately
         if catalog.value("SELECT to_regclass('walrelay.positions')") is None:
-            raise Fatal("there is no table walrelay.positions to keep the position in", hint="Run `walrelay init`.")
+            raise Fatal(
+                "there is no table walrelay.positions to keep the position in",
+                hint="Run `walrelay init`.",
+                page="position",
+            )
 
     def fence(self) -> bool:
         return True  # whoever is not the reader cannot write
@@ -263,4 +271,5 @@ def _refused(position: RelayPosition, why: str) -> Fatal:
         f" {position.commit_lsn}, then with the new ones; if it stops at a record that cannot be read, `walrelay skip`"
         " skips it. `walrelay run --from-slot` begins at the slot's position instead, and repeats what was published"
         " after that.",
+        page="position",
     )

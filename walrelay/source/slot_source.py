@@ -149,6 +149,7 @@ class SlotSource:
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
                 hint="`walrelay doctor` has the statement that fixes it. Rows committed meanwhile are in no WAL: look"
                 " for them in the table.",
+                page="not-published",
             )
         fault = published.fault(*names)
         if not fault and self._seen is not None and (fault := published.since(self._seen, *names)):
@@ -156,12 +157,14 @@ class SlotSource:
                 f"the outbox is not published as it was: {fault}; nothing past the last event was confirmed",
                 hint="Rows committed in between may be missing from the stream: compare with the table, unless the"
                 " change was made in a single transaction. `walrelay init` takes note of it; then the relay starts.",
+                page="not-published",
             )
         if fault:
             raise Fatal(
                 f"the outbox is not published: {fault}; nothing past the last event was confirmed",
                 hint="Rows committed meanwhile may be missing from the stream. `walrelay init` puts the table back into"
                 " the publication; rows written before that are in the table only, and are not published by it.",
+                page="not-published",
             )
         if self._stamp not in ("", published.stamp):
             self._notice(
@@ -190,7 +193,7 @@ def usable_slot(slot: Slot | None, name: str, plugin: str, database: str) -> Slo
     if slot.wal_status == "lost" or slot.invalidation_reason:
         raise slot_lost(name, slot.invalidation_reason or "wal_status is lost")
     if (why := unreadable_slot(slot, plugin, database)) is not None:
-        raise Fatal(f"slot {why.detail}", hint=why.fix)
+        raise Fatal(f"slot {why.detail}", hint=why.fix, page="server")
     return slot
 
 
@@ -211,6 +214,7 @@ def _refuse_partitions(published: PublishedTable, table: str) -> None:
         raise Fatal(
             f"table {table} is partitioned: wal2json names the partition with each row, so none would be found",
             hint="Read with the output plugin pgoutput, which can publish rows under the partitioned table's name.",
+            page="server",
         )
 
 

@@ -101,6 +101,7 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
             " server writes up to that position would never be published. The server lost WAL, or was set back by"
             " pg_rewind or from a copy, or a reader confirmed a position of another server",
             hint="`walrelay recover --replace` creates the slot again and publishes what may be missing.",
+            page="history",
         )
 
 
@@ -126,6 +127,7 @@ def _moved(slot: Slot, own: OwnPosition, confirmed: LSN) -> Fatal:
         hint="Find out who consumed or re-created the slot. The rows in between are still in the outbox table:"
         " `walrelay recover --replace` publishes them. `walrelay run --from-slot` accepts the slot's position instead."
         + (mine if own.place == "file" else ""),
+        page="slot-moved",
     )
 
 
@@ -136,6 +138,7 @@ def _another_system(own: OwnPosition, server: Server) -> Fatal:
         f" but this server is {server.system.identifier}: another cluster, or one that pg_upgrade or initdb made",
         hint="Correct source.dsn. If the server is the right one and everything of the old one was published,"
         " `walrelay run --from-slot` begins at its slot's position; else `walrelay recover --replace`.",
+        page="history",
     )
 
 
@@ -147,6 +150,7 @@ def _another_timeline(own: OwnPosition, server: Server) -> Fatal:
         " the server was restored from an older backup",
         hint="Correct source.dsn so that it leads to the present primary. If this server is to be read all the same:"
         " `walrelay recover --replace` looks for what may not have been published, and makes a new slot.",
+        page="history",
     )
 
 
@@ -167,6 +171,7 @@ def _behind_its_own_past(own: OwnPosition, server: Server) -> Fatal:
         f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be"
         " assumed published",
         hint="`walrelay recover --replace` makes a new slot and publishes what may be missing.",
+        page="history",
     )
 
 

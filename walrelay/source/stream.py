@@ -301,6 +301,7 @@ class Stream:
                 " missing from the stream; nothing past it was confirmed. Publish or note the rows that are in the"
                 " table already, then create publication and slot again, in the right order, with `walrelay drop` and"
                 " `walrelay init`.",
+                page="not-published",
             )
         else:
             self._report(text)

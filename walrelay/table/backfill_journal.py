@@ -96,6 +96,7 @@ class BackfillJournal:
                 hint=f"Run `walrelay {self._progress.scope.command}` again: it publishes what came meanwhile, and"
                 " repeats at most the last batch. If max_slot_wal_keep_size or idle_replication_slot_timeout cost the"
                 " slot, raise it before.",
+                page="unfinished",
             )
         scope = self._progress.scope
         everything = not scope.floor and scope.since is None and not scope.where
@@ -106,6 +107,7 @@ class BackfillJournal:
             raise Fatal(
                 f"the entry of slot {self._slot!r} in walrelay.slots was changed while rows were published",
                 hint="`walrelay drop` was run, or the entry was changed by hand. Not all rows were published.",
+                page="unfinished",
             )
 
 
@@ -134,11 +136,13 @@ def unfinished_backfill_error(catalog: Catalog, slot: str, progress: BackfillPro
         return Fatal(
             f"`{command}` is under way: {who}; {progress.published} rows were published, others not yet",
             hint="Wait for it. If it is ended, run it again: it goes on where it stopped.",
+            page="unfinished",
         )
     return Fatal(
         f"`{command}` did not finish: {progress.published} rows were published, others not, and the stream's events"
         " come after them",
         hint=f"Run `{command}` again: it goes on where it stopped.",
+        page="unfinished",
     )
 
 

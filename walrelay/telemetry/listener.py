@@ -58,6 +58,7 @@ class Listener:
             raise Fatal(
                 f"cannot listen on {host}:{port} (http.listen): {error.strerror or error}",
                 hint="Choose another port, or end what uses it: ss -ltnp shows that.",
+                page="listening",
             ) from None
         self._thread = Thread(target=self._server.serve_forever, name="http", daemon=True)
 

@@ -242,7 +242,7 @@ class LogObserver:
             case ProcessLost(number, relays, others):
                 text = f"each relay of process {number} has ended in an error: {', '.join(relays)}"
                 hint = "the log has the error of each as `fatal`; remove the causes and restart"
-                self._ended(Fatal(text, hint=hint), {"process": number, "others_running": others})
+                self._ended(Fatal(text, hint=hint, page="ended"), {"process": number, "others_running": others})
             case DatabaseFound():
                 log.info("database found")
             case DatabaseGone():
@@ -298,9 +298,10 @@ class LogObserver:
 
     def _ended(self, error: Fatal, fields: dict[str, int]) -> None:
         """A person gets lines of their own, with a command that can be pasted."""
+        page = f"walrelay docs runbook#{error.page}"
         if not _for_people():
-            self._log.error("fatal", error=str(error), hint=error.hint, **fields)
+            self._log.error("fatal", error=str(error), hint=error.hint, page=page, **fields)
             return
         self._log.error("fatal", **fields)
-        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else [])]
+        lines = [f"error: {error}", *([f"hint: {error.hint}"] if error.hint else []), f"page: {page}"]
         print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201

@@ -60,6 +60,8 @@ class Monitor:
             from walrelay.telemetry.prometheus import Exposition
         except ImportError:
             hint = "pip install 'walrelay[metrics]'"
-            raise Fatal("http.listen shows metrics, for which prometheus_client is missing", hint=hint) from None
+            raise Fatal(
+                "http.listen shows metrics, for which prometheus_client is missing", hint=hint, page="listening"
+            ) from None
         text = Exposition(self._views, self._options.aliases).text
         return Listener(host, port, Endpoints(self._views, self._options.stall_after, text))

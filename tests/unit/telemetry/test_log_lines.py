@@ -93,7 +93,10 @@ LINES: list[tuple[Happening, str]] = [
     (Stopping(3, 25.0), logged("info", "stopping", unsettled=3, within_seconds=25.0)),
     (LeftAtOnce(), logged("warning", "left at once", consequence="what was not confirmed will be published again")),
     (Stopped(HERE, 3), logged("info", "stopped", confirmed=WHERE, unsettled=3)),
-    (EndedFatally(ERROR), logged("error", "fatal", error=str(ERROR), hint=ERROR.hint)),
+    (
+        EndedFatally(ERROR),
+        logged("error", "fatal", error=str(ERROR), hint=ERROR.hint, page=f"walrelay docs runbook#{ERROR.page}"),
+    ),
     (ProcessStarted(1, 7, "ab"), logged("info", "process started", process=1, pid=7, relays=["a", "b"])),
     (
         ProcessDied(1, 7, "a", -9, 0.234),
@@ -110,6 +113,7 @@ LINES: list[tuple[Happening, str]] = [
             "fatal",
             error="each relay of process 2 has ended in an error: a, b",
             hint="the log has the error of each as `fatal`; remove the causes and restart",
+            page="walrelay docs runbook#ended",
             process=2,
             others_running=3,
         ),
@@ -160,6 +164,7 @@ def test_progress_is_logged_every_ten_seconds(
 def test_a_command_in_a_hint_can_be_pasted_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("console", "info")
     logs.LogObserver(slot="s").saw(EndedFatally(ERROR))
-    *_, error, hint = capsys.readouterr().err.splitlines()
+    *_, error, hint, page = capsys.readouterr().err.splitlines()
     assert error == f"error: {ERROR}"
     assert hint == f"hint: {ERROR.hint}"
+    assert page == f"page: walrelay docs runbook#{ERROR.page}"

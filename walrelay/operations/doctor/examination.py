@@ -129,7 +129,7 @@ def refuse(catalog: Catalog, wiring: Wiring, command: Command, *, but: Collectio
     """
     for finding in _of(_REFUSED[command], catalog, expected(wiring)):
         if finding.subject not in but:
-            raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix)
+            raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix, page="server")
 
 
 def refuse_connection(wiring: Wiring, cause: NotConnected) -> None:
@@ -137,13 +137,13 @@ def refuse_connection(wiring: Wiring, cause: NotConnected) -> None:
     server's message, where it is known, or by questions over an ordinary connection, which depend on no language.
     """
     if cause.final:
-        raise Fatal(str(cause), hint=cause.hint) from cause
+        raise Fatal(str(cause), hint=cause.hint, page="server") from cause
     try:
         with Catalog(wiring.dsn) as catalog:
             for question in (replication.role, replication.pooler):
                 for finding in question(catalog, expected(wiring)):
                     if finding.verdict == "problem":
-                        raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix) from cause
+                        raise Fatal(f"{finding.subject}: {finding.detail}", hint=finding.fix, page="server") from cause
     except Retryable:
         return  # no ordinary connection either
 
