@@ -1,5 +1,7 @@
 """What Pulsar's answers mean, and what becomes of keys, headers and topics."""
 
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
@@ -260,6 +262,49 @@ def test_the_doctor_says_what_is_there_and_init_makes_what_is_missing(stoppable_
     dead = case.settings(admin_url=f"http://{LOOPBACK}:{free_port()}")
     with pytest.raises(Fatal, match="does not answer"):
         list(plugin.make_topics(dead, ["a"], 1, None))
+
+
+_RELAY = """
+import sys
+from walrelay.model import Message
+from walrelay.sinks.pulsar.plugin import plugin
+
+sink = plugin.open(plugin.settings.model_validate({"url": sys.argv[1]}), plugin.memory())
+sent = settled = 0
+for turn in range(int(sys.argv[3])):
+    for _ in range(int(sys.argv[4])):
+        headers = [("id", str(sent).encode()), ("position", b"0/1:0")]
+        assert sink.publish(Message(sys.argv[2], b"a", str(sent).encode(), headers, 1), 0)
+        sent += 1
+    settled += sum(receipt.messages for receipt in sink.receipts(0.004 + turn % 4 / 2000))
+    sink.flush(0.001)
+while settled < sent:
+    settled += sum(receipt.messages for receipt in sink.receipts(1))
+sink.close()
+print(sent, end="")
+"""
+"""A process that publishes a few messages at a time, and ends at once when they are durable."""
+
+
+def ended(case: PulsarCase, turns: int, each: int) -> int:
+    """How many messages such a process published, `each` a turn."""
+    command = [sys.executable, "-X", "faulthandler", "-c", _RELAY, case.server.url, case.topic, str(turns), str(each)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_a_batch_that_leaves_while_the_relay_waits_never_stops_the_process(case: PulsarCase) -> None:
+    """A call that keeps the interpreter's lock, and waits for a lock of the client's, whose thread waits for the
+    interpreter's: neither a time limit nor a signal ends that.
+    """
+    sent = ended(case, 800, 2)
+    assert numbers(case.arrived()) == [*range(sent)]
+
+
+def test_a_process_that_ends_as_soon_as_its_sink_is_closed_does_not_crash(case: PulsarCase) -> None:
+    sent = [ended(case, 1, 200) for _ in range(4)]
+    assert len(case.arrived()) == sum(sent)
 
 
 @pytest.fixture

@@ -1,14 +1,21 @@
 """The client library: how a client and its producers are made, and what its results mean.
 
-It is used below its Python classes, by callbacks. It must not log through Python: its threads take the interpreter's
-lock for that while they hold locks of their own, which `shutdown` waits for with the interpreter's lock in hand.
+It is used below its Python classes, by callbacks. Its threads take the interpreter's lock while they hold locks of
+their own: to call a callback, to copy or to drop one, and to log through Python, which is therefore off. So a call that
+keeps the interpreter's lock must not need such a lock: both threads would wait for ever, and the process with them.
+`flush_async` is such a call. These let go of the interpreter's lock: `create_producer_async_v2`, `send_async`,
+`close_async`, `get_topic_partitions_async`. `is_connected` keeps it, and needs a lock that nobody keeps meanwhile.
 """
 
 import os
 import ssl
+from collections import deque
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NamedTuple
+from weakref import ref
 
 import pulsar
 from pulsar import _pulsar
@@ -18,7 +25,9 @@ from walrelay.sinks.pulsar.messages import ForPulsar, partition
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
 OK = _pulsar.Result.Ok
-_BATCH_MS = 5  # milliseconds that a batch waits for more, unless it is flushed
+_BATCH_MS = 0  # milliseconds that a batch waits for more: none can be told to leave sooner (see above)
+_LETTING_GO = 1.0  # seconds
+_GLANCE = 0.001  # seconds
 _EVERYTHING = 2**31 - 1
 
 
@@ -119,6 +128,33 @@ def producer_config(settings: PulsarSettings) -> Any:
     config.compression_type(_compression(settings.compression))
     config.message_router(lambda message, partitions: partition(message.partition_key(), partitions))
     return config
+
+
+def let_go(client: Any) -> None:
+    """Closes it, within a second or two. Nothing is sent any more, and its threads have done with the interpreter: one
+    that asks for its lock while the process ends crashes the process.
+    """
+    dropped = deque[Any]()
+
+    def closed(result: Any) -> None:
+        pass
+
+    # The last that a thread of the client does is to drop what it has called.
+    watched = ref(closed, dropped.append)
+    with suppress(Exception):
+        client.close_async(closed)
+    del closed
+    _await(dropped)
+    if watched() is not None:  # a producer waits for the broker to say goodbye
+        with suppress(Exception):
+            client.shutdown()
+        _await(dropped)
+
+
+def _await(something: deque[Any]) -> None:
+    deadline = monotonic() + _LETTING_GO
+    while not something and monotonic() < deadline:
+        sleep(_GLANCE)
 
 
 def built(message: ForPulsar) -> Any:

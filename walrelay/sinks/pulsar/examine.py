@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.pulsar.admin import AdminError, PulsarAdmin, known_topics
-from walrelay.sinks.pulsar.client import OK, VERDICTS, made_client, said
+from walrelay.sinks.pulsar.client import OK, VERDICTS, let_go, made_client, said
 from walrelay.sinks.pulsar.mailbox import Mailbox
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
@@ -53,7 +53,7 @@ def _refused(settings: PulsarSettings) -> Finding | None:
         answers = mailbox.take()
         result = answers[0][1] if answers else None
     finally:
-        client.shutdown()
+        let_go(client)
     if result == OK or (result in VERDICTS):
         return None
     told = "nothing answers" if result is None else said(result)

@@ -6,7 +6,6 @@ given to one producer. So nothing waits here for the broker, but for messages wh
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -15,13 +14,12 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.hosting import Misfit, RefusalMemory
 from walrelay.sinks.hosting.sink import WITH_CARE, size_of
-from walrelay.sinks.pulsar.client import OK, VERDICTS, PulsarVerdict, built, made_client, producer_config, said
+from walrelay.sinks.pulsar.client import OK, VERDICTS, PulsarVerdict, built, let_go, made_client, producer_config, said
 from walrelay.sinks.pulsar.mailbox import Mailbox
 from walrelay.sinks.pulsar.messages import ToPulsar
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
 _MAKING = 5.0  # seconds more that a producer may take: its own time-out says more than ours
-_CLOSE_WAIT = 1.0  # seconds for the client to let its producers go
 
 
 class _PulsarTopic:
@@ -50,7 +48,6 @@ class PulsarSink:
         self._client, self._config = made_client(settings), producer_config(settings)
         self._mailbox = Mailbox(OK)
         self._topics: OrderedDict[str, _PulsarTopic] = OrderedDict()  # the one that was used last is the last
-        self._unflushed: dict[str, _PulsarTopic] = {}
         self._in_flight: dict[int, _Flight] = {}  # in the order of publishing
         self._number = 0
         self._room, self._bytes = settings.max_in_flight, settings.max_in_flight_bytes
@@ -108,23 +105,16 @@ class PulsarSink:
     def flush(self, timeout: float) -> None:
         deadline = monotonic() + timeout
         self._take()
-        self._push()
         while self._in_flight and self._failure is None and (left := deadline - monotonic()) > 0:
             self._mailbox.wait(left)
             self._take()
-            self._push()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         self._failure = self._failure or Retryable("the sink is closed")
-        closing = Mailbox(OK)
-        with suppress(Exception):
-            self._client.close_async(lambda result: closing.callback("")(result, None))
-            closing.wait(_CLOSE_WAIT)
-        with suppress(Exception):
-            self._client.shutdown()
+        let_go(self._client)
         self._mailbox.take()
         self._topics.clear()
 
@@ -174,20 +164,11 @@ class PulsarSink:
     def _forget(self, topic: _PulsarTopic) -> None:
         """Its next message gets another producer."""
         self._topics.pop(topic.name, None)
-        self._unflushed.pop(topic.name, None)
         if topic.producer is not None:
             topic.producer.close_async(_nothing)
 
     def _send(self, topic: _PulsarTopic, number: int, message: Any) -> None:
-        self._unflushed[topic.name] = topic
         topic.producer.send_async(message, self._mailbox.callback(number))
-
-    def _push(self) -> None:
-        """Batches that wait for more leave now."""
-        unflushed, self._unflushed = self._unflushed, {}
-        if self._settings.batching and not self._ended:
-            for topic in unflushed.values():
-                topic.producer.flush_async(_nothing)
 
     def _take(self) -> None:
         for about, what in self._mailbox.take():
