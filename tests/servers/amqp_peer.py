@@ -134,7 +134,7 @@ class Peer(Handler):  # type: ignore[misc]
                 reject(delivery, "amqp:not-allowed", "The SessionId was not set on a message, and it cannot be sent")
                 return
             for cruelty in rule.get("messages", []):
-                if cruelty.get("id") in (None, each["message_id"]):
+                if cruelty.get("id") in (None, (each["message_id"] or "").partition("-")[0]):
                     if cruelty.get("stored"):
                         self.store(entity, event, messages)
                     self.be_cruel(cruelty, event)

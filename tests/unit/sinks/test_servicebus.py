@@ -78,29 +78,36 @@ def test_headers_that_service_bus_has_properties_for_are_those_too() -> None:
     assert "subject" not in fits(message(("type", b"T" * 256))).known, "it is a header only"
 
 
-def test_ids_are_the_records_but_for_what_would_be_dropped_as_a_repetition() -> None:
+@pytest.mark.parametrize(("id_", "alone"), [("0190a5c2-7c3e-7d3e-9f65-0c0ffee0ffee", True), ("1", False)])
+def test_ids_are_the_records_but_for_what_would_be_dropped_as_a_repetition(id_: str, alone: bool) -> None:
     def of_a_run() -> list[str]:
         with_id = DistinctIds()
         found = []
         for made in (message(), message(("n", b"2")), message(("n", b"2")), message(topic="other"), message()):
-            identified = with_id(fits(made))
-            assert isinstance(identified, EntityMessage)
-            found.append(identified.known["message_id"])
+            made = made._replace(headers=[("id", id_.encode()), *made.headers[1:]])
+            found.append(with_id(fits(made)).known["message_id"])
         return found
 
     first, second, third, elsewhere, last = of_a_run()
-    assert (first, elsewhere) == ("1", "1")
+    assert (first == id_, elsewhere == id_) == (alone, alone)
     assert len({first, second, third, last}) == 4
+    assert all(each.startswith(id_) for each in (first, second, third, last))
     assert of_a_run() == [first, second, third, elsewhere, last], "the next run repeats what it repeats by the same ids"
     replayed = [DistinctIds()(fits(message(REPLAYED))) for _ in range(2)]
     assert replayed[0] != replayed[1]
 
 
-def test_an_id_that_is_too_long_is_refused() -> None:
-    made = message()._replace(headers=[("id", b"i" * 129)])
-    found = DistinctIds()(fits(made))
-    assert isinstance(found, Misfit)
-    assert "more than 128 characters" in found.reason
+def test_the_same_id_from_another_table_is_another_message() -> None:
+    first, other = message(), message()._replace(headers=[("id", b"1"), ("position", b"0/2:0")])
+    found = {DistinctIds()(fits(made)).known["message_id"] for made in (first, other)}
+    assert len(found) == 2
+
+
+def test_a_long_id_is_cut_and_is_still_its_own() -> None:
+    made = [message()._replace(headers=[("id", b"i" * 129 + last)]) for last in (b"1", b"2")]
+    first, second = (DistinctIds()(fits(each)).known["message_id"] for each in made)
+    assert len(first) == len(second) == 128
+    assert first != second
 
 
 def test_an_entity_is_a_lane_and_of_a_partitioned_one_a_session() -> None:

@@ -5,7 +5,6 @@ it. A batch that is refused ends the run, and the next one sends it message by m
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
@@ -19,6 +18,7 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.circuit import backed_off
+from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.servicebus.client import (
     Trouble,
     largest_message,
@@ -59,9 +59,7 @@ class ServicebusConnection:
             content_type=settings.content_type,
         )
         self._with_id = DistinctIds()
-        self._prepared: dict[
-            int, deque[EntityMessage]
-        ] = {}  # by the identity of the message: one object may come twice
+        self._prepared = PreparedMessages[EntityMessage]()
         self._entities: dict[str, _Entity] = {}
         self._client: ServiceBusClient | None = None
 
@@ -70,7 +68,7 @@ class ServicebusConnection:
         self._client = service_bus(self._settings)
 
     def send(self, sending: Sending) -> None:
-        self._loop.start(self._deliver(sending, [self._taken(message) for message, _ in sending.taken]))
+        self._loop.start(self._deliver(sending, [self._prepared.take(message) for message, _ in sending.taken]))
 
     def push(self) -> None:
         """Tasks go on as soon as the loop runs."""
@@ -81,10 +79,7 @@ class ServicebusConnection:
             return outgoing
         if fault := _size_fault(outgoing, self._entity(outgoing.entity)):
             return Misfit(fault.reason, fault.hint, fault.error)
-        outgoing = self._with_id(outgoing)
-        if isinstance(outgoing, Misfit):
-            return outgoing
-        self._prepared.setdefault(id(message), deque()).append(outgoing)
+        self._prepared.keep(message, self._with_id(outgoing))
         return None
 
     def trouble(self) -> str:
@@ -94,13 +89,6 @@ class ServicebusConnection:
 
     def close(self) -> None:
         """The loop has the connections."""
-
-    def _taken(self, message: Message) -> EntityMessage:
-        waiting = self._prepared[id(message)]
-        outgoing = waiting.popleft()
-        if not waiting:
-            del self._prepared[id(message)]
-        return outgoing
 
     def _entity(self, name: str) -> _Entity:
         entity = self._entities.get(name)

@@ -21,6 +21,7 @@ _OVERHEAD = 10  # bytes around each
 _LONGEST_NAME = 260
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _KNOWN = {"content-type": "content_type", "correlation_id": "correlation_id", "id": "message_id", "subject": "subject"}
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _TYPE = "type"  # the subject of messages that have no header of that name
 _POSITION = "position"
 _SHORT = 255  # bytes of a header that becomes a property of Service Bus's own
@@ -101,22 +102,23 @@ class FittingMessages:
 
 
 class DistinctIds:
-    """Of one run, in the order of publishing: the record's id, but an entity that detects duplicates would drop the
-    record's second message there, and what is published once more on purpose. So these have something behind it.
+    """Of one run, in the order of publishing: the record's id, but an entity that detects duplicates drops what has the
+    id of another message, and says that it has accepted it. So what may have that has something behind the id: the
+    record's second message there, what is published once more on purpose, and all messages of records whose id is no
+    UUID, as another table or database counts as well.
     """
 
     def __init__(self) -> None:
         self._record: tuple[object, str] | None = None
         self._given: dict[str, Counter[str]] = {}  # to messages of the record, by entity
 
-    def __call__(self, outgoing: EntityMessage) -> EntityMessage | Misfit:
+    def __call__(self, outgoing: EntityMessage) -> EntityMessage:
         id_ = outgoing.known.get("message_id")
         if id_ is None:
             return outgoing
-        id_ += self._behind(outgoing, id_)
-        if len(id_) > _LONGEST_ID:
-            return Misfit(f"its message id {id_[:40]}... has more than {_LONGEST_ID} characters", "Shorten its id.")
-        return outgoing._replace(known={**outgoing.known, "message_id": id_})
+        behind = self._behind(outgoing, id_)
+        shown = id_[: _LONGEST_ID - len(behind)]
+        return outgoing._replace(known={**outgoing.known, "message_id": f"{shown}{behind}"})
 
     def _behind(self, outgoing: EntityMessage, id_: str) -> str:
         name, value = REPLAYED
@@ -127,9 +129,10 @@ class DistinctIds:
             self._record, self._given = record, {}
         if outgoing.entity not in self._given:
             self._given[outgoing.entity] = Counter()
-            return ""
+            if _UUID.fullmatch(id_):
+                return ""
         content = repr((outgoing.session_id, *outgoing.properties.items())).encode() + outgoing.body
-        found = blake2b(content, digest_size=8).hexdigest()
+        found = blake2b(content, digest_size=16).hexdigest()
         self._given[outgoing.entity][found] += 1
         alike = self._given[outgoing.entity][found]
         return f"-{found}" + (f"-{alike}" if alike > 1 else "")
