@@ -30,6 +30,7 @@ from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
+from walrelay.telemetry.otlp.options import OtlpOptions, Signal, disabled
 from walrelay.wiring import Limits, Marks, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
 
 
@@ -129,8 +130,8 @@ def monitored(settings: Settings | Databases, observer: Observer, process: int =
     """Inside, the process tells whoever watches what happens to its relays. `observer`: the process's own. `process`:
     its number among several.
     """
-    address = settings.http.address
-    if address is None and not os.environ.get("NOTIFY_SOCKET"):
+    address, otlp = settings.http.address, _otlp(settings)
+    if address is None and otlp is None and not os.environ.get("NOTIFY_SOCKET"):
         yield Unwatched()
         return
     from walrelay.telemetry.monitor import Monitor, MonitorOptions  # with an HTTP server, which takes a while to import
@@ -138,9 +139,19 @@ def monitored(settings: Settings | Databases, observer: Observer, process: int =
     if address is not None and address[1]:
         address = address[0], address[1] + process
     metrics, health = settings.metrics, settings.health
-    monitor = Monitor(MonitorOptions(address, metrics.topics, metrics.aliases, health.stall_after))
+    monitor = Monitor(MonitorOptions(address, metrics.topics, metrics.aliases, health.stall_after, otlp))
     with monitor.telling(observer):
         yield monitor
+
+
+def _otlp(settings: Settings | Databases) -> OtlpOptions | None:
+    given = settings.otlp
+    wanted: dict[Signal, bool] = {"metrics": given.metrics, "traces": given.traces, "logs": given.logs}
+    signals = [signal for signal, sent in wanted.items() if sent]
+    if not given.endpoint or not signals or disabled():
+        return None
+    headers = {name: value.get_secret_value() for name, value in given.headers.items()}
+    return OtlpOptions(given.endpoint, given.protocol, headers, signals, given.sample, given.interval)
 
 
 def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:

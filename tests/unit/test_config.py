@@ -135,7 +135,8 @@ colour: red
         "walrelay.yaml:17: retry.min_pause: 50 is above max_pause (30)",
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
         "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, routes, schema_registry, debezium,"
-        " sink, sinks, refusals, delivery, position, retention, retry, shutdown_timeout, log, http, metrics, health",
+        " sink, sinks, refusals, delivery, position, retention, retry, shutdown_timeout, log, http, metrics,"
+        " health, otlp",
     ]
 
 

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from walrelay.config import presets, sinks
 from walrelay.config.debezium import DebeziumSettings
-from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings
+from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings, OtlpSettings
 from walrelay.config.outbox import OutboxSettings
 from walrelay.config.refusals import RefusalSettings
 from walrelay.config.routes import Routes, RouteSettings
@@ -102,6 +102,7 @@ class Settings(Section):
     http: HttpSettings = HttpSettings()
     metrics: MetricsSettings = MetricsSettings()
     health: HealthSettings = HealthSettings()
+    otlp: OtlpSettings = OtlpSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -1,9 +1,10 @@
 """The settings of what watches the relays of a process."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from walrelay.config.values import Seconds, Section
 
@@ -15,6 +16,19 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT or not host.strip("[]"):
         raise ValueError(f"{text!r} is no address: write host:port, as in 127.0.0.1:9464")
+    return text
+
+
+def _collector(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or port == 0):
+        raise ValueError("is no URL of a collector: write http://host:4318")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("holds more than scheme, host, port and path: a password goes into otlp.headers")
     return text
 
 
@@ -65,3 +79,34 @@ class HealthSettings(Section):
 
     stall_after: Seconds = 60
     """For how long nothing may become durable while there is something to publish, before /readyz is red."""
+
+
+class OtlpSettings(Section):
+    """Metrics, traces and logs for an OpenTelemetry collector, by OTLP: `walrelay docs tracing`. What the OTEL_*
+    variables of the environment say beside the endpoint counts too: resource, timeout, compression, certificates."""
+
+    endpoint: Annotated[str, AfterValidator(_collector)] | None = None
+    """As in `http://localhost:4318`, to which /v1/traces is added, and so on; with grpc `http://localhost:4317`. null
+    or empty: nothing is sent. `${OTEL_EXPORTER_OTLP_ENDPOINT:-}` takes it from the environment."""
+
+    protocol: Literal["http/protobuf", "grpc"] = "http/protobuf"
+    """grpc needs `pip install 'walrelay[otel-grpc]'`."""
+
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """Sent with each request, as in `Authorization: file:/run/secrets/collector`."""
+
+    metrics: bool = True
+    """Whether the metrics of `walrelay docs metrics` are sent."""
+
+    traces: bool = True
+    """Whether sampled messages get a span."""
+
+    logs: bool = True
+    """Whether the events of the log are sent, those that `log.level` lets through."""
+
+    sample: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """Which share of the messages without a `traceparent` get a span. Where the row has one, its sampled flag
+    decides."""
+
+    interval: Annotated[Seconds, Field(le=3600)] = 60
+    """How often the metrics are sent."""

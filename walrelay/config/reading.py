@@ -13,7 +13,7 @@ from walrelay.config.complaints import problems
 from walrelay.config.databases import DatabaseQuery
 from walrelay.config.document import Document, Problem, encodable, expanded, revealed
 from walrelay.config.models import LogSettings, Settings
-from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings
+from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings, OtlpSettings
 from walrelay.config.places import Places
 from walrelay.config.values import Section
 from walrelay.errors import SettingsError
@@ -114,6 +114,7 @@ class Databases:
         self.http = self._shared("http", HttpSettings)
         self.metrics = self._shared("metrics", MetricsSettings)
         self.health = self._shared("health", HealthSettings)
+        self.otlp = self._shared("otlp", OtlpSettings)
 
     @property
     def look_interval(self) -> float:

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from walrelay.dead_letter import DeadLetter
 from walrelay.errors import Fatal
-from walrelay.lsn import LSN
+from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Skipped
 from walrelay.observe.processes import (
     DatabaseFound,
@@ -48,7 +48,8 @@ class Streaming(NamedTuple):
 
 class Relayed(NamedTuple):
     """One turn of the loop decoded so many records and handed so many messages to the sink: those `taken`. `sizes`: the
-    records of each transaction that ended in this turn. `unsettled` messages waited for their receipt then.
+    records of each transaction that ended in this turn. `unsettled` messages waited for their receipt then. The last
+    message is of the transaction `last`. The frames were read at `read_at` (Unix time, by this process's clock).
     """
 
     records: int
@@ -56,6 +57,8 @@ class Relayed(NamedTuple):
     taken: Sequence[Message] = ()
     sizes: Sequence[int] = ()
     unsettled: int = 0
+    last: LSN = ZERO
+    read_at: float = 0.0
 
 
 class Turned(NamedTuple):
@@ -64,11 +67,13 @@ class Turned(NamedTuple):
 
 class Settled(NamedTuple):
     """A transaction is durable, `since_commit` seconds after its commit by the server's clock, and `since_read` seconds
-    after it was read. Happens for the last transaction of each turn: all of them where they are few.
+    after it was read, and so is all that was read before it. `commit_lsn` says which. Happens for the last transaction
+    of each turn: all of them where they are few.
     """
 
     since_commit: float
     since_read: float
+    commit_lsn: LSN = ZERO
 
 
 class Behind(NamedTuple):

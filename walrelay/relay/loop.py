@@ -1,7 +1,7 @@
 """The loop: tail, decode, route, publish, confirm."""
 
 from collections.abc import Callable, Iterable
-from time import monotonic
+from time import monotonic, time
 from typing import NamedTuple
 
 from walrelay.confirm import Ledger
@@ -97,7 +97,7 @@ class Relay:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
         publish, records, ordinal, unsettled = sink.publish, 0, self._ordinal, ledger.unsettled
         taken, sizes = list[Message](), list[int]()
-        frames = self.source.read(self._push.wait(self._wait))
+        frames, read_at = self.source.read(self._push.wait(self._wait)), time()
         for frame in frames:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
@@ -126,7 +126,8 @@ class Relay:
         if records:
             self._ordinal = ordinal
             self._push.handed_over(len(taken))
-            self._observer.saw(Relayed(records, len(taken), taken, sizes, ledger.unsettled))
+            last = ZERO if self._last is None else self._last.commit_lsn
+            self._observer.saw(Relayed(records, len(taken), taken, sizes, ledger.unsettled, last, read_at))
         else:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
             self._observer.saw(_TURNED)

@@ -131,7 +131,8 @@ class Settling:
         waiting, confirmable = self._waiting, self._ledger.confirmable
         while waiting and waiting[0].commit_lsn < confirmable:
             sample = waiting.popleft()
-            self._observer.saw(Settled(max(0.0, time() - sample.committed_at / 1e6), monotonic() - sample.read_at))
+            since_commit, since_read = max(0.0, time() - sample.committed_at / 1e6), monotonic() - sample.read_at
+            self._observer.saw(Settled(since_commit, since_read, sample.commit_lsn))
         if not waiting:
             return None
         if len(waiting) > _SAMPLES:  # one topic may be stuck for hours while others move

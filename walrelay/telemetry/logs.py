@@ -51,6 +51,7 @@ from walrelay.observe.processes import (
     ProcessLost,
     ProcessStarted,
 )
+from walrelay.telemetry.overhearing import OVERHEARD
 
 # structlog imports rich where it is installed, for tracebacks that nobody sees: a fifth of the time in which `run`
 # starts.
@@ -100,6 +101,7 @@ def configure(form: str, level: str, *, shared: bool = False) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            OVERHEARD,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if console else "iso", utc=not console),
             render,

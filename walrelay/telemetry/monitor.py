@@ -3,27 +3,32 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.observe import Observer
 from walrelay.observe.processes import Listening
 from walrelay.telemetry.listener import Endpoints, Listener
 from walrelay.telemetry.numbers import RelayNumbers
+from walrelay.telemetry.otlp.options import OtlpOptions
 from walrelay.telemetry.systemd import SystemdNotifier
 from walrelay.telemetry.views import Views
 from walrelay.wiring import Wiring
 
+if TYPE_CHECKING:
+    from walrelay.telemetry.otlp.sending import OtlpSending
+
 
 class MonitorOptions(NamedTuple):
     """`address` None: there are no endpoints. `topics`: how many of a relay have numbers of their own. `stall_after`:
-    seconds.
+    seconds. `otlp` None: there is no collector.
     """
 
     address: tuple[str, int] | None
     topics: int = 100
     aliases: Mapping[str, str] = {}
     stall_after: float = 60.0
+    otlp: OtlpOptions | None = None
 
 
 class Monitor:
@@ -31,12 +36,13 @@ class Monitor:
 
     def __init__(self, options: MonitorOptions) -> None:
         self._options, self._views = options, Views()
+        self._sending: OtlpSending | None = None
 
     def watch(self, name: str, wiring: Wiring) -> Sequence[Observer]:
         several = "" not in wiring.sink.kinds
         numbers = RelayNumbers(wiring.slot, several_sinks=several, topics=self._options.topics)
         self._views.add(name, wiring, numbers)
-        return [numbers]
+        return [numbers, *(self._sending.watch(name, wiring, numbers) if self._sending else ())]
 
     def forget(self, name: str) -> None:
         self._views.remove(name)
@@ -48,6 +54,9 @@ class Monitor:
         """
         with ExitStack() as stack:
             stack.callback(self._views.close)
+            if self._options.otlp is not None:
+                self._sending = self._sending_to(self._options.otlp, observer)
+                stack.enter_context(self._sending.sending())
             if self._options.address is not None:
                 listener = stack.enter_context(self._listener(*self._options.address))
                 observer.saw(Listening(self._options.address[0], listener.port))
@@ -65,3 +74,12 @@ class Monitor:
             ) from None
         text = Exposition(self._views, self._options.aliases).text
         return Listener(host, port, Endpoints(self._views, self._options.stall_after, text))
+
+    def _sending_to(self, options: OtlpOptions, observer: Observer) -> "OtlpSending":
+        try:
+            from walrelay.telemetry.otlp.sending import OtlpSending
+        except ImportError:
+            hint = "pip install 'walrelay[otel]'"
+            text = "otlp.endpoint is set, and packages of OpenTelemetry's are missing"
+            raise Fatal(text, hint=hint, page="listening") from None
+        return OtlpSending(options, self._views, observer)

@@ -83,6 +83,7 @@ class RelayNumbers:
     def __init__(self, slot: str, *, several_sinks: bool = False, topics: int = 100) -> None:
         """`topics`: how many have numbers of their own."""
         self.slot, self._several_sinks, self._most_topics = slot, several_sinks, topics
+        self.began_at = time()
         self.state: State = "starting"
         self.state_since = self.turned_at = self.settled_at = monotonic()
         self.records = self.messages = self.published = self.in_flight = 0
@@ -100,6 +101,7 @@ class RelayNumbers:
         self.mark_failures = self.rows_backfilled = 0
         self.last_error: LastError | None = None
         self.hint = ""  # what to do about it
+        self.untold = Counter[str]()  # what no collector got, by signal; written by whoever sends it
 
     @property
     def leads(self) -> bool:

@@ -21,7 +21,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_postgres_up",
         "gauge",
-        "1",
+        "{state}",
         (),
         "1 if PostgreSQL answered when it was asked for the numbers below.",
         lambda view: [((), float(view.postgres_up))],
@@ -69,7 +69,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_slot_active",
         "gauge",
-        "1",
+        "{state}",
         (),
         "1 while a process reads the slot.",
         of_figures(lambda figures: figures.active),
@@ -77,7 +77,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_slot_wal_status",
         "gauge",
-        "1",
+        "{state}",
         ("wal_status",),
         "1 for the slot's wal_status; missing: there is no slot.",
         one_of(("reserved", "extended", "unreserved", "lost", "missing"), _wal_status),
@@ -93,7 +93,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_outbox_rows",
         "gauge",
-        "1",
+        "{row}",
         (),
         "Rows of the outbox, as PostgreSQL estimates.",
         of_figures(lambda figures: figures.outbox_rows),
@@ -101,7 +101,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_outbox_dead_rows",
         "gauge",
-        "1",
+        "{row}",
         (),
         "Its dead rows that no vacuum has removed yet: bloat.",
         of_figures(lambda figures: figures.outbox_dead_rows),
@@ -109,7 +109,7 @@ OF_POSTGRES = (
     Instrument(
         "walrelay_dead_letters_open",
         "gauge",
-        "1",
+        "{letter}",
         (),
         "Dead letters that wait for a decision.",
         of_figures(lambda figures: figures.dead_letters),

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
-from walrelay.telemetry.instruments.reading import Instrument, Read, RelayView, Sample, counts, of_numbers, one_of
+from walrelay.telemetry.instruments.reading import (
+    Instrument,
+    Read,
+    RelayView,
+    Sample,
+    counts,
+    messaging_system,
+    of_numbers,
+    one_of,
+)
 from walrelay.telemetry.numbers import State
 
 _TOPIC = ("sink", "messaging_system", "messaging_destination_name")
@@ -12,7 +21,7 @@ _TOPIC = ("sink", "messaging_system", "messaging_destination_name")
 def _by_topic(get: Callable[[Any], int]) -> Read:
     def read(view: RelayView) -> Iterable[Sample]:
         for (sink, topic), sent in view.numbers.sent.items():
-            yield (sink, view.kinds.get(sink, ""), topic), get(sent)
+            yield (sink, messaging_system(view.kinds.get(sink, "")), topic), get(sent)
 
     return read
 
@@ -26,7 +35,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_records_total",
         "counter",
-        "1",
+        "{record}",
         (),
         "Rows and logical messages that were read.",
         of_numbers(lambda numbers: numbers.records),
@@ -34,7 +43,7 @@ OF_RELAYS = (
     Instrument(
         "messaging_client_sent_messages_total",
         "counter",
-        "1",
+        "{message}",
         _TOPIC,
         "Messages handed to the sink. What is published again after an error counts again.",
         _by_topic(lambda sent: sent.messages),
@@ -50,7 +59,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_published_messages_total",
         "counter",
-        "1",
+        "{message}",
         (),
         "Messages that the broker acknowledged as durable.",
         of_numbers(lambda numbers: numbers.published),
@@ -58,7 +67,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_in_flight_messages",
         "gauge",
-        "1",
+        "{message}",
         (),
         "Messages that were handed to the sink and are not durable yet.",
         of_numbers(lambda numbers: numbers.in_flight),
@@ -83,7 +92,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_transaction_records",
         "histogram",
-        "1",
+        "{record}",
         (),
         "How many outbox rows a transaction has.",
         of_numbers(lambda numbers: numbers.sizes),
@@ -99,7 +108,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_stalled",
         "gauge",
-        "1",
+        "{state}",
         (),
         "1 while the oldest transaction has had no receipt for 5 s.",
         of_numbers(lambda numbers: int(numbers.stalled is not None)),
@@ -107,7 +116,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_state",
         "gauge",
-        "1",
+        "{state}",
         ("state",),
         f"1 for the state that the relay is in: {', '.join(get_args(State))}.",
         one_of(get_args(State), lambda view: view.numbers.state),
@@ -115,7 +124,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_leader",
         "gauge",
-        "1",
+        "{state}",
         (),
         "1 while this instance leads the relay.",
         of_numbers(lambda numbers: int(numbers.leads)),
@@ -123,7 +132,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_streams_total",
         "counter",
-        "1",
+        "{stream}",
         (),
         "How often the slot began to stream: the reconnects, and one.",
         of_numbers(lambda numbers: numbers.streams),
@@ -131,7 +140,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_retries_total",
         "counter",
-        "1",
+        "{error}",
         ("error",),
         "Errors that the relay retries, by their class.",
         counts(lambda numbers: numbers.retries),
@@ -147,7 +156,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_dead_letters_total",
         "counter",
-        "1",
+        "{letter}",
         ("status", "error"),
         "Messages and records that became dead letters, or were skipped, by reason.",
         counts(lambda numbers: numbers.dead_letters),
@@ -155,7 +164,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_dropped_records_total",
         "counter",
-        "1",
+        "{record}",
         ("rule",),
         "Records that a rule drops.",
         counts(lambda numbers: numbers.drops),
@@ -163,7 +172,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_skipped_total",
         "counter",
-        "1",
+        "{event}",
         (),
         "What was skipped because the settings or an operator say so.",
         of_numbers(lambda numbers: numbers.skipped),
@@ -171,7 +180,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_cleanup_rows_total",
         "counter",
-        "1",
+        "{row}",
         (),
         "Rows that the clean-up deleted.",
         of_numbers(lambda numbers: numbers.rows_deleted),
@@ -179,7 +188,7 @@ OF_RELAYS = (
     Instrument(
         "walrelay_cleanup_failures_total",
         "counter",
-        "1",
+        "{pass}",
         (),
         "Passes of the clean-up that could not do everything.",
         of_numbers(lambda numbers: numbers.clean_up_failures),
@@ -195,9 +204,17 @@ OF_RELAYS = (
     Instrument(
         "walrelay_mark_failures_total",
         "counter",
-        "1",
+        "{pass}",
         (),
         "Times that published rows could not be marked.",
         of_numbers(lambda numbers: numbers.mark_failures),
+    ),
+    Instrument(
+        "walrelay_telemetry_dropped_total",
+        "counter",
+        "{item}",
+        ("signal",),
+        "Spans (traces) and log records (logs) that no collector got: it was away, or there were too many.",
+        counts(lambda numbers: numbers.untold),
     ),
 )

@@ -26,8 +26,25 @@ class RelayView(NamedTuple):
     unmoved_since: float = inf  # when the slot was last seen to move, or to have nothing to read, by `monotonic`
 
 
+_CONVENTION = "messaging_"  # how the names begin that the semantic conventions of OpenTelemetry have
+
+_SYSTEMS = {"pubsub": "gcp_pubsub", "sns": "aws.sns", "sqs": "aws_sqs"}
+
+
+def messaging_system(kind: str) -> str:
+    """What the semantic conventions call the broker of a kind of sink; the kind itself where they have no name."""
+    return _SYSTEMS.get(kind, kind)
+
+
+def open_name(name: str) -> str:
+    """A label or a metric as OpenTelemetry has it: Prometheus makes the same name of it that is used here."""
+    return name.replace("_", ".") if name.startswith(_CONVENTION) else name
+
+
 class Instrument(NamedTuple):
-    """`name` as in Prometheus; OpenTelemetry leaves out `_total`. `labels`: beside relay and slot, which all have."""
+    """`name` as in Prometheus. `unit` as in OpenTelemetry, in braces where it has none: Prometheus adds `_ratio` to the
+    name of a gauge with the unit 1. `labels`: beside relay and slot, which all have.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -35,6 +52,11 @@ class Instrument(NamedTuple):
     labels: tuple[str, ...]
     meaning: str
     read: Read
+
+    @property
+    def open_name(self) -> str:
+        """As OpenTelemetry has it: without `_total`, which Prometheus adds to a counter."""
+        return open_name(self.name.removesuffix("_total"))
 
 
 def of_numbers(get: Callable[[RelayNumbers], Any]) -> Read:
