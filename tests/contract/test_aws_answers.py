@@ -323,7 +323,7 @@ def test_the_doctor_says_what_is_missing_and_init_makes_it(case: AwsCase) -> Non
     assert [each.verdict for each in found[:1]] == ["ok"]
     (problem,) = [each for each in found if each.verdict == "problem"]
     assert "does not exist" in problem.detail
-    assert problem.fix.startswith("walrelay init --topics")
+    assert problem.fix.startswith(f"walrelay init --topics {missing}\n# or correct sink.")
     assert case.plugin.make_topics is not None
     made = case.plugin.settings.model_validate({**access(case.server), **case.settings})
     topics = [case.topic, missing]

@@ -239,6 +239,8 @@ def test_the_doctor_says_what_is_there_and_init_makes_what_is_missing(stoppable_
         ("warning", unread),
         ("warning", f"{missing!r} does not exist: it is made if the namespace allows it"),
     ]
+    *_, (fix, _, _) = [each.fix.partition("\n") for each in plugin.examine(settings, ["missing"])]
+    assert fix == "walrelay init --topics missing"
     assert plugin.make_topics is not None
     assert [*plugin.make_topics(settings, [case.topic, "missing"], 4, None)] == [(there, False), (missing, True)]
     for topic in (there, missing):
@@ -338,6 +340,9 @@ def test_a_token_and_one_in_a_file_that_is_renewed(
     assert WRONG in said
     file.write_text(protected_pulsar.token("relay") + "\n")
     lets_in(protected, token_file=str(file))
+    with closing(protected.open(token_file=str(file))) as sink:
+        file.unlink()  # as it is for a moment while it is renewed
+        settle(sink, 1, publish(sink, protected, range(1)))
     assert WRONG in keeps_out(protected)
     assert "cannot be read" in keeps_out(protected, Fatal, token_file=str(tmp_path / "none"))
 

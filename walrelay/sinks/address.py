@@ -3,7 +3,7 @@
 A message that lacks what the template asks for has no address: it is refused, and goes nowhere else instead.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from string import Formatter
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -12,6 +12,7 @@ from walrelay.errors import WalrelayError
 from walrelay.model import Message
 
 _HEADER = "header."
+_SOME = "*"  # in a topic
 
 
 class NoAddress(WalrelayError):
@@ -41,6 +42,15 @@ class AddressTemplate:
     def of_topic(self, topic: str) -> str:
         """The address of every message of that topic, for a template that is not `by_row`."""
         return "".join(part.literal + (self._written(topic) if part.name else "") for part in self._parts)
+
+    def of_topics(self, topics: Iterable[str]) -> dict[str, str]:
+        """The addresses that are known beforehand, each with the first topic whose messages go there. `*` in a topic is
+        what only a row can say.
+        """
+        found: dict[str, str] = {}
+        for topic in () if self.by_row else topics:
+            found.setdefault(self.of_topic(topic), topic)
+        return {address: topic for address, topic in found.items() if _SOME not in address}
 
     def _of_topic_and_row(self) -> Callable[[Message], str]:
         if self._parts == [_Part("", "topic")] and self._written is str:

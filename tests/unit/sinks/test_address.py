@@ -48,6 +48,9 @@ def test_what_is_no_template_is_refused(template: str) -> None:
 
 def test_the_address_of_a_topic_is_known_unless_a_row_says_it() -> None:
     assert AddressTemplate("eu.{topic}").of_topic("a") == "eu.a"
+    assert AddressTemplate("eu.{topic}").of_topics(["a", "b-*", "c"]) == {"eu.a": "a", "eu.c": "c"}
+    assert AddressTemplate("one").of_topics(["a", "b"]) == {"one": "a"}
+    assert AddressTemplate("{key}").of_topics(["a"]) == {}
     assert not AddressTemplate("eu.{topic}").by_row
     assert AddressTemplate("eu.{key}").by_row
 

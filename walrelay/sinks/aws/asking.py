@@ -1,6 +1,6 @@
 """Questions to AWS that the doctor has, and `walrelay init --topics`."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,41 +12,39 @@ from walrelay.sinks.aws.answers import verdict
 from walrelay.sinks.aws.client import make_client
 from walrelay.sinks.aws.contract import AwsApi
 from walrelay.sinks.aws.settings import AwsSettings
+from walrelay.sinks.making import making
 
-_SOME = "*"  # in a topic or template: what only a row can say
 _REACH = "Correct sink.region or sink.endpoint_url, or look at the network."
 _CREDENTIALS = "Correct sink.access_key_id and its like, sink.profile, or the environment of AWS."
 
 
-def known_places(text: str, topics: Sequence[str]) -> list[str]:
-    """Where messages go by that template, as far as it is known beforehand."""
-    template = AddressTemplate(text)
-    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
-    return [each for each in found if _SOME not in each]
+def known_places(text: str, topics: Sequence[str]) -> dict[str, str]:
+    """Where messages go by that template, as far as it is known beforehand, each with a topic that goes there."""
+    return AddressTemplate(text).of_topics(topics)
 
 
 def findings(
     api: AwsApi,
     settings: AwsSettings,
-    places: Sequence[str],
+    places: Mapping[str, str],
     ask: Callable[[Any, str], Iterable[Finding]],
     fault: Callable[[str], str],
-    fix: str,
+    otherwise: str,
 ) -> Iterator[Finding]:
-    """What `ask` finds about each place that is none by `fault`. `fix`: for a place that does not exist."""
+    """What `ask` finds about each place that is none by `fault`. `otherwise`: what may be done instead of making it."""
     try:
         client = make_client(api, settings)
     except Fatal as why:
         yield Finding("sink", "problem", str(why), why.hint)
         return
-    for place in places:
+    for place, topic in places.items():
         if why_not := fault(place):
-            yield Finding("sink", "problem", f"{place!r} cannot be used: {why_not}", fix)
+            yield Finding("sink", "problem", f"{place!r} cannot be used: {why_not}", making("", otherwise))
             continue
         try:
             yield from ask(client, place)
         except ClientError as why:
-            finding, goes_on = _told(api, place, why, fix)
+            finding, goes_on = _told(api, place, why, making(topic, otherwise))
             yield finding
             if not goes_on:
                 return
@@ -58,7 +56,7 @@ def findings(
 
 
 def made(
-    api: AwsApi, settings: AwsSettings, places: Sequence[str], make: Callable[[Any, str], bool]
+    api: AwsApi, settings: AwsSettings, places: Iterable[str], make: Callable[[Any, str], bool]
 ) -> Iterator[tuple[str, bool]]:
     """Each place, and whether `make` made it now."""
     client = make_client(api, settings)

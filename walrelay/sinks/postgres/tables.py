@@ -18,7 +18,6 @@ from walrelay.sinks.postgres.groups import POSITIONS
 from walrelay.sinks.postgres.rows import Role
 from walrelay.sinks.postgres.settings import PostgresSettings
 
-_SOME = "*"  # in a topic: what only a row can say
 _TYPES = {Role.HEADERS: "jsonb", Role.TIMESTAMP: "timestamptz"}
 _COLUMNS = (
     "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0"
@@ -89,9 +88,8 @@ def make_tables(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[t
 
 def _tables(settings: PostgresSettings, topics: Sequence[str]) -> dict[tuple[str, str], str]:
     """Those that are known beforehand, each with a topic whose rows go there."""
-    template = AddressTemplate(settings.table)
-    names = {} if template.by_row else {template.of_topic(topic): topic for topic in topics}
-    return {qualified_name(name): topic for name, topic in names.items() if _SOME not in name}
+    names = AddressTemplate(settings.table).of_topics(topics)
+    return {qualified_name(name): topic for name, topic in names.items()}
 
 
 def _examined(

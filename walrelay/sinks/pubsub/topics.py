@@ -1,6 +1,6 @@
 """Topics: what the doctor asks about them and their subscriptions, and what `walrelay init --topics` makes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
@@ -12,13 +12,13 @@ from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransp
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.making import making
 from walrelay.sinks.pubsub.client import channel, place_of
 from walrelay.sinks.pubsub.credentials import AccessToken, Metadata
 from walrelay.sinks.pubsub.names import full_name
 from walrelay.sinks.pubsub.settings import GLOBAL, PubsubSettings
 
 _PATIENCE = 10.0  # seconds for an answer
-_SOME = "*"  # in a topic or template: what only a row can say
 _SUBSCRIPTIONS = 20  # of a topic that are looked at
 _PUBLISH = "pubsub.topics.publish"
 _NEVER = "projects/{}/topics/walrelay-doctor"
@@ -70,7 +70,7 @@ def _findings(settings: PubsubSettings, asking: _Asking, topics: Sequence[str]) 
     names = _names(settings, topics)
     found: list[Finding] = []
     regional = address.split(":")[0] != GLOBAL or not tls
-    for name in names or [_NEVER.format(settings.project)]:
+    for name, made_by in names.items() or [(_NEVER.format(settings.project), "")]:
         topic, status, text = _asked(asking, asking.publisher.get_topic, topic=name)
         if fault := _no_answer(address, status, text):
             return [fault]
@@ -78,7 +78,7 @@ def _findings(settings: PubsubSettings, asking: _Asking, topics: Sequence[str]) 
             how = "with TLS" if tls else "without TLS and credentials, as an emulator is"
             found.append(Finding("sink", "ok", f"connected to Pub/Sub at {address} {how}"))
         if names:
-            found += _about(asking, name, topic, status, text)
+            found += _about(asking, name, made_by, topic, status, text)
             if (
                 topic is not None
                 and not regional
@@ -106,9 +106,9 @@ def _no_answer(address: str, status: str, text: str) -> Finding | None:
     return None
 
 
-def _about(asking: _Asking, name: str, topic: Any, status: str, text: str) -> list[Finding]:
+def _about(asking: _Asking, name: str, made_by: str, topic: Any, status: str, text: str) -> list[Finding]:
     if status == "NOT_FOUND":
-        fix = "walrelay init --topics, or gcloud pubsub topics create."
+        fix = making(made_by, f"gcloud pubsub topics create {name}")
         return [Finding("sink", "problem", f"{name} does not exist", fix)]
     allowed, refused, _ = _asked(asking, asking.publisher.test_iam_permissions, resource=name, permissions=[_PUBLISH])
     if not refused and _PUBLISH not in allowed.permissions:
@@ -140,7 +140,7 @@ def _subscriptions(asking: _Asking, name: str, topic: Any) -> list[Finding]:
     return found
 
 
-def _made(asking: _Asking, names: Sequence[str]) -> list[tuple[str, bool]]:
+def _made(asking: _Asking, names: Iterable[str]) -> list[tuple[str, bool]]:
     made = []
     for name in names:
         _, status, text = _asked(asking, asking.publisher.create_topic, name=name)
@@ -159,18 +159,13 @@ def _asked(asking: _Asking, method: Callable[..., Any], **request: Any) -> tuple
         return None, code.name if code is not None else "UNKNOWN", " ".join(str(why.message).split())[:300]
 
 
-def _names(settings: PubsubSettings, topics: Sequence[str]) -> list[str]:
-    """Those that are known beforehand."""
+def _names(settings: PubsubSettings, topics: Sequence[str]) -> dict[str, str]:
+    """Those that are known beforehand, each with a topic of the relay's that goes there."""
     template = AddressTemplate(settings.topic)
-    if template.by_row:
-        return []
-    names: dict[str, None] = {}
-    for address in (template.of_topic(topic) for topic in topics):
-        if _SOME not in address:
-            try:
-                names[full_name(template.text, settings.project, address)] = None
-            except ValueError as why:
-                raise Fatal(
-                    f"{address!r} is no topic of Pub/Sub: {why}", hint="Correct sink.topic, or the route."
-                ) from why
-    return [*names]
+    names: dict[str, str] = {}
+    for address, topic in template.of_topics(topics).items():
+        try:
+            names.setdefault(full_name(template.text, settings.project, address), topic)
+        except ValueError as why:
+            raise Fatal(f"{address!r} is no topic of Pub/Sub: {why}", hint="Correct sink.topic, or the route.") from why
+    return names

@@ -16,7 +16,6 @@ from walrelay.sinks.pulsar.settings import PulsarSettings
 from walrelay.sinks.pulsar.topics import address_fault
 
 _TIMEOUT = 10.0  # seconds
-_SOME = "*"  # in a topic or template: what only a row can say
 _MISSING, _CONFLICT = 404, 409
 
 
@@ -92,11 +91,10 @@ class PulsarAdmin:
         return {}
 
 
-def known_topics(settings: PulsarSettings, topics: Sequence[str]) -> list[str]:
-    """The whole names that are known beforehand, and are names."""
-    template = AddressTemplate(settings.topic)
-    found = dict.fromkeys(template.of_topic(topic) for topic in topics) if not template.by_row else {}
-    return [each for each in found if _SOME not in each and not address_fault(each)]
+def known_topics(settings: PulsarSettings, topics: Sequence[str]) -> dict[str, str]:
+    """The whole names that are known beforehand, and are names, each with a topic of the relay's that goes there."""
+    found = AddressTemplate(settings.topic).of_topics(topics)
+    return {name: topic for name, topic in found.items() if not address_fault(name)}
 
 
 def make_topics(settings: PulsarSettings, topics: Sequence[str], partitions: int) -> Iterator[tuple[str, bool]]:

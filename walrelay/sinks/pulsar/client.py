@@ -178,9 +178,7 @@ def _authentication(settings: PulsarSettings) -> Any:
     if settings.token is not None:
         return pulsar.AuthenticationToken(settings.token.get_secret_value())
     if settings.token_file is not None:
-        file = Path(settings.token_file)
-        _read(file)
-        return pulsar.AuthenticationToken(lambda: file.read_text().strip())
+        return pulsar.AuthenticationToken(_TokenFile(Path(settings.token_file)).token)
     if settings.username is not None and settings.password is not None:
         return pulsar.AuthenticationBasic(settings.username, settings.password.get_secret_value())
     if settings.certificate_file is not None and settings.url.startswith("pulsar+ssl://"):
@@ -188,11 +186,25 @@ def _authentication(settings: PulsarSettings) -> Any:
     return None
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as why:
-        raise Fatal(f"sink.token_file cannot be read: {why}", hint="Correct sink.token_file.") from why
+class _TokenFile:
+    """Is read anew for each connection. While it cannot be read, because it is being renewed, what was in it is used.
+    Fatal where it cannot be read at first.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self._token = self._read()
+        except (OSError, UnicodeDecodeError) as why:
+            raise Fatal(f"sink.token_file cannot be read: {why}", hint="Correct sink.token_file.") from why
+
+    def token(self) -> str:
+        with suppress(OSError, UnicodeDecodeError):
+            self._token = self._read() or self._token
+        return self._token
+
+    def _read(self) -> str:
+        return self._file.read_text().strip()
 
 
 def _trusted() -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from walrelay.errors import Fatal
 from walrelay.model import Finding
+from walrelay.sinks.making import making
 from walrelay.sinks.pulsar.admin import AdminError, PulsarAdmin, known_topics
 from walrelay.sinks.pulsar.client import OK, VERDICTS, let_go, made_client, said
 from walrelay.sinks.pulsar.mailbox import Mailbox
@@ -28,13 +29,13 @@ def examine(settings: PulsarSettings, topics: Sequence[str]) -> Iterator[Finding
         return
     admin = PulsarAdmin(settings)
     namespaces: dict[str, None] = {}
-    for topic in known_topics(settings, topics):
+    for topic, made_by in known_topics(settings, topics).items():
         namespace = topic.partition("://")[2].rpartition("/")[0]
         try:
             if namespace not in namespaces:
                 namespaces[namespace] = None
                 yield from _namespace(admin, topic, namespace)
-            yield from _topic(admin, topic)
+            yield from _topic(admin, topic, made_by)
         except AdminError as why:
             yield Finding("sink", "warning", f"{topic!r} cannot be looked at: {why}", _GRANT)
 
@@ -81,10 +82,10 @@ def _namespace(admin: PulsarAdmin, topic: str, namespace: str) -> Iterator[Findi
         yield Finding("sink", "warning", what, fix)
 
 
-def _topic(admin: PulsarAdmin, topic: str) -> Iterator[Finding]:
+def _topic(admin: PulsarAdmin, topic: str, made_by: str) -> Iterator[Finding]:
     partitions = admin.partitions(topic)
     if partitions is None:
-        fix = "walrelay init --topics, or pulsar-admin topics create-partitioned-topic"
+        fix = making(made_by, f"pulsar-admin topics create-partitioned-topic -p 4 {topic}")
         yield Finding("sink", "warning", f"{topic!r} does not exist: it is made if the namespace allows it", fix)
         return
     retention = admin.policies(topic).get("retention_policies") or {}

@@ -14,7 +14,6 @@ from walrelay.sinks.redis.client import Client, connected, said
 from walrelay.sinks.redis.settings import RedisSettings
 from walrelay.sinks.redis.waiting import check_append_only_file
 
-_SOME = "*"  # in a topic or template: what only a row can say
 _PATIENCE = 10.0  # seconds
 
 
@@ -131,9 +130,7 @@ async def _positions_findings(settings: RedisSettings) -> list[Finding]:
 
 def _streams(settings: RedisSettings, topics: Sequence[str]) -> dict[str, str]:
     """Those that are known beforehand, each with its topic."""
-    template = AddressTemplate(settings.stream)
-    names = {} if template.by_row else {template.of_topic(topic): topic for topic in topics}
-    return {name: topic for name, topic in names.items() if _SOME not in name}
+    return AddressTemplate(settings.stream).of_topics(topics)
 
 
 @asynccontextmanager

@@ -15,9 +15,8 @@ from walrelay.sinks.aws.eventbridge.settings import EventbridgeSettings
 
 def examine(settings: EventbridgeSettings, topics: Sequence[str]) -> Iterator[Finding]:
     """Asks for each bus and its rules."""
-    fix = "walrelay init --topics, or correct sink.bus"
     places = known_places(settings.bus, topics)
-    yield from findings(EventbridgeApi(settings), settings, places, _bus, bus_fault, fix)
+    yield from findings(EventbridgeApi(settings), settings, places, _bus, bus_fault, "correct sink.bus")
     yield Finding("sink", "warning", "EventBridge keeps no order: consumers may get the events of a key in any order")
 
 

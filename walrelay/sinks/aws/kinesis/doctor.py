@@ -28,9 +28,8 @@ def examine(settings: KinesisSettings, topics: Sequence[str]) -> Iterator[Findin
         what = f"stream {name!r} has {shards} open shards, and keeps records for {hours} hours"
         yield Finding("sink", "ok", what)
 
-    fix = "walrelay init --topics, or correct sink.stream"
     places = known_places(settings.stream, topics)
-    yield from findings(KinesisApi(settings), settings, places, ask, stream_fault, fix)
+    yield from findings(KinesisApi(settings), settings, places, ask, stream_fault, "correct sink.stream")
     if settings.format == "value":
         yield Finding("sink", "warning", "sink.format is value: consumers recognise a repetition by the payload alone")
 

@@ -35,7 +35,7 @@ def examine(settings: SnsSettings, topics: Sequence[str]) -> Iterator[Finding]:
         known_places(settings.topic_arn, topics),
         ask,
         lambda topic: sns_fault(topic) or ordering_fault(topic, fifo=fifo),
-        "walrelay init --topics, or correct sink.topic_arn",
+        "correct sink.topic_arn",
     )
     if not fifo:
         yield Finding("sink", "warning", "sink.ordering is none: standard topics have no order, and repeat messages")

@@ -26,7 +26,7 @@ def examine(settings: SqsSettings, topics: Sequence[str]) -> Iterator[Finding]:
         known_places(settings.queue, topics),
         _queue,
         lambda queue: queue_fault(queue) or ordering_fault(queue, fifo=fifo),
-        "walrelay init --topics, or correct sink.queue",
+        "correct sink.queue",
     )
     if not fifo:
         yield Finding("sink", "warning", "sink.ordering is none: standard queues have no order, and repeat messages")
