@@ -211,9 +211,9 @@ def test_infinity_is_refused_where_debezium_makes_an_arbitrary_moment_of_it() ->
         ("kinds", "amount", "no number", "'NaN' is no decimal number"),
         ("kinds", "bit_or_none", "lost bit", "'' is no bit"),
         ("lists", "any_price", "lost number", "a list with NaN, of which Debezium makes NULL"),
-        ("lists", "at", "lost moment", "'0044-03-15 00:00:00 BC' in a list is before 1582-10-15"),
+        ("lists", "at", "lost moment", "the value in a list is before 1582-10-15"),
         ("lists", "mood", "lost item", "a list with an item that is NULL, of which Debezium makes NULL"),
-        ("lists", "square", "lost lists", "'{{1,2},{3,4}}' is a list of lists, of which Debezium makes NULL"),
+        ("lists", "square", "lost lists", "the value is a list of lists, of which Debezium makes NULL"),
         ("extensions", "paths", "lost item", "a list with an item that is NULL"),
     ],
 )

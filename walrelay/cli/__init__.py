@@ -28,6 +28,7 @@ SUMMARIES = {
     "migrate": "Take over from another relay: its settings, and where it stopped.",
     "recover": "Replace a lost slot and publish what it had not delivered.",
     "replay": "Publish rows of the outbox table again.",
+    "report": "Write what somebody needs who helps: no payload, no secret.",
     "route": "Try the routing rules on records, and see what each becomes.",
     "run": "Relay until SIGTERM or Ctrl-C, and then stop cleanly.",
     "sinks": "List the sinks that are installed, and what each can do.",

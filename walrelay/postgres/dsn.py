@@ -77,6 +77,11 @@ def without_password(dsn: str, **changed: str) -> str:
     return make_conninfo(**{**_given(dsn), **changed})
 
 
+def passwords(dsn: str) -> list[str]:
+    """All that are in it, of keys of certificates too."""
+    return [str(value) for name, value in conninfo_to_dict(dsn).items() if "password" in name]
+
+
 def _given(dsn: str) -> dict[str, str]:
     return {name: str(value) for name, value in conninfo_to_dict(dsn).items() if "password" not in name}
 

@@ -82,7 +82,7 @@ def own_headers(record: OutboxRecord) -> Headers:
         if members is None:
             return []
         if not isinstance(members, _Pairs):
-            raise ValueError(f"it is {text[:40]!r}")
+            raise ValueError(f"it is a {_KINDS.get(type(members), 'number')}")
         for name, _ in members:
             name.encode()  # a name is text for every broker, so it has to be UTF-8
         return [(name, _header_value(value)) for name, value in members]
@@ -102,6 +102,7 @@ class _Number(str):
     __slots__ = ()
 
 
+_KINDS = {list: "list", str: "text", bool: "boolean"}
 _JSON = json.JSONDecoder(parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs)
 
 

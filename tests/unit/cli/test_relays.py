@@ -71,10 +71,10 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
 
 def test_each_command_that_reads_the_settings_of_a_relay_lets_it_be_named() -> None:
     assert {name for name in OF_A_RELAY if any("--relay" in each.opts for each in ALL[name].params)} == OF_A_RELAY
-    assert {"run", "init", "doctor", "status", "config check", *NEEDED} <= OF_A_RELAY
+    assert {"run", "init", "doctor", "status", "report", "config check", *NEEDED} <= OF_A_RELAY
 
 
-@pytest.mark.parametrize("command", sorted(OF_A_RELAY - {"run", "init", "doctor", "status", "config check"}))
+@pytest.mark.parametrize("command", sorted(OF_A_RELAY - {"run", "init", "doctor", "status", "report", "config check"}))
 def test_a_command_for_one_relay_asks_which_if_there_are_several(command: str, config: Path) -> None:
     result = run(config, *command.split(), *NEEDED[command])
     assert result.exit_code == 2

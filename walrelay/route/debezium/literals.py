@@ -9,6 +9,14 @@ _PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)(?:, |$)',
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
+_NAMED = {"", "infinity", "-infinity", "Infinity", "-Infinity", "NaN"}
+
+
+def told(text: str) -> str:
+    """How an error names a value: no log shows what an event holds."""
+    return repr(text) if text in _NAMED else "the value"
+
+
 def items(text: str) -> Iterator[str | None]:
     """Of an array of one dimension; ValueError for one of several."""
     inner = _BOUNDS.sub("", text, count=1)[1:-1]
@@ -16,7 +24,7 @@ def items(text: str) -> Iterator[str | None]:
     while at < len(inner):
         match = _ITEM.match(inner, at)
         if match is None:
-            raise ValueError(f"{text!r} is a list of lists, of which Debezium makes NULL")
+            raise ValueError(f"{told(text)} is a list of lists, of which Debezium makes NULL")
         quoted, plain = match.groups()
         yield _ESCAPE.sub(r"\1", quoted) if quoted is not None else None if plain == "NULL" else plain
         at = match.end() + 1  # the comma

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Literal
 
 from walrelay.route.debezium.connect import Schema, Value, iso_day
+from walrelay.route.debezium.literals import told
 
 TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
 IntervalMode = Literal["numeric", "string"]
@@ -77,7 +78,7 @@ def in_list(oid: int, text: str) -> str:
         case 1266:
             return re.sub(r"\.\d+", "", text)
         case 1114 if text.endswith("BC") or (text < "1582-10-15" and text[4] == "-"):
-            raise ValueError(f"{text!r} in a list is before 1582-10-15, where Debezium's calendar is another")
+            raise ValueError(f"{told(text)} in a list is before 1582-10-15, where Debezium's calendar is another")
     return text
 
 
@@ -85,7 +86,7 @@ def microseconds(text: str) -> int:
     """Since 1970-01-01, or since midnight where there is no date."""
     match = _MOMENT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no moment")
+        raise ValueError(f"{told(text)} is no moment")
     year, month, day, hour, minute, second, fraction, bc = match.groups()
     days = 0
     if year:
@@ -107,7 +108,7 @@ def _of_connect(kind: str, name: str) -> Schema:
 def _nanoseconds(text: str) -> int:
     found = microseconds(text) * 1000
     if not -_LONG <= found < _LONG:
-        raise ValueError(f"{text!r} has no nanoseconds: they end in the years 1677 and 2262")
+        raise ValueError(f"{told(text)} has no nanoseconds: they end in the years 1677 and 2262")
     return found
 
 
@@ -124,7 +125,7 @@ def _zoned(text: str, digits: int) -> str:
 def _zoned_time(text: str) -> str:
     match = _WITH_ZONE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no time with a zone")
+        raise ValueError(f"{told(text)} is no time with a zone")
     offset = (int(match[3]) * 3600 + int(match[4] or 0) * 60 + int(match[5] or 0)) * _SECOND
     local = microseconds(match[1])
     return f"{_iso_time((local - offset if match[2] == '+' else local + offset) % _DAY)}Z"
@@ -146,12 +147,12 @@ def _parts(text: str) -> tuple[int, int, int, int, int, int]:
     """Years, months, days, hours, minutes, and microseconds below a minute, each with its sign."""
     match = _INTERVAL.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no interval")
+        raise ValueError(f"{told(text)} is no interval")
     years, months, days = (int(part or 0) for part in match.groups()[:3])
     sign = -1 if match[4] == "-" else 1
     hours, minutes, seconds = (sign * int(part or 0) for part in match.groups()[4:7])
     if abs(hours) >= _INT:
-        raise ValueError(f"{text!r} has more hours than Debezium can read")
+        raise ValueError(f"{told(text)} has more hours than Debezium can read")
     return years, months, days, hours, minutes, seconds * _SECOND + sign * int((match[8] or "").ljust(6, "0"))
 
 

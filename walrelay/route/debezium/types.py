@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from walrelay.route.debezium import times
 from walrelay.route.debezium.connect import DECIMAL, Decimal, Schema, Value, java_double, java_number, json_of
-from walrelay.route.debezium.literals import items, pairs
+from walrelay.route.debezium.literals import items, pairs, told
 from walrelay.route.debezium.times import IntervalMode, Reading, TimeMode
 
 DecimalMode = Literal["precise", "string", "double"]
@@ -178,7 +178,7 @@ def _bits(length: int) -> Reading:
 
 def _bit(text: str) -> bool:
     if text not in ("0", "1"):
-        raise ValueError(f"{text!r} is no bit")
+        raise ValueError(f"{told(text)} is no bit")
     return text == "1"
 
 
@@ -218,7 +218,7 @@ def _scaled(text: str, scale: int) -> decimal.Decimal:
     """ValueError for NaN and infinity."""
     number = decimal.Decimal(text)
     if not number.is_finite():
-        raise ValueError(f"{text!r} is no decimal number")
+        raise ValueError(f"{told(text)} is no decimal number")
     return number.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP, _EXACT)
 
 
@@ -242,7 +242,7 @@ def _amount(text: str) -> str:
     """Without currency and groups; ValueError for what another lc_monetary printed."""
     match = _MONEY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not as the server prints money with lc_monetary C or en_US")
+        raise ValueError(f"{told(text)} is not as the server prints money with lc_monetary C or en_US")
     return match[1] + match[2].replace(",", "")
 
 
@@ -263,7 +263,7 @@ _POINT_SCHEMA = Schema(
 def _point(text: str) -> Value:
     match = _POINT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no point")
+        raise ValueError(f"{told(text)} is no point")
     x, y = float(match[1]), float(match[2])
     numbers: dict[str, Value] = {"x": java_double(x), "y": java_double(y)}
     return numbers | {"wkb": struct.pack("<BIdd", 1, 1, x, y), "srid": None}
