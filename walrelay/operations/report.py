@@ -5,6 +5,7 @@ from typing import Any
 
 from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import slot_origin
 from walrelay.wiring import Wiring
 
 _SETTINGS = (
@@ -31,7 +32,6 @@ _QUESTIONS = {
     " WHERE relid = to_regclass(%s)",
     "transactions": "SELECT count(*) AS open, max(clock_timestamp() - xact_start) AS oldest FROM pg_stat_activity"
     " WHERE backend_xid IS NOT NULL",
-    "walrelay.slots": "SELECT slot_name, plugin, created_lsn, created_at FROM walrelay.slots ORDER BY slot_name",
     "walrelay.positions": "SELECT slot_name, timeline, lsn, commit_lsn FROM walrelay.positions ORDER BY slot_name",
     "walrelay.dead_letters": "SELECT slot_name, sink, status, error, count(*), min(first_at) AS first,"
     " max(last_at) AS last FROM walrelay.dead_letters GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
@@ -42,7 +42,10 @@ _QUESTIONS = {
 def database_facts(wiring: Wiring) -> Mapping[str, Any]:
     """Rows as objects, by what they are about."""
     with Catalog(wiring.dsn) as catalog:
-        return {name: _answer(catalog, question, wiring.table) for name, question in _QUESTIONS.items()}
+        origin = slot_origin(catalog, wiring.slot)
+        made = None if origin is None else origin._asdict()
+        answers = {name: _answer(catalog, question, wiring.table) for name, question in _QUESTIONS.items()}
+        return answers | {"made by init": made}
 
 
 def _answer(catalog: Catalog, question: str, table: str) -> Any:

@@ -219,7 +219,8 @@ class LogObserver:
                 tell = log.error if lasting else log.warning
                 tell("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
             case CleanedUp(rows, dropped, made, seconds):
-                log.info("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
+                tell = log.info if rows or dropped or made else log.debug
+                tell("cleaned up", rows=rows, dropped=[*dropped], made=[*made], seconds=round(seconds, 1))
             case NotCleanedUp(why):
                 log.warning("not cleaned up", why=why)
             case NotMarked(why):

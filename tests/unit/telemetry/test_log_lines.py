@@ -88,6 +88,7 @@ LINES: list[tuple[Happening, str]] = [
     (Backfilling(3, 0), ""),
     (Backfilled(3), ""),
     (CleanedUp(3, "a", "b", 1.23), logged("info", "cleaned up", rows=3, dropped=["a"], made=["b"], seconds=1.2)),
+    (CleanedUp(0, "", "", 0.1), logged("debug", "cleaned up", rows=0, dropped=[], made=[], seconds=0.1)),
     (NotCleanedUp("no"), logged("warning", "not cleaned up", why="no")),
     (NotMarked("no"), logged("warning", "not marked", why="no")),
     (Stopping(3, 25.0), logged("info", "stopping", unsettled=3, within_seconds=25.0)),

@@ -69,8 +69,7 @@ class Retention:
         self._tell(tally, monotonic() - begun)
 
     def _tell(self, tally: CleanupReport, seconds: float) -> None:
-        if tally.rows or tally.dropped or tally.made:
-            self._observer.saw(CleanedUp(tally.rows, tally.dropped, tally.made, seconds))
+        self._observer.saw(CleanedUp(tally.rows, tally.dropped, tally.made, seconds))
         for note in sorted({*tally.notes} - self._told):
             self._observer.saw(NotCleanedUp(note))
         self._told = {*tally.notes}

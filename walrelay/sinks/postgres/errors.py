@@ -12,6 +12,7 @@ from walrelay.sinks.groups import Culprit
 _OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, what a trigger raised
 _TOO_LARGE = "54000"
 _OF_A_TABLE = ("42", "3F", "0A")
+_VALUE = re.compile(r': ".*', re.DOTALL)  # at the end of what the server says of data: no log shows what an event holds
 _WORDS = {  # error, hint
     "42P01": (
         "unknown_topic",
@@ -27,6 +28,7 @@ def culprit(error: psycopg.Error, number: int) -> Culprit:
     """Why the message of that number is refused; raises Retryable if no message is to blame."""
     state, text = error.sqlstate or "", first_line(error)
     if state[:2] in _OF_A_MESSAGE or state == _TOO_LARGE:
+        text = _VALUE.sub("", text) if state[:2] == "22" else text
         what = "The event is not what the table takes: correct the table or sink.columns, or let it be a dead letter."
         return Culprit(number, f"PostgreSQL refused it: {text} ({state})", what, "refused", "message")
     if state[:2] in _OF_A_TABLE:

@@ -19,6 +19,7 @@ from walrelay.sinks.hosting.circuit import Circuit, Gate
 from walrelay.sinks.hosting.patience import NotAnswered, PatientRequests
 from walrelay.sinks.webhook.answers import Answer, answer, phrase
 from walrelay.sinks.webhook.client import WholeBody, said, session
+from walrelay.sinks.webhook.echoes import without_echo
 from walrelay.sinks.webhook.memory import EndpointMemory
 from walrelay.sinks.webhook.names import VALUE, RequestHeaders, event_id
 from walrelay.sinks.webhook.settings import WebhookSettings
@@ -55,6 +56,9 @@ class WebhookConnection:
         self._always = {name: value.get_secret_value() for name, value in settings.headers.items()}
         if settings.bearer_token is not None:
             self._always["authorization"] = f"Bearer {settings.bearer_token.get_secret_value()}"
+        signing = [each.get_secret_value() for each in settings.signing_secrets]
+        self._unsaid = [*signing, *self._always.values(), settings.endpoint.query.removeprefix("?")]
+        self._unsaid += [each.removeprefix("Bearer ") for each in self._always.values()]
         self._headers = RequestHeaders(
             settings.key_header, settings.content_type, (name.lower() for name in self._always)
         )
@@ -148,14 +152,16 @@ class WebhookConnection:
                     sending.durable()
                     await _text(response)
                 else:
-                    await self._refuse(sending, said_so, response)
+                    await self._refuse(sending, message, said_so, response)
         except (aiohttp.ClientError, OSError):
             if not told:
                 raise
         return None
 
-    async def _refuse(self, sending: Sending, said_so: Answer, response: aiohttp.ClientResponse) -> None:
-        text = await _text(response)
+    async def _refuse(
+        self, sending: Sending, message: Message, said_so: Answer, response: aiohttp.ClientResponse
+    ) -> None:
+        text = without_echo(await _text(response), message, self._unsaid)[:_SHOWN]
         reason = f"{self._place.origin} answered {phrase(response.status)}"
         sending.refused(f"{reason}: {text}" if text else reason, said_so.hint, said_so.error, said_so.scope)
 
@@ -195,8 +201,8 @@ async def _text(response: aiohttp.ClientResponse) -> str:
             total = 0
             async for chunk in response.content.iter_any():
                 total += len(chunk)
-                read = read or chunk[: 4 * _SHOWN]
+                read = read or chunk[: 8 * _SHOWN]
                 if total > _DRAINED:
                     break
     text = read.decode(errors="replace")
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_SHOWN]
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
