@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from walrelay.lsn import LSN
 from walrelay.observe import (
+    Acknowledged,
     Behind,
     Confirmed,
     Happening,
@@ -13,8 +14,11 @@ from walrelay.observe import (
     Settled,
     Streaming,
     Turned,
+    WaitedForRegistry,
     WaitedForRoom,
 )
+
+_PROGRESS = Acknowledged, Behind, Confirmed, Relayed, Settled, Turned, WaitedForRegistry, WaitedForRoom
 
 T = TypeVar("T", bound=Happening)
 
@@ -26,7 +30,7 @@ class Seen:
         self.happenings: list[Happening] = []
 
     def saw(self, happening: Happening) -> None:
-        if not isinstance(happening, Relayed | Turned | Settled | Behind | WaitedForRoom | Confirmed):
+        if not isinstance(happening, _PROGRESS):
             self.happenings.append(happening)
 
     def of(self, kind: type[T]) -> list[T]:

@@ -61,6 +61,10 @@ class NotConnected(Disconnected):
         self.hint, self.final = hint, final
 
 
+class NotServing(Retryable):
+    """PostgreSQL answers, but is not, or not yet, what a relay can read from."""
+
+
 class NotKept(Retryable):
     """The relay's own position cannot be written just now. What it covers is published, and safe."""
 

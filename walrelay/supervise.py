@@ -61,7 +61,7 @@ def supervise(
     """Calls `run` until it returns or raises something that is not Retryable.
 
     `progress` returns a value that changes when a run got anywhere, which makes the next pause the first again;
-    `wait` waits so many seconds, or until `stop` is true. A cause is told once, and again after a while and when it has
+    `wait` waits so many seconds, or until `stop` is true. A cause that was told lately is told as such, until it has
     become lasting.
     """
     attempt, told, told_at, only_waited = 0, ("", False), 0.0, True
@@ -80,10 +80,11 @@ def supervise(
             attempt = 1 if progress() != before else attempt + 1
             pause = backoff.pause(attempt, error.retry_within)
             lasting = attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
-            if (str(error), lasting) != told or monotonic() - told_at >= _QUIET:
-                hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
-                cause = f"{error} (hint: {hints})" if hints else str(error)
-                observer.saw(Retrying(cause, attempt, pause, lasting, type(error).__name__))
+            again = (str(error), lasting) == told and monotonic() - told_at < _QUIET
+            hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
+            cause = f"{error} (hint: {hints})" if hints else str(error)
+            observer.saw(Retrying(cause, attempt, pause, lasting, type(error).__name__, again))
+            if not again:
                 told, told_at = (str(error), lasting), monotonic()
         wait(pause)
 

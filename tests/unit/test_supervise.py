@@ -16,11 +16,11 @@ _BACKOFF = Backoff()
 class Heard(Seen):
     @property
     def attempts(self) -> list[tuple[str, int]]:
-        return [(each.cause, each.attempt) for each in self.of(Retrying)]
+        return [(each.cause, each.attempt) for each in self.of(Retrying) if not each.again]
 
     @property
     def lasting(self) -> list[tuple[str, int]]:
-        return [(each.cause, each.attempt) for each in self.of(Retrying) if each.lasting]
+        return [(each.cause, each.attempt) for each in self.of(Retrying) if each.lasting and not each.again]
 
 
 class Supervised:

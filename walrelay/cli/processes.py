@@ -20,6 +20,8 @@ from walrelay.cli.ending import BY_SIGNAL, DONE, FAILED
 from walrelay.observe import Noticed, Observer
 from walrelay.observe.processes import ProcessDied, ProcessLost, ProcessStarted
 from walrelay.supervise import Backoff, Stop
+from walrelay.telemetry.systemd import NOTIFY_SOCKET
+from walrelay.telemetry.systemd_processes import UnitNotifier
 
 _ASKING = (signal.SIGTERM, signal.SIGINT)
 _STOP, _LEAVE = b"s", b"l"
@@ -79,6 +81,8 @@ class Processes:
         self._children = [_Child(number, work) for number, work in enumerate(works, 1)]
         self._observer, self._backoff = observer, backoff
         self._asked, self._clean, self._told = 0, True, -inf
+        systemd = os.environ.get(NOTIFY_SOCKET)
+        self._unit = UnitNotifier(systemd, os.environ) if systemd else None
 
     def run(self) -> int:
         """Returns when all have ended: 0 if each did so in good order, as it was asked to. After a second signal that
@@ -90,12 +94,14 @@ class Processes:
         signal.set_wakeup_fd(writing)
         for number in (*_ASKING, signal.SIGCHLD):
             signal.signal(number, lambda number, frame: None)  # without one nothing is written to the descriptor
+        self._sources = [self._wakes] if self._unit is None else [self._wakes, self._unit.fileno()]
         code = DONE
         while any(child.runs or child.due is not None for child in self._children):
             self._start_due()
-            select.select([self._wakes], [], [], self._patience())
+            select.select(self._sources, [], [], self._patience())
             code = self._heed() or code
             self._reap()
+            self._hear()
             self._tell_again()
         return code or (DONE if self._clean else FAILED)
 
@@ -146,7 +152,8 @@ class Processes:
         moments = [child.due for child in self._children if child.due is not None]
         if self._lost:
             moments.append(self._told + _AGAIN)
-        return max(0.0, min(moments) - monotonic()) if moments else _AGAIN
+        patience = max(0.0, min(moments) - monotonic()) if moments else _AGAIN
+        return min(patience, self._unit.interval) if self._unit is not None else patience
 
     def _heed(self) -> int:
         """Passes on what the signals ask for; the exit code of a process that is to leave at once."""
@@ -156,6 +163,8 @@ class Processes:
         for number in signals:
             if number in _ASKING:
                 self._asked += 1
+                if self._unit is not None:
+                    self._unit.stopping()
                 for child in self._children:
                     child.order(_STOP if self._asked == 1 else _LEAVE)
                     child.due = None
@@ -169,6 +178,14 @@ class Processes:
                 pid, status = os.waitpid(child.pid, os.WNOHANG)
                 if pid:
                     self._ended(child, os.waitstatus_to_exitcode(status))
+
+    def _hear(self) -> None:
+        if self._unit is None:
+            return
+        running = [child.pid for child in self._children if child.runs]
+        others = (child for child in self._children if not child.runs)
+        with suppress(Exception):  # whoever only watches must not end what it watches
+            self._unit.hear(running, all_begun=all(child.since for child in others))
 
     def _ended(self, child: _Child, code: int) -> None:
         os.close(child.orders)

@@ -77,7 +77,7 @@ class BarObserver(Bars):
                 self._say(f"the broker acknowledged nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
             case Noticed(text):
                 self._say(text)
-            case Retrying(cause, _, pause):
+            case Retrying(cause, _, pause) if not happening.again:
                 self._say(f"{cause}; trying again in {pause:.1f} s")
 
     def _say(self, text: str) -> None:

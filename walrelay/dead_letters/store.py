@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin, message_json, record_json
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, NotServing, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.connect import Connection
@@ -51,7 +51,7 @@ def meaning(connection: Connection) -> Iterator[None]:
         try:
             yield
         except StatementTimeout as cause:
-            raise Retryable(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
+            raise NotServing(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
         except NoSuchTable as cause:
             raise missing() from cause
 

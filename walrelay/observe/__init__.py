@@ -62,7 +62,10 @@ class Relayed(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """One turn of the loop found nothing to relay."""
+    """One turn of the loop found nothing to relay, or waited once more for what holds it up."""
+
+
+TURNED = Turned()
 
 
 class Settled(NamedTuple):
@@ -85,19 +88,33 @@ class Behind(NamedTuple):
 
 
 class WaitedForRoom(NamedTuple):
-    """The sink had no room for `seconds`, in which nothing was read: back-pressure."""
+    """The sink had no room for so many more seconds, in which nothing was read: back-pressure. Happens again and again
+    while it has none.
+    """
 
     seconds: float
 
 
+class WaitedForRegistry(NamedTuple):
+    """The same, because the registry that has a record's schema is away."""
+
+    seconds: float
+    why: str
+    hint: str = ""
+
+
+class Acknowledged(NamedTuple):
+    """The sink gave receipts for so many messages; `unsettled` others wait for theirs."""
+
+    messages: int
+    unsettled: int
+
+
 class Confirmed(NamedTuple):
-    """PostgreSQL knows that everything before `lsn` is durable; `unsettled` messages wait for their receipt. This run
-    has had receipts for `settled` messages.
-    """
+    """PostgreSQL knows that everything before `lsn` is durable; `unsettled` messages wait for their receipt."""
 
     lsn: LSN
     unsettled: int
-    settled: int = 0
 
 
 class Stalled(NamedTuple):
@@ -135,7 +152,7 @@ class Noticed(NamedTuple):
 
 class Retrying(NamedTuple):
     """The run ended in something retryable; the next one begins in `pause` seconds. `lasting`: several did in a row, so
-    that somebody should look. `error`: the name of its class in `walrelay.errors`.
+    that somebody should look. `error`: the name of its class in `walrelay.errors`. `again`: the same was told lately.
     """
 
     cause: str
@@ -143,6 +160,7 @@ class Retrying(NamedTuple):
     pause: float
     lasting: bool
     error: str = ""
+    again: bool = False
 
 
 class Backfilling(NamedTuple):
@@ -222,6 +240,8 @@ Happening = (
     | Settled
     | Behind
     | WaitedForRoom
+    | Acknowledged
+    | WaitedForRegistry
     | Confirmed
     | Stalled
     | Resumed

@@ -1,11 +1,12 @@
 """What the server says of slots and their outboxes, as numbers: a few statements for all slots of a database."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from walrelay.dead_letters.store import waiting
-from walrelay.errors import Fatal
+from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_records import backfilled_rows
 from walrelay.source.lag import reported_lag
 from walrelay.wiring import Wiring
 
@@ -24,6 +25,9 @@ class SlotFigures(NamedTuple):
     outbox_bytes: int | None
     outbox_rows: int | None  # as PostgreSQL estimates it
     outbox_dead_rows: int | None
+    backfill_rows: int | None = None  # that an unfinished backfill has published
+    replays: int | None = None  # unfinished ones
+    replay_rows: int | None = None  # that they have published
 
 
 _SLOTS = (
@@ -40,11 +44,19 @@ _TABLE = (
     " LEFT JOIN pg_stat_all_tables ON pg_stat_all_tables.relid = part.oid"
 )
 
+_READABLE = "SELECT coalesce(has_table_privilege(to_regclass(%s), 'SELECT'), false)"
+
+_REPLAYS = (
+    "SELECT slot_name::text, count(*), sum((progress ->> 'published')::int8)::int8 FROM walrelay.replays GROUP BY 1"
+)
+
 
 def figures(catalog: Catalog, relays: Sequence[Wiring]) -> dict[str, SlotFigures]:
     """By slot; one that is not there is left out. All `relays` are of the catalog's database."""
     tables = {table: _table(catalog, table) for table in {each.table for each in relays}}
     found = {}
+    backfills = backfilled_rows(catalog)
+    replays = {slot: told for slot, *told in _replays(catalog)}
     slots = {row[0]: row[1:] for row in catalog.rows(_SLOTS, [each.slot for each in relays])}
     for each in relays:
         if each.slot in slots:
@@ -56,18 +68,33 @@ def figures(catalog: Catalog, relays: Sequence[Wiring]) -> dict[str, SlotFigures
                 _positive(lag),
                 _positive(retained),
                 safe,
-                (reported_lag(catalog, each.slot) or 0.0) if active else None,
+                _lag_seconds(catalog, each.slot, active=active),
                 waiting(catalog, each.slot),
                 *tables[each.table],
+                backfills.get(each.slot),
+                *replays.get(each.slot, (0, None)),
             )
     return found
+
+
+def _lag_seconds(catalog: Catalog, slot: str, *, active: bool) -> float | None:
+    """A leader that waits for room keeps the lead without a stream, and says how long it waits."""
+    reported = reported_lag(catalog, slot)
+    return 0.0 if reported is None and active else reported
 
 
 def _table(catalog: Catalog, table: str) -> tuple[int | None, int | None, int | None]:
     try:
         return catalog.rows(_TABLE, table, table)[0]
-    except Fatal:
-        return None, None, None  # no right to see it
+    except WalrelayError:
+        if catalog.usable:
+            return None, None, None  # no right to see it, or an ALTER TABLE has it
+        raise
+
+
+def _replays(catalog: Catalog) -> list[tuple[Any, ...]]:
+    """Nothing where this role may not read them: its server should not log an error for each question."""
+    return catalog.rows(_REPLAYS) if catalog.value(_READABLE, "walrelay.replays") else []
 
 
 def _positive(distance: int | None) -> int | None:

@@ -116,6 +116,11 @@ class Catalog:
         self.rows(_SURVIVING)
 
     @property
+    def usable(self) -> bool:
+        """Whether the connection can be asked again, after an error."""
+        return self.connection.info.transaction_status == connect.Transaction.IDLE
+
+    @property
     def server_version(self) -> int:
         """libpq's number: 150020 is 15.20."""
         return self.connection.info.server_version

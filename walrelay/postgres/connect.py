@@ -44,6 +44,7 @@ SESSION = (
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 Result = pq.abc.PGresult
 Status = pq.ExecStatus
+Transaction = pq.TransactionStatus
 
 NO_FILE = "58P01"  # undefined_file: the history file of a timeline was removed, or not restored
 

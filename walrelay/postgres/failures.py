@@ -7,7 +7,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import errors, pq
 
-from walrelay.errors import Disconnected, Fatal, Retryable, Waiting, WalrelayError
+from walrelay.errors import Disconnected, Fatal, NotServing, Retryable, Waiting, WalrelayError
 
 # For other packages, which do not import psycopg.
 PostgresError = psycopg.Error
@@ -121,7 +121,7 @@ def failure(
     """
     where = f"slot {slot!r}: {text}"
     if about_a_standby(text):  # an error only of a server that shuts down
-        return Retryable(f"PostgreSQL ended the stream, which waited for a standby: {text}")
+        return NotServing(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
         case "55006":  # object_in_use
             return Waiting(f"slot {slot!r} is in use by another connection; waiting for it", retry_within=1.0)
@@ -173,8 +173,8 @@ def failure(
     return Disconnected(f"the replication stream ended: {text}")
 
 
-def is_a_standby() -> Retryable:
-    return Retryable(
+def is_a_standby() -> NotServing:
+    return NotServing(
         "the server is a standby; a relay needs the primary (a DSN with several hosts and"
         " target_session_attrs=read-write finds it)"
     )

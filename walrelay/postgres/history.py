@@ -8,7 +8,7 @@ server's history file says; nothing that a server keeps distinguishes two that b
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from walrelay.errors import Retryable
+from walrelay.errors import NotServing
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition, System
 from walrelay.postgres import connect
@@ -89,5 +89,5 @@ def _row(connection: connect.Connection, command: str, *, unless: str = "") -> l
     if unless and sqlstate_of(result) == unless:
         return []
     if result.status != connect.Status.TUPLES_OK:
-        raise Retryable(f"PostgreSQL does not answer {command}: {server_message(result)}")
+        raise NotServing(f"PostgreSQL does not answer {command}: {server_message(result)}")
     return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]

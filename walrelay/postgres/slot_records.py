@@ -239,6 +239,16 @@ def unfinished_backfill(catalog: Catalog, slot: str) -> tuple[dict[str, Any], bo
     return (rows[0][0], rows[0][1]) if rows else None
 
 
+def backfilled_rows(catalog: Catalog) -> dict[str, int | None]:
+    """How many rows each unfinished backfill has published, by slot; empty where this role may not read that."""
+    if not is_readable(catalog):
+        return {}
+    unfinished = (
+        "SELECT slot_name::text, (backfill ->> 'published')::int8 FROM walrelay.slots WHERE backfill IS NOT NULL"
+    )
+    return dict(catalog.rows(unfinished)) if _has(catalog, "backfill") else {}
+
+
 def begin_backfill(catalog: Catalog, slot: str, plugin: str, progress: str) -> None:
     """To be called before the slot is touched."""
     catalog.run(

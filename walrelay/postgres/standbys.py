@@ -3,7 +3,7 @@
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from walrelay.errors import Retryable
+from walrelay.errors import NotServing
 from walrelay.postgres.catalog import Catalog, Slot
 
 _PATIENCE, _LOOK = 2.0, 0.01  # seconds: far below wal_sender_timeout, because the stream is not read meanwhile
@@ -70,7 +70,7 @@ def await_standbys(catalog: Catalog) -> None:
     lsn, deadline = catalog.value("SELECT pg_current_wal_flush_lsn()::text"), monotonic() + _PATIENCE
     while lacking := [str(name) for (name,) in catalog.rows(_LACKING, lsn)]:
         if monotonic() > deadline:
-            raise Retryable(
+            raise NotServing(
                 f"standby slot {', '.join(lacking)}: its standby does not have the dead letters yet, and would lose"
                 " them in a failover; nothing after their records is confirmed until it has them"
             )

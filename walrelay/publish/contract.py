@@ -1,6 +1,6 @@
 """The Sink contract: what a broker's adapter owes the relay, stated as obligations."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -217,6 +217,13 @@ class SinkTraits(NamedTuple):
     """The extra of the sink's package that installs it."""
 
 
+Labelled = Mapping[tuple[str, ...], float]
+"""A number for each tuple of values of labels."""
+
+ReadNumbers = Callable[[], Mapping[str, Labelled]]
+"""What a client library counts of itself, by the names of metrics. Called by other threads than the relay's."""
+
+
 class SinkPlugin(NamedTuple):
     """What an entry point in the group `walrelay.sinks` names: what a kind of sink can do. Importing it must not import
     the client library. It has no state: `settings` are an instance of the model, `memory` is what `memory` made.
@@ -266,6 +273,9 @@ class SinkPlugin(NamedTuple):
 
     made_as: Callable[[Any], str] = lambda settings: "topic"
     """(settings): the broker's word for what `make_topics` makes, such as queue."""
+
+    client_numbers: Callable[[Any], ReadNumbers] | None = None
+    """(memory): called before a sink is opened if somebody watches; from then on the client library is to count."""
 
     traits: SinkTraits | None = None
 

@@ -9,6 +9,7 @@ from walrelay.model import Counting, Finding, System, address, sink_and_topic
 from walrelay.publish.contract import (
     ExactlyOnceSink,
     Found,
+    Labelled,
     PositionKeeper,
     Recalled,
     Sink,
@@ -43,6 +44,19 @@ class SinkHandles:
     def kinds(self) -> dict[str, str]:
         """See `SinkHandle.kinds`."""
         return {name: handle.kind for name, handle in self._handles.items()}
+
+    def watch(self) -> None:
+        """See `SinkHandle.watch`."""
+        for handle in self._handles.values():
+            handle.watch()
+
+    def client_numbers(self) -> Mapping[str, Labelled]:
+        """See `SinkHandle.client_numbers`."""
+        found = dict[str, dict[tuple[str, ...], float]]()
+        for name, handle in self._handles.items():
+            for metric, each in handle.client_numbers().items():
+                found.setdefault(metric, {}).update({(name, *labels[1:]): value for labels, value in each.items()})
+        return found
 
     def refuse_unknown(self, topic: str) -> None:
         """See `SinkHandle.refuse_unknown`."""

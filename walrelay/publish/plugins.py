@@ -1,6 +1,6 @@
 """Loads plug-ins: sinks by entry point, so that nothing in walrelay imports a broker's client unasked."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -12,7 +12,9 @@ from walrelay.publish.contract import (
     ExactlyOnce,
     ExactlyOnceSink,
     Found,
+    Labelled,
     PositionKeeper,
+    ReadNumbers,
     Recalled,
     Sink,
     SinkPlugin,
@@ -60,6 +62,8 @@ class SinkHandle:
     def __init__(self, kind: str, settings: Any, plugin: SinkPlugin) -> None:
         self.kind = kind
         self._settings, self._plugin = settings, plugin
+        self._watched = False
+        self._numbers: ReadNumbers = dict
 
     names: tuple[str, ...] = ()
     """Of a relay's sinks, where it has several: the only sink has none."""
@@ -68,6 +72,16 @@ class SinkHandle:
     def kinds(self) -> dict[str, str]:
         """The kinds of a relay's sinks by their names; the only one has the name ""."""
         return {"": self.kind}
+
+    def watch(self) -> None:
+        """Somebody wants to know what the client library counts."""
+        self._watched = True
+
+    def client_numbers(self) -> Mapping[str, Labelled]:
+        """By the names of metrics; the first label is the sink's name. Called by any thread."""
+        return {
+            metric: {("", *labels): value for labels, value in each.items()} for metric, each in self._numbers().items()
+        }
 
     def sink_of(self, topic: str | None) -> str:
         """What dead letters of that topic have as their sink: its name, or the kind of the only one."""
@@ -141,7 +155,10 @@ class SinkHandle:
     @cached_property
     def _memory(self) -> Any:
         """Made for the first sink: it may need the client library."""
-        return self._plugin.memory()
+        memory = self._plugin.memory()
+        if self._watched and self._plugin.client_numbers is not None:
+            self._numbers = self._plugin.client_numbers(memory)
+        return memory
 
     @property
     def _exactly_once(self) -> ExactlyOnce:

@@ -18,7 +18,7 @@ from walrelay.errors import (
 )
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
-from walrelay.observe import Noticed, Observer, Relayed, Stopped, Turned, WaitedForRoom
+from walrelay.observe import TURNED, Noticed, Observer, Relayed, Stopped, WaitedForRegistry, WaitedForRoom
 from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
 from walrelay.route import ResumedRouting, Routing
@@ -40,7 +40,6 @@ class Begun(NamedTuple):
 
 
 _NOTHING_BEGUN = Begun(ZERO, 0, 0)
-_TURNED = Turned()
 
 
 class Relay:
@@ -130,7 +129,7 @@ class Relay:
             self._observer.saw(Relayed(records, len(taken), taken, sizes, ledger.unsettled, last, read_at))
         else:
             self._push.drained()  # nothing of ours came: a busy database's keepalives must not hold a message back
-            self._observer.saw(_TURNED)
+            self._observer.saw(TURNED)
         settling.mark(self._last)
         settling.settle(self.source, 0)
         if not ledger.unsettled:
@@ -145,6 +144,7 @@ class Relay:
         `taken`: messages of the record that the sink took since it was read.
         """
         paused, (commit_lsn, ordinal, *_) = monotonic(), record
+        told = paused
         earlier = self._resumed.messages if self._resumed[:2] == (commit_lsn, ordinal) else 0
         self._begun = Begun(commit_lsn, ordinal, earlier + taken)
         while not self._sink.publish(message, self.ledger.ticket):
@@ -155,13 +155,14 @@ class Relay:
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):
                 raise self.settling.no_room(monotonic() - paused)
             self.settling.settle(self.source, _ROOM_WAIT)
-        self._observer.saw(WaitedForRoom(monotonic() - paused))
+            before, told = told, monotonic()
+            self._observer.saw(WaitedForRoom(told - before))
 
     def _route_when_it_is_back(self, record: AnyRecord, away: RegistryAway) -> Iterable[Message]:
         """A registry that is away is back-pressure, as a sink without room is. Asking it may take seconds, so what was
         published before is settled in between.
         """
-        paused = monotonic()
+        told = paused = monotonic()
         self._observer.saw(Noticed(f"{away}; reading pauses until it answers (hint: {away.hint})"))
         while True:
             again = monotonic() + _REGISTRY_WAIT
@@ -171,6 +172,8 @@ class Relay:
                     raise away
                 self._sink.flush(_ROOM_WAIT)  # a client may take 0 for "send nothing"
                 self.settling.settle(self.source, _ROOM_WAIT)
+                before, told = told, monotonic()
+                self._observer.saw(WaitedForRegistry(told - before, str(away), away.hint))
             try:
                 return self._route(record)
             except RegistryAway as still:
@@ -188,4 +191,5 @@ class Relay:
         while settling.owed and settling.goes_on and monotonic() < settling.deadline:
             self._sink.flush(_ROOM_WAIT)
             settling.settle(self.source, _ROOM_WAIT)
+            self._observer.saw(TURNED)
         self._observer.saw(Stopped(settling.leave(self.source), ledger.unsettled))

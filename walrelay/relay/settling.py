@@ -10,7 +10,7 @@ from walrelay.confirm import Ledger
 from walrelay.errors import Fatal, NoRoom, StopAhead, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Receipt, Refusal
-from walrelay.observe import Behind, Confirmed, Observer, Settled, Stopping
+from walrelay.observe import TURNED, Acknowledged, Behind, Confirmed, Observer, Settled, Stopping, WaitedForRoom
 from walrelay.observe.stalls import StallWatch
 from walrelay.publish import Sink, refused
 from walrelay.source.contract import Source
@@ -42,7 +42,6 @@ class Settling:
         self._stalls = StallWatch(observer, sink.trouble)
         self._waiting: deque[_Sample] = deque()
         self._noted = ZERO  # the last transaction that was put there
-        self._settled = 0  # messages
         self._behind: int | None = None  # as it was told
 
     @property
@@ -75,7 +74,7 @@ class Settling:
         if self.idle > ledger.confirmable:
             ledger.idle(source.vouch(self.idle))
         if source.confirm(ledger.confirmable):
-            self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled, self._settled))
+            self._observer.saw(Confirmed(ledger.confirmable, ledger.unsettled))
         self._report_waiting(source)
         if self.refusals and not self._told:
             self._told = True
@@ -93,6 +92,7 @@ class Settling:
 
         `leading` is called now and then, at once for the first time; it raises where the lead may be lost.
         """
+        told = monotonic()
         waiting, asked, until = self.owed, 0.0, inf if self.owed else monotonic() + _MOMENT
         while self.owed == waiting and monotonic() < until and not self.refusals and not stop():
             if monotonic() - asked >= _LEADING_INTERVAL:
@@ -100,16 +100,20 @@ class Settling:
                 self._report_waiting(source)
                 asked = monotonic()
             self.fetch(_AWAIT)
+            before, told = told, monotonic()
+            self._observer.saw(WaitedForRoom(told - before) if waiting else TURNED)
 
     def fetch(self, timeout: float) -> None:
         """Fetches receipts, for which it waits up to `timeout` seconds; a refusal is told by the next `settle`."""
-        ledger = self._ledger
+        ledger, messages = self._ledger, 0
         for receipt in self._sink.receipts(timeout):
             if isinstance(receipt, Receipt):
                 ledger.settle(receipt.ticket, receipt.messages)
-                self._settled += receipt.messages
+                messages += receipt.messages
             else:
                 self.refusals.append(receipt)
+        if messages:
+            self._observer.saw(Acknowledged(messages, ledger.unsettled))
         self._stalls.look(ledger.unsettled, ledger.progress)
 
     def ends_in(self, end: Fatal, *, stopping: bool) -> WalrelayError:

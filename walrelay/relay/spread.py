@@ -78,6 +78,9 @@ class Seat:
                 self._begun()
                 with self._changed:
                     self._turn = None
+                    leaves = self._closed
+                if not leaves:
+                    self.observer.saw(StandingBy(self.slot))
         finally:
             self.willing = False
             self._begun()

@@ -18,7 +18,7 @@ timeline branched off (`walrelay.postgres.history`).
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, NotServing
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition, System
 from walrelay.postgres.catalog import Slot
@@ -154,10 +154,10 @@ def _another_timeline(own: OwnPosition, server: Server) -> Fatal:
     )
 
 
-def _an_old_primary(own: OwnPosition, server: Server) -> Retryable:
+def _an_old_primary(own: OwnPosition, server: Server) -> NotServing:
     """A DSN may lead there for a moment during a failover, which is no reason to stop."""
     position = own.position
-    return Retryable(
+    return NotServing(
         f"this server is on timeline {server.system.timeline}, but walrelay has read timeline"
         f" {position.system.timeline}, as {_PLACES[own.place]}: it is an old primary, or was restored from an older"
         " backup; waiting for the present primary (if this is it, `walrelay recover --replace` looks for what may not"

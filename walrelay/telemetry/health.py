@@ -5,12 +5,25 @@ from typing import Any, Literal, NamedTuple
 from walrelay.telemetry.instruments import RelayView
 from walrelay.telemetry.numbers import State
 
-Side = Literal["nobody", "postgres", "relay", "sink", "leader", "policy", "operator"]
+Side = Literal["nobody", "postgres", "relay", "sink", "registry", "leader", "policy", "operator"]
 """Who has to move before the relay can. policy: a refused event stopped it; operator: an error that no retry cures."""
 
-_POSTGRES = {"Disconnected", "NotConnected", "NotKept"}
-_ORDERLY = {"Waiting", "StartAnew"}
+_SIDES: dict[str, Side] = {
+    "Disconnected": "postgres",
+    "NotConnected": "postgres",
+    "NotServing": "postgres",
+    "RegistryAway": "registry",
+    "NotStarted": "operator",
+}
+"""Who is meant by an error that is retried, by its class; any other is the sink's."""
+
+_STARTING = 300.0  # seconds that a start or a stop may take: it waits for servers, each of which may take its time
+_ORDERLY = {"Waiting", "StartAnew", "StopAhead"}
 _POLICY = {"Refused", "Undecodable", "Unroutable"}
+
+_LOST = "walrelay recover --dry-run"
+_WHO = "walrelay status  # shows who leads"
+_WHERE = "py-spy dump --pid PID says where it hangs; then restart it"
 
 
 class HealthVerdict(NamedTuple):
@@ -68,37 +81,42 @@ def _verdict(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
         case "streaming":
             return _of_a_stream(view, now, stall_after)
         case "standing by":
+            if now - view.answered_at > stall_after:
+                return HealthVerdict("postgres", view.answered_at, "it gives no answer", "walrelay doctor")
+            if view.figures is not None and view.figures.wal_status == "lost":
+                return HealthVerdict("operator", since, "the slot is lost", _LOST)
             if _stuck(view, now, stall_after):
                 text = "another process leads, or the server has not noticed yet that it is gone; it confirms nothing"
-                return HealthVerdict("leader", view.unmoved_since, text, "walrelay status  # shows who leads")
+                return HealthVerdict("leader", view.unmoved_since, text, _WHO)
             return HealthVerdict("nobody", since, "another instance leads, and this one would take over", ready=True)
         case "failed" if last is not None:
             return HealthVerdict("policy" if last.error in _POLICY else "operator", since, last.text, numbers.hint)
         case "retrying" if last is not None:
             if last.error in _ORDERLY:
-                return HealthVerdict("nobody", since, last.text, ready=now - since <= stall_after)
-            side: Side = "postgres" if last.error in _POSTGRES else "sink"
-            return HealthVerdict(side, since, last.text, "walrelay doctor")
+                soon = now - since <= stall_after
+                return HealthVerdict("nobody" if soon else "leader", since, last.text, "" if soon else _WHO, soon)
+            return HealthVerdict(_SIDES.get(last.error, "sink"), since, last.text, "walrelay doctor")
         case state:
-            hangs = state == "starting" and now - since > stall_after
-            return HealthVerdict("relay", since, f"it is {state}", alive=not hangs)
+            hangs = state != "stopped" and now - max(since, numbers.turned_at) > max(stall_after, _STARTING)
+            return HealthVerdict("relay", since, f"it is {state}", _WHERE if hangs else "", alive=not hangs)
 
 
 def _of_a_stream(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
     numbers, figures = view.numbers, view.figures
-    quiet = now - numbers.settled_at > stall_after
     if now - numbers.turned_at > stall_after:
-        why, hint = "the loop does not turn: it is busy, or hangs", "py-spy dump --pid PID says where; then restart it"
-        return HealthVerdict("relay", numbers.turned_at, why, hint, alive=False)
-    if quiet and numbers.in_flight:
-        why = (numbers.stalled and numbers.stalled.why) or "nothing was acknowledged"
-        return HealthVerdict("sink", numbers.settled_at, f"{numbers.in_flight} messages wait: {why}", "walrelay doctor")
+        why = "the loop does not turn: it is busy, or hangs"
+        return HealthVerdict("relay", numbers.turned_at, why, _WHERE, alive=False)
+    for each in (numbers.stalled, numbers.held_up):
+        if each is not None and now - each.since > stall_after:
+            why = f"{numbers.in_flight} messages wait: {each.why}" if each.by == "sink" else each.why
+            return HealthVerdict(each.by, each.since, why, each.hint or "walrelay doctor")
     if figures is not None and figures.wal_status == "lost":
-        return HealthVerdict("operator", numbers.state_since, "the slot is lost", "walrelay recover --dry-run")
-    if quiet and figures is not None and _stuck(view, now, stall_after):
+        return HealthVerdict("operator", numbers.state_since, "the slot is lost", _LOST)
+    moved = max(numbers.settled_at, numbers.read_at)
+    if now - moved > stall_after and figures is not None and _stuck(view, now, stall_after):
         text = f"PostgreSQL has {figures.lag_bytes} bytes of WAL for the slot, and sends nothing"
         hint = "pg_stat_activity shows what the walsender does: it may be decoding a large transaction"
-        return HealthVerdict("postgres", numbers.settled_at, text, hint)
+        return HealthVerdict("postgres", moved, text, hint)
     why = "publishing" if numbers.in_flight else "nothing to read"
     return HealthVerdict("nobody", numbers.settled_at, why, ready=True)
 

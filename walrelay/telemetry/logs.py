@@ -15,6 +15,7 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Skipped
 from walrelay.observe import (
+    Acknowledged,
     Backfilled,
     Backfilling,
     Behind,
@@ -40,6 +41,7 @@ from walrelay.observe import (
     Streaming,
     TakingOver,
     Turned,
+    WaitedForRegistry,
     WaitedForRoom,
 )
 from walrelay.observe.processes import (
@@ -190,7 +192,7 @@ class LogObserver:
             case Relayed():  # first, and without patterns of their fields, because these two happen all the time
                 self._records += happening.records
                 self._messages += happening.messages
-            case Turned() | Settled() | Behind() | WaitedForRoom():
+            case Turned() | Acknowledged() | Settled() | Behind() | WaitedForRoom() | WaitedForRegistry():
                 pass  # numbers, not events
             case Confirmed():
                 self._confirmed(happening.lsn, happening.unsettled)
@@ -215,7 +217,7 @@ class LogObserver:
                 self._dropped(rule, position)
             case Noticed(text):
                 self._noticed(text)
-            case Retrying(cause, attempt, pause, lasting):
+            case Retrying(cause, attempt, pause, lasting) if not happening.again:
                 tell = log.error if lasting else log.warning
                 tell("retrying", cause=cause, attempt=attempt, pause=round(pause, 2))
             case CleanedUp(rows, dropped, made, seconds):
@@ -252,6 +254,8 @@ class LogObserver:
                 log.warning("database gone", consequence="its slot stays, and keeps WAL until it is dropped")
             case NotStarted(cause, again_in):
                 log.error("not started", cause=cause, again_in=round(again_in, 1))
+            case Retrying():
+                pass  # the same was said lately
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:

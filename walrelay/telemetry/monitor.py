@@ -6,9 +6,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrelay.errors import Fatal
-from walrelay.observe import Observer
-from walrelay.observe.processes import Listening
-from walrelay.telemetry.listener import Endpoints, Listener
+from walrelay.observe import Observer, Observers
+from walrelay.telemetry.endpoints import Endpoints
+from walrelay.telemetry.listener import Listener
 from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.otlp.options import OtlpOptions
 from walrelay.telemetry.systemd import SystemdNotifier
@@ -39,9 +39,10 @@ class Monitor:
         self._sending: OtlpSending | None = None
 
     def watch(self, name: str, wiring: Wiring) -> Sequence[Observer]:
+        wiring.sink.watch()
         several = "" not in wiring.sink.kinds
         numbers = RelayNumbers(wiring.slot, several_sinks=several, topics=self._options.topics)
-        self._views.add(name, wiring, numbers)
+        numbers = self._views.add(name, wiring, numbers)
         return [numbers, *(self._sending.watch(name, wiring, numbers) if self._sending else ())]
 
     def forget(self, name: str) -> None:
@@ -49,8 +50,8 @@ class Monitor:
 
     @contextmanager
     def telling(self, observer: Observer, env: Mapping[str, str] = os.environ) -> Iterator[None]:
-        """Inside, whoever asks has an answer, and systemd is told. Fatal where the port is in use, or a library is
-        missing. `observer`: the process's own.
+        """Inside, whoever asks has an answer, and systemd is told. Fatal where a library is missing.
+        `observer`: the process's own.
         """
         with ExitStack() as stack:
             stack.callback(self._views.close)
@@ -58,13 +59,13 @@ class Monitor:
                 self._sending = self._sending_to(self._options.otlp, observer)
                 stack.enter_context(self._sending.sending())
             if self._options.address is not None:
-                listener = stack.enter_context(self._listener(*self._options.address))
-                observer.saw(Listening(self._options.address[0], listener.port))
+                stack.enter_context(self._listener(*self._options.address, Observers(observer)))
             if env.get("NOTIFY_SOCKET"):
-                stack.enter_context(SystemdNotifier(env, self._views.without_asking, self._options.stall_after))
+                stall_after = self._options.stall_after
+                stack.enter_context(SystemdNotifier(env, self._views.without_asking, stall_after, Observers(observer)))
             yield
 
-    def _listener(self, host: str, port: int) -> Listener:
+    def _listener(self, host: str, port: int, observer: Observer) -> Listener:
         try:
             from walrelay.telemetry.prometheus import Exposition
         except ImportError:
@@ -73,7 +74,7 @@ class Monitor:
                 "http.listen shows metrics, for which prometheus_client is missing", hint=hint, page="listening"
             ) from None
         text = Exposition(self._views, self._options.aliases).text
-        return Listener(host, port, Endpoints(self._views, self._options.stall_after, text))
+        return Listener(host, port, Endpoints(self._views, self._options.stall_after, text), observer)
 
     def _sending_to(self, options: OtlpOptions, observer: Observer) -> "OtlpSending":
         try:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Skipped, sink_and_topic
 from walrelay.observe import (
+    Acknowledged,
     Backfilled,
     Behind,
     CleanedUp,
@@ -35,6 +36,7 @@ from walrelay.observe import (
     Streaming,
     TakingOver,
     Turned,
+    WaitedForRegistry,
     WaitedForRoom,
 )
 from walrelay.observe.processes import NotStarted
@@ -77,6 +79,15 @@ class LastError(NamedTuple):
     at: float
 
 
+class Hindrance(NamedTuple):
+    """Who keeps the relay from going on, and since when, by `monotonic`."""
+
+    by: Literal["sink", "registry"]
+    since: float
+    why: str
+    hint: str = ""
+
+
 class RelayNumbers:
     """An observer of one relay, for as long as the process runs. Times are `monotonic`, where nothing else is said."""
 
@@ -85,17 +96,20 @@ class RelayNumbers:
         self.slot, self._several_sinks, self._most_topics = slot, several_sinks, topics
         self.began_at = time()
         self.state: State = "starting"
-        self.state_since = self.turned_at = self.settled_at = monotonic()
+        self._streamed = False  # in this state, or before it began to stop
+        self.state_since = self.turned_at = self.settled_at = self.read_at = monotonic()
         self.records = self.messages = self.published = self.in_flight = 0
-        self._of_run = 0  # messages that the present run has receipts for
         self.confirmed: LSN = ZERO
         self.sent: dict[tuple[str, str], Sent] = {}  # by sink and topic
         self._sent: dict[str, Sent] = {}  # by address
         self.latency, self.round_trip, self.sizes = Distribution(SECONDS), Distribution(SECONDS), Distribution(SIZES)
         self.behind_since: float | None = None  # Unix time, by the server's clock
-        self.stalled: Stalled | None = None
-        self.back_pressure = 0.0  # seconds
-        self.retries, self.dead_letters, self.drops = Counter[str](), Counter[tuple[str, str]](), Counter[str]()
+        self.stalled: Hindrance | None = None  # the oldest transaction has no receipt
+        self.held_up: Hindrance | None = None  # a record waits for the sink's room, or for a registry
+        self.back_pressure = self.registry_wait = 0.0  # seconds
+        self.retries, self.fatal, self.drops = Counter[str](), Counter[str](), Counter[str]()
+        self.dead_letters = Counter[tuple[str, str]]()
+        self.batches = self.partitions_dropped = 0
         self.streams = self.skipped = self.rows_deleted = self.clean_ups = self.clean_up_failures = 0
         self.cleaned_at: float | None = None  # Unix time
         self.mark_failures = self.rows_backfilled = 0
@@ -105,7 +119,7 @@ class RelayNumbers:
 
     @property
     def leads(self) -> bool:
-        return self.state == "streaming"
+        return self.state == "streaming" or (self.state == "stopping" and self._streamed)
 
     def saw(self, happening: Happening) -> None:
         kind = type(happening)
@@ -117,9 +131,11 @@ class RelayNumbers:
             self._seldom(happening)
 
     def _relayed(self, turn: Relayed) -> None:
-        self.turned_at = monotonic()
+        self.turned_at = self.read_at = monotonic()
+        self.held_up = None
         self.records += turn.records
         self.messages += turn.messages
+        self.batches += bool(turn.messages)
         self.in_flight = turn.unsettled
         self._count_sent(turn.taken)
         for size, times in Counter(turn.sizes).items():
@@ -153,18 +169,25 @@ class RelayNumbers:
                 self.settled_at = monotonic()
                 self.latency.add(since_commit)
                 self.round_trip.add(since_read)
-            case Confirmed(lsn, unsettled, settled):
+            case Acknowledged(messages, unsettled):
+                self.published += messages
+                self.in_flight = unsettled
+                if self.held_up is not None and self.held_up.by == "sink":
+                    self.held_up = None
+            case Confirmed(lsn, unsettled):
                 self.settled_at = self.turned_at = monotonic()
                 self.confirmed, self.in_flight = lsn, unsettled
-                self.published += settled - self._of_run if settled >= self._of_run else settled
-                self._of_run = settled
             case Behind(since):
                 self.behind_since = None if since is None else since / 1e6
             case WaitedForRoom(seconds):
                 self.back_pressure += seconds
+                self._waits("sink", seconds, "it has no room")
+            case WaitedForRegistry(seconds, why, hint):
+                self.registry_wait += seconds
+                self._waits("registry", seconds, why, hint)
+            case Stalled(seconds, _, why):
                 self.turned_at = monotonic()
-            case Stalled():
-                self.stalled, self.turned_at = happening, monotonic()
+                self.stalled = Hindrance("sink", self.turned_at - seconds, why or "nothing was acknowledged")
             case Resumed():
                 self.stalled = None
             case DeadLettered(letter):
@@ -177,8 +200,9 @@ class RelayNumbers:
                 self.retries[error] += 1
                 self._troubled(cause, error)
                 self._enter("retrying")
-            case CleanedUp(rows):
+            case CleanedUp(rows, dropped):
                 self.rows_deleted += rows
+                self.partitions_dropped += len(dropped)
                 self.clean_ups += 1
                 self.cleaned_at = time()
             case NotCleanedUp():
@@ -187,10 +211,14 @@ class RelayNumbers:
                 self.mark_failures += 1
             case Backfilled(rows):
                 self.rows_backfilled += rows
+            case EndedFatally() if self.state == "failed":
+                pass  # it is told again and again
             case EndedFatally(error):
+                self.fatal[type(error).__name__] += 1
                 self._troubled(str(error), type(error).__name__, error.hint)
                 self._enter("failed")
             case NotStarted(cause):
+                self.retries["NotStarted"] += 1
                 self._troubled(cause, "NotStarted")
                 self._enter("retrying")
             case _:
@@ -200,7 +228,7 @@ class RelayNumbers:
         match happening:
             case Streaming():
                 self.streams += 1
-                self.turned_at = self.settled_at = monotonic()
+                self.turned_at = self.settled_at = self.read_at = monotonic()
                 self._enter("streaming")
             case StandingBy():
                 self._enter("standing by")
@@ -209,12 +237,20 @@ class RelayNumbers:
             case Stopping() | GivingUp():
                 self._enter("stopping")
             case Stopped():
-                self.in_flight = 0
                 self._enter("stopped")
 
+    def _waits(self, by: Literal["sink", "registry"], seconds: float, why: str, hint: str = "") -> None:
+        self.turned_at = monotonic()
+        before = self.held_up
+        since = before.since if before is not None and before.by == by else self.turned_at - seconds
+        self.held_up = Hindrance(by, since, why, hint)
+
     def _enter(self, state: State) -> None:
+        self._streamed = state == "streaming" or (state == "stopping" and self._streamed)
         if state != "streaming":
-            self.stalled = self.behind_since = None
+            self.stalled = self.held_up = self.behind_since = None
+        if state in ("standing by", "retrying", "stopped", "failed"):
+            self.in_flight = 0  # or the sink still settles it, while it is not known whether this instance leads
         if state != self.state:
             self.state, self.state_since = state, monotonic()
 

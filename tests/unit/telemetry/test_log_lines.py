@@ -13,6 +13,7 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Skipped
 from walrelay.observe import (
+    Acknowledged,
     Backfilled,
     Backfilling,
     Behind,
@@ -38,6 +39,7 @@ from walrelay.observe import (
     Streaming,
     TakingOver,
     Turned,
+    WaitedForRegistry,
     WaitedForRoom,
 )
 from walrelay.observe.processes import (
@@ -74,6 +76,9 @@ LINES: list[tuple[Happening, str]] = [
     (Settled(0.1, 0.05), ""),
     (Behind(None), ""),
     (WaitedForRoom(0.3), ""),
+    (WaitedForRegistry(0.3, "away"), ""),
+    (Acknowledged(3, 1), ""),
+    (Retrying("down", 2, 0.2, False, "Retryable", again=True), ""),
     (Listening("127.0.0.1", 9464), logged("info", "listening", host="127.0.0.1", port=9464)),
     (Confirmed(HERE, 2), logged("debug", "confirmed", lsn=WHERE, unsettled=2)),
     (Stalled(5.67, 3, AWAY), logged("warning", "stalled", seconds=5.7, unsettled=3, why=AWAY)),

@@ -5,54 +5,17 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from walrelay.errors import Fatal, Refused
-from walrelay.lsn import LSN
-from walrelay.model import Message
+from tests.unit.telemetry.relays import STREAMING, message, seen, view
 from walrelay.observe import (
+    Acknowledged,
     Behind,
-    Confirmed,
-    EndedFatally,
-    Happening,
     Relayed,
-    Resumed,
-    Retrying,
     Settled,
-    Stalled,
-    StandingBy,
-    Streaming,
     WaitedForRoom,
 )
-from walrelay.operations.figures import SlotFigures
-from walrelay.telemetry.health import RelayHealth, health
-from walrelay.telemetry.instruments import INSTRUMENTS, RelayView
+from walrelay.telemetry.instruments import INSTRUMENTS
 from walrelay.telemetry.numbers import OTHER_TOPICS, RelayNumbers
 from walrelay.telemetry.prometheus import Exposition
-
-STREAMING = Streaming("s", LSN(1), "pgoutput")
-FIGURES = SlotFigures(True, "reserved", "0/5", 0, 10, None, 0.0, 0, 8192, 0, 0)
-STALL = 60.0
-
-
-def seen(*happenings: Happening, several_sinks: bool = False, topics: int = 100) -> RelayNumbers:
-    numbers = RelayNumbers("s", several_sinks=several_sinks, topics=topics)
-    for each in happenings:
-        numbers.saw(each)
-    return numbers
-
-
-def view(
-    numbers: RelayNumbers, figures: SlotFigures | None = FIGURES, unmoved_since: float = float("inf")
-) -> RelayView:
-    return RelayView("r", numbers, {"": "kafka"}, figures, figures is not None, unmoved_since)
-
-
-def told(numbers: RelayNumbers, after: float = 0.0, **others: object) -> RelayHealth:
-    """So many seconds after the loop last turned."""
-    return health(view(numbers, **others), numbers.turned_at + after, STALL)  # type: ignore[arg-type]
-
-
-def message(topic: str, value: bytes | None = b"12345") -> Message:
-    return Message(topic, None, value, [], 0)
 
 
 def samples(numbers: RelayNumbers, name: str) -> dict[tuple[str, ...], float]:
@@ -89,8 +52,8 @@ def test_topics_beyond_the_limit_share_a_number() -> None:
 
 
 def test_receipts_of_one_run_after_the_other_add_up() -> None:
-    numbers = seen(Confirmed(LSN(1), 0, 5), Confirmed(LSN(2), 0, 8), STREAMING, Confirmed(LSN(3), 0, 2))
-    assert samples(numbers, "walrelay_published_messages_total") == {(): 10}
+    numbers = seen(STREAMING, Acknowledged(5, 0), Acknowledged(3, 1), STREAMING, Acknowledged(9, 0))
+    assert samples(numbers, "walrelay_published_messages_total") == {(): 17}
 
 
 def test_a_distribution_has_every_value_once() -> None:
@@ -114,61 +77,6 @@ def test_every_metric_is_in_the_docs_with_its_unit_and_meaning() -> None:
     for each in INSTRUMENTS:
         labels = ", ".join(f"`{label}`" for label in each.labels)
         assert f"| `{each.name}` | {each.kind} | {labels} | {each.meaning} |" in page
-
-
-def test_a_relay_that_has_nothing_to_do_is_ready() -> None:
-    quiet = told(seen(STREAMING), after=STALL - 1)
-    assert (quiet.ready, quiet.alive, quiet.started, quiet.waits_for) == (True, True, True, "nobody")
-
-
-def test_a_relay_that_begins_is_not_ready_and_one_that_does_not_end_to_begin_is_not_alive() -> None:
-    begins = told(seen(), after=1)
-    assert (begins.ready, begins.alive, begins.started) == (False, True, False)
-    assert not told(seen(), after=STALL + 1).alive
-
-
-def test_a_loop_that_does_not_turn_is_not_alive() -> None:
-    hangs = told(seen(STREAMING), after=STALL + 1)
-    assert (hangs.ready, hangs.alive, hangs.waits_for) == (False, False, "relay")
-
-
-def test_a_sink_that_acknowledges_nothing_is_not_ready_but_alive() -> None:
-    numbers = seen(STREAMING, Relayed(1, 1, [message("a")], [1], 1), Stalled(5.0, 1, "away"))
-    numbers.settled_at -= STALL + 1
-    stalled = told(numbers)
-    assert (stalled.ready, stalled.alive, stalled.waits_for) == (False, True, "sink")
-    assert stalled.why == "1 messages wait: away"
-    numbers.saw(Resumed(6.0))
-    numbers.saw(Confirmed(LSN(2), 0, 1))
-    assert told(numbers).ready
-
-
-def test_a_slot_with_wal_to_read_that_does_not_move_is_not_ready() -> None:
-    behind = FIGURES._replace(lag_bytes=100)
-    leads, waits = seen(STREAMING), seen(StandingBy("s"))
-    leads.settled_at -= STALL + 1
-    moved = leads.turned_at - STALL - 1
-    assert told(leads, figures=behind, unmoved_since=moved).waits_for == "postgres"
-    assert told(waits, figures=behind, unmoved_since=moved - 1).waits_for == "leader"
-    assert told(waits, figures=FIGURES, unmoved_since=moved - 1).ready
-
-
-@pytest.mark.parametrize(
-    ("error", "side"), [("Disconnected", "postgres"), ("NotConnected", "postgres"), ("Retryable", "sink")]
-)
-def test_an_error_that_is_retried_says_which_side_it_is(error: str, side: str) -> None:
-    retries = told(seen(STREAMING, Retrying("down", 1, 0.2, False, error)))
-    assert (retries.ready, retries.alive, retries.waits_for, retries.why) == (False, True, side, "down")
-
-
-def test_a_slot_that_another_process_holds_is_waited_for() -> None:
-    assert told(seen(Retrying("held", 1, 0.2, False, "Waiting"))).ready
-
-
-def test_what_no_retry_cures_is_not_ready_and_says_what_to_do() -> None:
-    ended = told(seen(EndedFatally(Refused("no", hint="do"))))
-    assert (ended.ready, ended.alive, ended.waits_for, ended.hint) == (False, True, "policy", "do")
-    assert told(seen(EndedFatally(Fatal("no")))).waits_for == "operator"
 
 
 def test_a_lag_is_told_since_when() -> None:

@@ -8,7 +8,7 @@ from walrelay import compose, config
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lab.bench.child import Clock, run, tell
 from walrelay.lsn import LSN
-from walrelay.observe import Confirmed, Happening, Relayed, Streaming
+from walrelay.observe import Confirmed, Happening, Observers, Relayed, Streaming
 
 
 class UntilDrained:
@@ -32,10 +32,14 @@ class UntilDrained:
 
 def main(file: str, end: str) -> None:
     """One run, without a second try: what broke off has no speed."""
-    watch = UntilDrained(LSN.parse(end))
+    watch, settings = UntilDrained(LSN.parse(end)), config.load(Path(file))
+    wiring, observer = compose.wiring(settings), Observers()
     try:
-        # The backlog is read again and again from its beginning, and a position in Kafka is of the time before.
-        compose.RelayRuns(compose.wiring(config.load(Path(file))), watch, from_slot=True).run(watch.stop.is_set)
+        with compose.monitored(settings, observer) as watching:
+            numbers = watching.watch("", wiring)
+            # The backlog is read again and again from its beginning, and a position in Kafka is of the time before.
+            runs = compose.RelayRuns(wiring, Observers(watch, *numbers) if numbers else watch, from_slot=True)
+            runs.run(watch.stop.is_set)
     except WalrelayError as error:
         sys.exit(f"{error}\n{error.hint if isinstance(error, Fatal) else ''}")
     tell(watch.events, watch.clock)

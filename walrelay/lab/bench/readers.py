@@ -4,13 +4,16 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from resource import struct_rusage
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+from urllib.request import urlopen
 
 import psutil
 import psycopg
@@ -69,7 +72,9 @@ class MeasuredRelay:
         binary: bool,
         environment: Mapping[str, str] = MappingProxyType({}),
         delivery: str = "at_least_once",
+        metrics: bool = False,
     ) -> None:
+        self._metrics = metrics
         self._name, self._sink, self._plugin, self._binary = name, sink, plugin, binary
         self._environment, self._delivery = environment, delivery
 
@@ -78,15 +83,19 @@ class MeasuredRelay:
         with backlog.slot(self._plugin) as slot:
             file = place.backstage.home / "drain.json"
             settings = document(slot, self._sink, self._plugin, binary=self._binary)
-            file.write_text(json.dumps({**settings, "delivery": self._delivery}))
-            sender = Walsender(backlog.catalog, slot)
+            sender, scrapes = Walsender(backlog.catalog, slot), Scrapes()
+            looks = (sender.look, scrapes.look) if self._metrics else (sender.look,)
+            listen = {"http": {"listen": scrapes.address}} if self._metrics else {}
+            file.write_text(json.dumps({**settings, "delivery": self._delivery, **listen}))
             found = drained(
                 place,
                 self._name,
                 ["walrelay.lab.bench.drain", str(file), str(backlog.end)],
                 self._environment,
-                sender.look,
+                *looks,
             )
+        if self._metrics and not scrapes.done:
+            raise Fatal("the relay's metrics were not scraped once, so what they cost was not measured")
         return found._replace(walsender_cpu_s=sender.cpu_s)
 
 
@@ -131,6 +140,21 @@ def is_walsender(pid: int) -> bool:
         return "walsender" in title(psutil.Process(pid))
     except psutil.Error:
         return False
+
+
+class Scrapes:
+    """Asks for metrics once a second, which is more often than Prometheus does."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.done, self._due = 0, 0.0
+
+    def look(self) -> None:
+        if time.monotonic() >= self._due:
+            with suppress(OSError), urlopen(f"http://{self.address}/metrics", timeout=10) as answer:
+                self.done += bool(answer.read())
+                self._due = time.monotonic() + 1.0
 
 
 class Peak:

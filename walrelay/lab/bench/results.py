@@ -11,7 +11,9 @@ from walrelay.lab.brokers.kinds import KINDS
 READERS = {
     "limit": "pg_recvlogical -f /dev/null",
     "null": "walrelay into a sink that forgets",
+    "null-metrics": "like null, with metrics that are scraped once a second",
     "mock": "walrelay into librdkafka's mock cluster, in a process of its own",
+    "mock-metrics": "like mock, with metrics that are scraped once a second",
     "kafka": "walrelay into real Kafka, acks=all",
     "exactly-once": "like kafka, but in Kafka transactions that also hold the position",
     "wal2json": "like mock, with wal2json instead of pgoutput",

@@ -75,7 +75,8 @@ def taken(
     return readings
 
 
-_INTO_MOCK = {"mock", "wal2json", "polling"}
+_INTO_MOCK = {"mock", "mock-metrics", "wal2json", "polling"}
+_FORGETS: Mapping[str, Any] = {"kind": "memory", "keep": 0}
 
 
 class Started(NamedTuple):
@@ -167,10 +168,10 @@ def _able(
     """The readers that were asked for, and why others of them cannot run."""
     makers: Mapping[str, Callable[[], Reader]] = {
         "limit": lambda: _limit(request, servers, stage),
-        "null": lambda: MeasuredRelay("the relay", {"kind": "memory", "keep": 0}, binary=request.binary),
-        "mock": lambda: MeasuredRelay(
-            "the relay", _sink(create_topics=True), binary=request.binary, environment=_at(brokers.mock)
-        ),
+        "null": lambda: MeasuredRelay("the relay", _FORGETS, binary=request.binary),
+        "null-metrics": lambda: MeasuredRelay("the relay", _FORGETS, binary=request.binary, metrics=True),
+        "mock": lambda: _into_mock(request, brokers),
+        "mock-metrics": lambda: _into_mock(request, brokers, metrics=True),
         "kafka": lambda: _into_kafka(request, stage, brokers),
         "exactly-once": lambda: _into_kafka(request, stage, brokers, delivery="exactly_once"),
         "wal2json": lambda: _wal2json(backlog, brokers),
@@ -192,6 +193,12 @@ def _able(
 def _limit(request: ThroughputRequest, servers: Servers, stage: Started) -> Limit:
     beside = stage.postgres.bin if isinstance(stage.postgres, EmbeddedPostgres) else None
     return Limit(pg_recvlogical(servers.postgres_bin, beside), binary=request.binary)
+
+
+def _into_mock(request: ThroughputRequest, brokers: Brokers, *, metrics: bool = False) -> MeasuredRelay:
+    environment = _at(brokers.mock)
+    sink = _sink(create_topics=True)
+    return MeasuredRelay("the relay", sink, binary=request.binary, environment=environment, metrics=metrics)
 
 
 def _into_kafka(

@@ -4,12 +4,14 @@ A broker refuses a whole batch because of one message in it, or because together
 was sent alone can be named. So batches are given up after one was refused, and tried again after a while.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
+from typing import Any
 
 from confluent_kafka import KafkaError
 
 from walrelay.errors import StartAnew
+from walrelay.sinks.kafka.client_statistics import ClientStatistics
 from walrelay.sinks.kafka.errors import Outage
 
 UNBATCHED = {"batch.num.messages": 1}
@@ -24,9 +26,14 @@ class BatchingHistory:
 
     def __init__(self) -> None:
         self.outage = Outage()
+        self.statistics: ClientStatistics | None = None  # where somebody wants to know
         self.batch_refused = False
         self._streak = 0  # messages in a row that were sent alone and became durable
         self._needed = _FIRST_STREAK  # for batches to be tried again; doubled each time
+
+    def counted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a new client, whose statistics are heard where somebody wants them."""
+        return {**options, **(self.statistics.options(options) if self.statistics is not None else {})}
 
     @property
     def may_batch_again(self) -> bool:

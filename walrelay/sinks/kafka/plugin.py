@@ -11,6 +11,7 @@ from walrelay.publish.contract import (
     ExactlyOnceSink,
     Found,
     PositionKeeper,
+    ReadNumbers,
     Recalled,
     Sink,
     SinkPlugin,
@@ -27,6 +28,14 @@ def _memory() -> Any:
     with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.batching import BatchingHistory
     return BatchingHistory()
+
+
+def _client_numbers(history: Any) -> ReadNumbers:
+    from walrelay.sinks.kafka.client_statistics import ClientStatistics
+
+    history.statistics = ClientStatistics()
+    read: ReadNumbers = history.statistics.numbers
+    return read
 
 
 def _open(settings: KafkaSettings, history: Any) -> Sink:
@@ -106,6 +115,7 @@ plugin = SinkPlugin(
     topic_stream=_topic_stream,
     make_topics=_make_topics,
     partitions=True,
+    client_numbers=_client_numbers,
     traits=SinkTraits(
         durable="all in-sync replicas have it (acks=all)",
         order="of each partition",

@@ -84,7 +84,7 @@ class KafkaSink:
         self._complaints = Complaints(self._history.outage)
         if self._unbatched:  # the run before has waited librdkafka's 30 s for an unknown topic
             options = {_TOPIC_WAIT: 5_000, **options, **UNBATCHED}
-        options = {**options, "error_cb": self._complaints, "delivery.report.only.error": True}
+        options = {**self._history.counted(options), "error_cb": self._complaints, "delivery.report.only.error": True}
         try:
             self._producer = Producer(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as cause:

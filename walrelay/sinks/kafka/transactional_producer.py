@@ -1,5 +1,6 @@
 """The producers of Kafka transactions: settings, identities, and the fence that keeps their predecessors out."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -23,6 +24,9 @@ def transactional_ids(system: System, slot: str) -> list[str]:
     return [first, *(f"{first}-{number}" for number in range(2, TURNS + 1))]
 
 
+Counted = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
 class Turns:
     """Producers that take turns, a transaction each; `producer` is the one whose turn it is.
 
@@ -31,12 +35,20 @@ class Turns:
     """
 
     def __init__(
-        self, settings: KafkaSettings, system: System, slot: str, count: int, *, unbatched: bool, complaints: Complaints
+        self,
+        settings: KafkaSettings,
+        system: System,
+        slot: str,
+        count: int,
+        *,
+        unbatched: bool,
+        complaints: Complaints,
+        counted: Counted = dict,
     ) -> None:
         """`count` of them publish. All ids are fenced off, because an earlier run may have had all."""
         self._settings = settings
         self._unfenced = {
-            identity: producer(settings, identity, unbatched=unbatched, complaints=complaints)
+            identity: producer(settings, identity, unbatched=unbatched, complaints=complaints, counted=counted)
             for identity in transactional_ids(system, slot)
         }
         self.producer, *self._others = [*self._unfenced.values()][:count]
@@ -62,8 +74,12 @@ class Turns:
         self.producer.poll(timeout)
 
 
-def producer(settings: KafkaSettings, identity: str, *, unbatched: bool, complaints: Complaints) -> Producer:
-    """Transactional; reports failures only. `unbatched`: each message in a request of its own."""
+def producer(
+    settings: KafkaSettings, identity: str, *, unbatched: bool, complaints: Complaints, counted: Counted
+) -> Producer:
+    """Transactional; reports failures only. `unbatched`: each message in a request of its own. `counted`: see
+    `BatchingHistory.counted`.
+    """
     options: dict[str, Any] = {
         **settings.client_options(),
         **(UNBATCHED if unbatched else {}),
@@ -76,7 +92,7 @@ def producer(settings: KafkaSettings, identity: str, *, unbatched: bool, complai
     for name in ("message.timeout.ms", "enable.gapless.guarantee"):
         del options[name]
     try:
-        return Producer(options, logger=CLIENT_LOG)
+        return Producer(counted(options), logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as cause:
         raise Fatal(
             f"librdkafka does not accept the sink's settings: {text_of(cause)}",

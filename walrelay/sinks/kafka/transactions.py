@@ -76,7 +76,15 @@ class KafkaTransactions:
         self._broken: KafkaError | None = None
         self._search: PoisonSearch | None = None  # replaces the group after a message that was sent alone was refused
         self._complaints = Complaints(self._history.outage)
-        self._turns = Turns(settings, system, slot, turns, unbatched=self._unbatched, complaints=self._complaints)
+        self._turns = Turns(
+            settings,
+            system,
+            slot,
+            turns,
+            unbatched=self._unbatched,
+            complaints=self._complaints,
+            counted=self._history.counted,
+        )
         self._producer = self._turns.producer
 
     def fence(self) -> bool:

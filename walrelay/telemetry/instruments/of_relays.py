@@ -65,6 +65,14 @@ OF_RELAYS = (
         of_numbers(lambda numbers: numbers.published),
     ),
     Instrument(
+        "walrelay_batches_total",
+        "counter",
+        "{batch}",
+        (),
+        "Turns of the loop in which messages were handed to the sink: what it got together.",
+        of_numbers(lambda numbers: numbers.batches),
+    ),
+    Instrument(
         "walrelay_in_flight_messages",
         "gauge",
         "{message}",
@@ -104,6 +112,14 @@ OF_RELAYS = (
         (),
         "How long nothing was read because the sink had no room.",
         of_numbers(lambda numbers: numbers.back_pressure),
+    ),
+    Instrument(
+        "walrelay_registry_wait_seconds_total",
+        "counter",
+        "s",
+        (),
+        "How long nothing was read because the schema registry was away.",
+        of_numbers(lambda numbers: numbers.registry_wait),
     ),
     Instrument(
         "walrelay_stalled",
@@ -146,6 +162,14 @@ OF_RELAYS = (
         counts(lambda numbers: numbers.retries),
     ),
     Instrument(
+        "walrelay_fatal_errors_total",
+        "counter",
+        "{error}",
+        ("error",),
+        "Errors that ended the relay, by their class: refusals among them, where the policy is to stop.",
+        counts(lambda numbers: numbers.fatal),
+    ),
+    Instrument(
         "walrelay_last_error_timestamp_seconds",
         "gauge",
         "s",
@@ -184,6 +208,14 @@ OF_RELAYS = (
         (),
         "Rows that the clean-up deleted.",
         of_numbers(lambda numbers: numbers.rows_deleted),
+    ),
+    Instrument(
+        "walrelay_cleanup_partitions_total",
+        "counter",
+        "{partition}",
+        (),
+        "Partitions that the clean-up dropped.",
+        of_numbers(lambda numbers: numbers.partitions_dropped),
     ),
     Instrument(
         "walrelay_cleanup_failures_total",

@@ -5,6 +5,7 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from walrelay.operations.figures import SlotFigures
+from walrelay.publish.contract import ReadNumbers
 from walrelay.telemetry.numbers import Distribution, RelayNumbers
 
 Sample = tuple[tuple[str, ...], float | Distribution]
@@ -24,6 +25,8 @@ class RelayView(NamedTuple):
     figures: SlotFigures | None
     postgres_up: bool
     unmoved_since: float = inf  # when the slot was last seen to move, or to have nothing to read, by `monotonic`
+    answered_at: float = inf  # when the server last answered
+    client_numbers: ReadNumbers = dict  # what the client libraries count
 
 
 _CONVENTION = "messaging_"  # how the names begin that the semantic conventions of OpenTelemetry have

@@ -14,7 +14,10 @@ def invoke(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--only", "limit,nul"], "'nul': not among limit, null, mock, kafka, exactly-once, wal2json, polling"),
+        (
+            ["--only", "limit,nul"],
+            "'nul': not among limit, null, null-metrics, mock, mock-metrics, kafka, exactly-once, wal2json, polling",
+        ),
         (["--rows-per-transaction", "none"], "'none' is neither a number from 1 on nor 'all'"),
         (["--events", "0"], "0 is not in the range"),
         (["--rounds", "0"], "0 is not in the range"),

@@ -29,7 +29,10 @@ def test_names_come_in_the_readers_order_and_once() -> None:
 
 @pytest.mark.parametrize("text", ["", "nul", "limit,", "limit;null"])
 def test_unknown_names_are_refused_with_those_there_are(text: str) -> None:
-    with pytest.raises(ValueError, match="not among limit, null, mock, kafka, exactly-once, wal2json, polling"):
+    with pytest.raises(
+        ValueError,
+        match="not among limit, null, null-metrics, mock, mock-metrics, kafka, exactly-once, wal2json, polling",
+    ):
         reader_names(text)
 
 
