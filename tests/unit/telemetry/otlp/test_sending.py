@@ -34,7 +34,14 @@ from walrelay.wiring import Wiring
 
 PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 FIGURES = SlotFigures(True, "reserved", "0/5", 0, 10, 20, 0.0, 0, 8192, 0, 0)
-WIRING = cast(Wiring, SimpleNamespace(dsn="host=/nowhere", slot="s", sink=SimpleNamespace(kinds={"": "kafka"})))
+WIRING = cast(
+    Wiring,
+    SimpleNamespace(
+        dsn="host=/nowhere",
+        slot="s",
+        sink=SimpleNamespace(kinds={"": "kafka"}, watch=lambda: None, client_numbers=dict),
+    ),
+)
 
 
 class Told:
