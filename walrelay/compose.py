@@ -18,6 +18,8 @@ from walrelay.model import RelayPosition, System
 from walrelay.observe import Noticed, Observer, StandingBy, notices
 from walrelay.operations import doctor
 from walrelay.operations.cleanup import Marking, Retention
+from walrelay.operations.status import Status
+from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import AnySinkHandle, ExactlyOnceSink, Sink, SinkHandle, SinkHandles, load
 from walrelay.relay import run
@@ -101,6 +103,12 @@ def _run_id() -> str:
     """A UUID of version 7, which is what Debezium gives each run of a connector."""
     moment, chance = time_ns() // 1_000_000, randbits(74)
     return str(UUID(int=moment << 80 | 7 << 76 | chance >> 62 << 64 | 2 << 62 | chance & (1 << 62) - 1))
+
+
+def status(catalog: Catalog, wiring: Wiring) -> Status:
+    """The slot's state, and what the doctor says of it."""
+    found = slot_status(catalog, wiring.slot, wiring.publication, messages=wiring.outbox.prefix is not None)
+    return found._replace(problems=tuple(doctor.told(catalog, wiring, "status")))
 
 
 class Watching(Protocol):

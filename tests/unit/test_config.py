@@ -136,7 +136,7 @@ colour: red
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
         "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, routes, schema_registry, debezium,"
         " sink, sinks, refusals, delivery, position, retention, retry, shutdown_timeout, log, http, metrics,"
-        " health, otlp",
+        " health, otlp, admin",
     ]
 
 

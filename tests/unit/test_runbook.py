@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 import walrelay
-from walrelay.cli import ending
+from walrelay import unforeseen
 from walrelay.cli.docs import section
 from walrelay.errors import Fatal, RunbookPage
 from walrelay.sinks.clients import client_library
@@ -89,6 +89,6 @@ def test_any_other_error_keeps_its_page() -> None:
 def explained(wrong: Callable[[], None]) -> Fatal:
     with pytest.raises(Exception) as raised:
         wrong()
-    found = ending.explained(raised.value)
+    found = unforeseen.explained(raised.value)
     assert isinstance(found, Fatal)
     return found

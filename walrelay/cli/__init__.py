@@ -14,6 +14,7 @@ from walrelay import __version__
 from walrelay.cli import ending, streams
 
 SUMMARIES = {
+    "admin": "Serve the admin API, or make a token for it.",
     "audit": "Check that every row of a period is in the topics, in order.",
     "bench": "Measure latency beside polling, and throughput.",
     "cleanup": "Delete old rows that were published and are confirmed.",

@@ -12,6 +12,7 @@ from walrelay.relay.roster import Roster
 from walrelay.relay.spread import Instance, Spread
 from walrelay.supervise import Backoff, Stop, supervise
 from walrelay.telemetry import logs
+from walrelay.unforeseen import explained
 
 
 def run(databases: Databases) -> int:
@@ -97,7 +98,7 @@ class _Relays:
 
     def ended(self, name: str, error: Exception, others: int) -> None:
         ending.show_traceback(error)
-        known = ending.explained(error)
+        known = explained(error)
         self.told(name, EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
 
     def run(self, name: str, dsn: Dsn, stop: Stop) -> None:
@@ -117,7 +118,7 @@ class _Relays:
             if streamed.yet:
                 raise
             ending.show_traceback(error)
-            known = ending.explained(error)
+            known = explained(error)
             cause = f"{known} (hint: {known.hint})" if known.hint else str(known)
             self.told(name, NotStarted(cause, self._databases.look_interval))
 

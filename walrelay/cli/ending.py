@@ -13,26 +13,19 @@ import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walrelay.cli import streams
-from walrelay.errors import Fatal, SettingsError, WalrelayError
+from walrelay.errors import SettingsError
+from walrelay.unforeseen import TRACEBACK, explained
 
 if TYPE_CHECKING:
     from walrelay.supervise import Stop
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-TRACEBACK = "WALRELAY_TRACEBACK"
-
-
-class Bug(Fatal):
-    """An unforeseen error."""
-
-    page = "bug"
 
 
 def exit_code(command: Callable[[], Any]) -> int:
@@ -57,35 +50,6 @@ def exit_code(command: Callable[[], Any]) -> int:
         streams.abandon()
 
 
-def explained(error: Exception) -> WalrelayError:
-    """The error in walrelay's words."""
-    match error:
-        case Fatal(page="others") if _of_a_sink(error):
-            error.page = "sink"
-            return error
-        case WalrelayError():
-            return error
-        case OSError() if error.strerror:
-            return Fatal(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
-        case MemoryError():
-            return Fatal("there is not enough memory")
-    from walrelay.postgres.failures import unexpected  # imports psycopg, which `--help` does not need
-
-    if (known := unexpected(error)) is not None:
-        return known
-    return Bug(
-        f"this is a bug in walrelay: {_summary(error)}",
-        hint=f"Please report it, with the command and its output when {TRACEBACK}=1 is set."
-        " Nothing that may not have been published was confirmed.",
-    )
-
-
-def _of_a_sink(error: Exception) -> bool:
-    """Whether a sink raised it, or the registry that a sink's messages need."""
-    rooms = [str(Path(__file__).parents[1] / room) for room in ("sinks", "schemas", "publish")]
-    return any(frame.filename.startswith(tuple(rooms)) for frame in traceback.extract_tb(error.__traceback__))
-
-
 def show_traceback(error: BaseException) -> None:
     """Prints it to stderr if the environment variable is set."""
     if os.environ.get(TRACEBACK):
@@ -106,14 +70,6 @@ def report(error: Exception, of: str = "") -> int:
 def _say(text: str, fg: str | None = None) -> None:
     with suppress(OSError, ValueError):
         click.secho(text, fg=fg, err=True)
-
-
-def _summary(error: Exception) -> str:
-    """Class and text, and where in walrelay it was raised."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    package = str(Path(__file__).parents[1])
-    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
-    return f"{text} ({Path(ours[-1].filename).relative_to(package)}, line {ours[-1].lineno})" if ours else text
 
 
 _ASKING = (signal.SIGTERM, signal.SIGINT)

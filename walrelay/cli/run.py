@@ -20,6 +20,7 @@ from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
 from walrelay.relay.spread import Spread
 from walrelay.supervise import Backoff, SideBySide, Stop
 from walrelay.telemetry import logs
+from walrelay.unforeseen import explained
 from walrelay.wiring import Wiring
 
 
@@ -112,7 +113,7 @@ class _Relays(NamedTuple):
 
         def ended(name: str, error: Exception, others: int) -> None:
             ending.show_traceback(error)
-            known = ending.explained(error)
+            known = explained(error)
             observers[name].saw(EndedFatally(known if isinstance(known, Fatal) else Fatal(str(known)), others))
 
         stop = signalled(leaving)

@@ -4,9 +4,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.relays import Chosen, each_relay
-from walrelay.operations import doctor
 from walrelay.operations.status import RelayConnection, Status
-from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import terminate, unexpected_leader
 
@@ -35,9 +33,7 @@ def status(ctx: click.Context, relay: Chosen, as_json: bool, max_lag: float | No
     """
     wiring = compose.wiring(relay.settings())
     with Catalog(wiring.dsn) as catalog:
-        messages = wiring.outbox.prefix is not None
-        found = slot_status(catalog, wiring.slot, wiring.publication, messages=messages)
-        found = found._replace(problems=tuple(doctor.told(catalog, wiring, "status")))
+        found = compose.status(catalog, wiring)
     click.echo(found.as_json(relay.name) if as_json else _lines(found))
     if max_lag is not None and (found.lag_seconds is None or found.lag_seconds > max_lag):
         ctx.exit(1)

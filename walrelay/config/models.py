@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 from walrelay.config import presets, sinks
+from walrelay.config.admin import AdminSettings
 from walrelay.config.debezium import DebeziumSettings
 from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings, OtlpSettings
 from walrelay.config.outbox import OutboxSettings
@@ -103,6 +104,7 @@ class Settings(Section):
     metrics: MetricsSettings = MetricsSettings()
     health: HealthSettings = HealthSettings()
     otlp: OtlpSettings = OtlpSettings()
+    admin: AdminSettings = AdminSettings()
 
     @model_validator(mode="before")
     @classmethod

@@ -32,6 +32,14 @@ def _collector(text: str) -> str:
     return text
 
 
+def host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+ListenAddress = Annotated[str, AfterValidator(_address)]
+
+
 def _aliases(aliases: dict[str, str]) -> dict[str, str]:
     if aliases:
         from walrelay.telemetry.instruments import INSTRUMENTS  # which a file without aliases does not need
@@ -52,16 +60,13 @@ class HttpSettings(Section):
     they tell is no secret, but they ask for no password either: listen on other addresses than loopback only where the
     network is trusted."""
 
-    listen: Annotated[str, AfterValidator(_address)] | None = None
+    listen: ListenAddress | None = None
     """Host and port, as in `127.0.0.1:9464`; `0.0.0.0:9464` in a container. null: nowhere. With `--processes` each
     process takes the next port."""
 
     @property
     def address(self) -> tuple[str, int] | None:
-        if self.listen is None:
-            return None
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
+        return None if self.listen is None else host_and_port(self.listen)
 
 
 class MetricsSettings(Section):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import SecretStr, ValidationError
 
 from walrelay.config import databases, document, several
+from walrelay.config.admin import AdminSettings
 from walrelay.config.complaints import problems
 from walrelay.config.databases import DatabaseQuery
 from walrelay.config.document import Document, Problem, encodable, expanded, revealed
@@ -115,6 +116,7 @@ class Databases:
         self.metrics = self._shared("metrics", MetricsSettings)
         self.health = self._shared("health", HealthSettings)
         self.otlp = self._shared("otlp", OtlpSettings)
+        self.admin = self._shared("admin", AdminSettings)
 
     @property
     def look_interval(self) -> float:

@@ -19,7 +19,7 @@ from walrelay.postgres.dsn import server
 
 RELAYS, DATABASES, DEFAULTS = "relays", "databases", "defaults"
 
-SHARED = "log", "http", "metrics", "health", "otlp"
+SHARED = "log", "http", "metrics", "health", "otlp", "admin"
 """The sections that all relays of a process have together."""
 
 _SINKS = {"sink", "sinks"}

@@ -64,6 +64,14 @@ def docstrings(model: type) -> dict[str, str]:
     """By setting: the docstring below it, which is its documentation. Read from the source when somebody asks: pydantic
     can do that too (`use_attribute_docstrings`), but does it whenever a model is made.
     """
+    found = dict[str, str]()
+    for each in reversed(model.__mro__):
+        if issubclass(each, Section):
+            found |= _own_docstrings(each)
+    return found
+
+
+def _own_docstrings(model: type) -> dict[str, str]:
     (definition,) = ast.parse(dedent(inspect.getsource(model))).body
     assert isinstance(definition, ast.ClassDef)
     found = {}

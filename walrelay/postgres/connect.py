@@ -113,6 +113,11 @@ def set_statement_timeout(connection: Connection, seconds: float) -> None:
     connection.patience = seconds + _SLACK
 
 
+def is_idle(connection: Connection) -> bool:
+    """Whether it can be used for something else: it is open, and in no transaction."""
+    return not connection.closed and connection.info.transaction_status == pq.TransactionStatus.IDLE
+
+
 class Backend(NamedTuple):
     """A server process that serves a connection. PID and start time, in microseconds, identify it even between a server
     and its copy, so they identify the server.

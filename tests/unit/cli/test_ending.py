@@ -7,6 +7,7 @@ import click
 import psycopg
 import pytest
 
+from walrelay import unforeseen
 from walrelay.cli import ending
 from walrelay.cli.config import config
 from walrelay.errors import Fatal, Retryable, SettingsError
@@ -46,13 +47,13 @@ def test_an_error_that_nobody_foresaw_asks_to_be_reported_and_names_the_place(
     def command() -> None:
         config.make_context("config", [object()])  # type: ignore[list-item]
 
-    monkeypatch.delenv(ending.TRACEBACK, raising=False)
+    monkeypatch.delenv(unforeseen.TRACEBACK, raising=False)
     assert ending.exit_code(command) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: this is a bug in walrelay: ")
     assert "hint: Please report it" in said
     assert "Traceback" not in said
-    monkeypatch.setenv(ending.TRACEBACK, "1")
+    monkeypatch.setenv(unforeseen.TRACEBACK, "1")
     assert ending.exit_code(command) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
