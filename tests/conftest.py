@@ -1,7 +1,9 @@
 """Fixtures of all tests: real servers, each started once when first needed, and what tests do to their own."""
 
+import faulthandler
+import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -33,6 +35,9 @@ from walrelay.lab.servers.installed import nats_program, rabbitmq_programs, redi
 T = TypeVar("T")
 
 TESTS = Path(__file__).parent
+
+STDERR = pytest.StashKey[int]()
+_GRACE = 300  # seconds more than the time limit of a test
 
 
 class PostgresMaker(Protocol):
@@ -67,10 +72,25 @@ class ProxyMaker(Protocol):
     def __call__(self, port: int) -> Proxy: ...
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A shell starts what stands before an & with SIGINT and SIGQUIT ignored, and children would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    config.stash[STDERR] = os.dup(2)  # later it is captured
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A library that keeps the interpreter's lock and waits stops the time limit of a test as well: then the tests end,
+    and say where.
+    """
+    marker = item.get_closest_marker("timeout")
+    limit = float(marker.args[0] if marker else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(limit + _GRACE, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -33,6 +33,7 @@ from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Backoff, Stop
 from walrelay.table.functions import UNPUBLISHED, function_exists
 from walrelay.telemetry.otlp.options import OtlpOptions, Signal, disabled
+from walrelay.telemetry.standstill import standstill_reported
 from walrelay.wiring import Limits, Marks, Policy, PositionPlace, SlotOptions, Wiring, Writers, positions
 
 
@@ -138,6 +139,12 @@ def monitored(settings: Settings | Databases, observer: Observer, process: int =
     """Inside, the process tells whoever watches what happens to its relays. `observer`: the process's own. `process`:
     its number among several.
     """
+    with standstill_reported(), _monitored(settings, observer, process) as watching:
+        yield watching
+
+
+@contextmanager
+def _monitored(settings: Settings | Databases, observer: Observer, process: int) -> Iterator[Watching]:
     address, otlp = settings.http.address, _otlp(settings)
     if address is None and otlp is None and not os.environ.get("NOTIFY_SOCKET"):
         yield Unwatched()
