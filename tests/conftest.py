@@ -26,6 +26,7 @@ from tests.servers.pubsub import PubsubServer
 from tests.servers.pulsar import ProtectedPulsar, PulsarServer
 from tests.servers.rabbitmq import RabbitmqServer
 from tests.servers.redis import RedisServer
+from tests.servers.redis_cluster import RedisCluster
 from tests.servers.servicebus import ServicebusPeer, python_with_proton
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
@@ -280,6 +281,20 @@ def stoppable_redis() -> Iterator[RedisServer]:
     """One that tests may stop and kill; what it has answered is on disk."""
     with RedisServer(_installed(redis_program), "--appendonly", "yes", "--appendfsync", "always") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def stoppable_redis_cluster() -> Iterator[RedisCluster]:
+    """Three masters that tests may stop and kill; what they have answered is on disk."""
+    with RedisCluster(_installed(redis_program), "--appendonly", "yes", "--appendfsync", "always") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def failing_redis_cluster() -> Iterator[RedisCluster]:
+    """Three masters, each with a replica that takes over when it dies."""
+    with RedisCluster(_installed(redis_program), replicas=True, node_timeout=2_000) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -61,10 +61,18 @@ class RedisCase:
 
 
 def entries(client: "redis.Redis", stream: str) -> list[Fields]:
-    """The fields of each entry; the client's own way to read them loses a name that is there twice."""
+    """The fields of each entry."""
+    return [fields for _, fields in timed_entries(client, stream)]
+
+
+def timed_entries(client: "redis.Redis", stream: str) -> list[tuple[tuple[int, ...], Fields]]:
+    """With their times; the client's own way to read them loses a name that is there twice."""
     client.response_callbacks.pop("XRANGE", None)
     found: Any = client.execute_command("XRANGE", stream, "-", "+")  # type: ignore[no-untyped-call]
-    return [[*zip(fields[::2], fields[1::2], strict=True)] for _, fields in found]
+    return [
+        (tuple(int(part) for part in number.split(b"-")), [*zip(fields[::2], fields[1::2], strict=True)])
+        for number, fields in found
+    ]
 
 
 def arrived(fields: Fields) -> Arrived:

@@ -26,7 +26,10 @@ from walrelay.testing import Arrived, Case
 KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 """The one of the cases that needs more than Python."""
 
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("newest nats", "pubsub", "pulsar", "servicebus")]
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("newest nats", "pubsub", "pulsar", "redis cluster", "servicebus")
+]
 """Those with servers that take long to install or to start."""
 
 

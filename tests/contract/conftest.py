@@ -14,6 +14,7 @@ from tests.brokers.pubsub import PubsubCase
 from tests.brokers.pulsar import PulsarCase
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.brokers.redis import RedisCase
+from tests.brokers.redis_cluster import RedisClusterCase
 from tests.brokers.servicebus import ServicebusCase
 from tests.brokers.webhook import WebhookCase
 from tests.contract.cases import ForgettingCase, KafkaCase, MemoryCase, MockCase, SeveralCase, StdoutCase
@@ -31,6 +32,7 @@ BROKERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "webhook": ("stoppable_webhook", WebhookCase),
     "pubsub": ("stoppable_pubsub", PubsubCase),
     "redis": ("stoppable_redis", RedisCase),
+    "redis cluster": ("stoppable_redis_cluster", RedisClusterCase),
     "servicebus": ("stoppable_servicebus", ServicebusCase),
     "eventbridge": ("stoppable_moto", EventbridgeCase),
     "kinesis": ("stoppable_moto", KinesisCase),

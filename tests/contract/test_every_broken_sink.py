@@ -35,9 +35,9 @@ BEHIND_A_PROXY = [
     *_slow("newest nats", "pubsub", "pulsar", "servicebus"),
 ]
 
-KEEPS = [*BEHIND_A_PROXY, KAFKA]
-"""Their servers have what they acknowledged when they start again. Kafka tells the client another address than a
-proxy's, so its connections are broken by tests of its own."""
+KEEPS = [*BEHIND_A_PROXY, KAFKA, *_slow("redis cluster")]
+"""Their servers have what they acknowledged when they start again. Kafka and a Redis Cluster tell the client other
+addresses than a proxy's, so their connections are broken by tests of their own."""
 
 ALL = [*KEEPS, *_slow("sqs")]
 

@@ -187,7 +187,7 @@ def test_sentinel_says_who_the_master_is(private_redis: RedisMaker) -> None:
 
 def test_a_node_of_a_cluster_is_refused(private_redis: RedisMaker) -> None:
     with closing(RedisCase(private_redis("--cluster-enabled", "yes"))) as case, closing(case.open()) as sink:
-        assert "is a node of a Redis Cluster, and walrelay does not publish to one" in failure(sink, Fatal)
+        assert failure(sink, Fatal).endswith(" is a node of a Redis Cluster, and sink.cluster is not set")
 
 
 def test_what_redis_takes_no_field_of_is_refused_before_it_is_sent(case: RedisCase) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.brokers.redis import RedisCase, replicate, user
+from tests.brokers.redis_cluster import RedisClusterCase
 from tests.conftest import RedisMaker
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import wait_until
@@ -29,7 +30,7 @@ def case(stoppable_redis: RedisServer) -> Iterator[RedisCase]:
         yield made
 
 
-def begun(case: RedisCase, **settings: Any) -> ExactlyOnceSink:
+def begun(case: RedisCase | RedisClusterCase, **settings: Any) -> ExactlyOnceSink:
     """A sink that may publish."""
     assert plugin.exactly_once is not None
     made = case.settings(**settings)
@@ -43,7 +44,7 @@ def begun(case: RedisCase, **settings: Any) -> ExactlyOnceSink:
     return sink
 
 
-def transaction(sink: ExactlyOnceSink, case: RedisCase, *numbered: int, end: int) -> None:
+def transaction(sink: ExactlyOnceSink, case: RedisCase | RedisClusterCase, *numbered: int, end: int) -> None:
     for number in numbered:
         assert sink.publish(message(case, number), end)
     sink.mark(LSN(end))

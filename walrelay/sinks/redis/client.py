@@ -14,6 +14,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.sinks.redis.settings import Address, RedisSettings
 
 _OLDEST = (6, 2)  # the first that knows NOMKSTREAM and MINID
+CLUSTER_RIGHTS = " +cluster|slots +asking"
 _CODES = {
     "AskError": "ASK",
     "ClusterCrossSlotError": "CROSSSLOT",
@@ -39,6 +40,10 @@ class Client:
     @property
     def address(self) -> str:
         return f"{self._connection.host}:{self._connection.port}"
+
+    @property
+    def user(self) -> str:
+        return self._connection.username or "default"
 
     async def ask(self, *command: Any) -> Any:
         """The answer; ResponseError where it is an error."""
@@ -74,11 +79,11 @@ async def connected(settings: RedisSettings) -> Client:
     for address in servers:
         try:
             async with asyncio.timeout(patience):
-                client = await _client(settings, address)
+                client = await connect_to(settings, address)
         except (RedisError, OSError, TimeoutError) as why:
             troubles.append(f"{address}: {said(why)}")
             continue
-        _refuse_unfit(client)
+        refuse_unfit(client, settings)
         if (role := client.info.get("role", "master")) == "master":
             return client
         troubles.append(f"{address}: it is a {'replica' if role == 'slave' else role}")
@@ -92,7 +97,7 @@ async def _told_by_sentinels(
     for sentinel in sentinels:
         try:
             async with asyncio.timeout(patience):
-                client = await _client(settings, sentinel)
+                client = await connect_to(settings, sentinel)
                 found = await client.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master.host)
                 await client.close()
         except (RedisError, OSError, TimeoutError) as why:
@@ -104,7 +109,8 @@ async def _told_by_sentinels(
     return []
 
 
-async def _client(settings: RedisSettings, address: Address) -> Client:
+async def connect_to(settings: RedisSettings, address: Address) -> Client:
+    """Whatever that server is. Raises what the client library does."""
     options: dict[str, Any] = {
         "host": address.host,
         "port": address.port,
@@ -139,15 +145,17 @@ async def _client(settings: RedisSettings, address: Address) -> Client:
     return client
 
 
-def _refuse_unfit(client: Client) -> None:
+def refuse_unfit(client: Client, settings: RedisSettings) -> None:
+    """Fatal where the server is older than what walrelay asks of it, or of another kind than the settings say."""
     version = client.info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
         raise Fatal(f"{client.address} is Redis {version}", hint="Use Redis 6.2 or later.")
-    if client.info.get("cluster_enabled") == "1":
-        raise Fatal(
-            f"{client.address} is a node of a Redis Cluster, and walrelay does not publish to one",
-            hint="Use a master with replicas, with Sentinel if you like: sink.sentinels.",
-        )
+    if client.info.get("cluster_enabled", str(int(settings.cluster))) != str(int(settings.cluster)):
+        if settings.cluster:
+            what, hint = "no node of a Redis Cluster, and sink.cluster is set", "Leave sink.cluster out."
+        else:
+            what, hint = "a node of a Redis Cluster, and sink.cluster is not set", "Set sink.cluster."
+        raise Fatal(f"{client.address} is {what}", hint=hint)
 
 
 def answered(why: ResponseError) -> str:

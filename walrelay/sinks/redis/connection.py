@@ -16,7 +16,7 @@ from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.making import init_topics
-from walrelay.sinks.redis.client import Client, answered, connected, said
+from walrelay.sinks.redis.client import CLUSTER_RIGHTS, Client, answered, connected, said
 from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
 from walrelay.sinks.redis.waiting import Wait, check_append_only_file
@@ -25,7 +25,7 @@ GROUP = 500  # messages: while they are added, Redis does nothing else
 GROUP_BYTES = 2**20
 _BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
 _NOT_NOW = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "OOM", "READONLY")
-_ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
+ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
 _RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"
 _IN_SCRIPT, OF_A_KEY = "executing the script can't", " key"  # parts of what Redis says of rights
 
@@ -36,6 +36,7 @@ class RedisConnection:
     """
 
     _all_or_none = False  # of a group
+    _names_streams = False  # whether it is always known which stream Redis's answer is about
 
     def __init__(self, settings: RedisSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
@@ -52,12 +53,22 @@ class RedisConnection:
         self._over = False  # nothing may follow what was refused
 
     async def open(self) -> None:
-        self._client = await connected(self._settings)
-        if self._settings.wait_aof:
-            await check_append_only_file(self._client)
-        self._largest = int(await self._client.setting("proto-max-bulk-len", str(_BULK)))
+        await self._connect()
         await self._begin()
         self._loop.start(self._converse())
+
+    async def _connect(self) -> None:
+        self._client = await self._master()
+        self._largest = await self._prepare(self._client)
+
+    async def _master(self) -> Client:
+        return await connected(self._settings)
+
+    async def _prepare(self, client: Client) -> int:
+        """How many bytes it takes in a field. Raises what keeps us from publishing there."""
+        if self._settings.wait_aof:
+            await check_append_only_file(client)
+        return int(await client.setting("proto-max-bulk-len", str(_BULK)))
 
     async def _begin(self) -> None:
         """Before the first group."""
@@ -115,6 +126,8 @@ class RedisConnection:
                 elif not self._over:
                     self._wanted.clear()
                     await self._wanted.wait()
+        except WalrelayError as why:
+            self._fail(why)
         except ResponseError as why:
             self._fail(Retryable(f"Redis does not do what it is asked: {why}"))
         except (RedisError, OSError) as why:
@@ -142,10 +155,10 @@ class RedisConnection:
     async def _publish(self, group: Sequence[Sending]) -> None:
         assert self._client is not None
         waits = self._wait.wanted
-        await self._client.send([_packed(self._command(group)), _packed(self._wait.command) if waits else b""])
-        done, why = await self._added()
+        await self._client.send([packed(self._command(group)), packed(self._wait.command) if waits else b""])
+        done, why = await self._added(self._client)
         if waits:
-            await self._wait_until_safe(await self._client.answer())
+            await self._wait_until_safe(self._client, await self._client.answer())
         if not why:
             self._stored()
         for sending in group if not why else () if self._all_or_none else group[:done]:
@@ -153,22 +166,20 @@ class RedisConnection:
         if why:
             await self._not_added(group[done:], why)
 
-    async def _wait_until_safe(self, answer: Any) -> None:
+    async def _wait_until_safe(self, client: Client, answer: Any) -> None:
         """`answer`: the first one to the command that waits."""
-        assert self._client is not None
         while lacking := self._wait.lacking(answer):
             self._trouble = lacking
-            answer = await self._client.ask(*self._wait.command)
+            answer = await client.ask(*self._wait.command)
         self._trouble = ""
 
     def _stored(self) -> None:
         """The whole group was."""
 
-    async def _added(self) -> tuple[int, str]:
+    async def _added(self, client: Client) -> tuple[int, str]:
         """How many of the group were, and why not the next."""
-        assert self._client is not None
         try:
-            answer = await self._client.answer()
+            answer = await client.answer()
         except ResponseError as why:  # Redis did not run the script
             return 0, answered(why)
         return answer[0], answer[1].decode(errors="replace") if len(answer) > 1 else ""
@@ -184,15 +195,17 @@ class RedisConnection:
     async def _not_added(self, rest: Sequence[Sending], why: str) -> None:
         """The first of the rest was refused, and those behind it were not looked at."""
         first, code = rest[0], why.partition(" ")[0]
-        if code == "NOPERM" and OF_A_KEY in why and not self._one_stream:
+        if code == "NOPERM" and OF_A_KEY in why and not (self._one_stream or self._names_streams):
             self._one_stream = True
             self._queue.extendleft(reversed(rest))
             return
         self._over = True
         if code in _NOT_NOW:
             first.failed(f"Redis takes nothing now: {why}")
-        elif code in _ELSEWHERE:
-            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="Use a master with replicas: sink.url."))
+        elif code in ELSEWHERE and self._settings.cluster:
+            first.failed(f"the Redis Cluster is moving the hash slot: {why}")
+        elif code in ELSEWHERE:
+            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="Set sink.cluster."))
         elif code == FENCED:
             first.failed("a later run of this slot publishes now, and this one may not any more")
         else:
@@ -211,7 +224,7 @@ class RedisConnection:
             sending.refused(f"the key {stream!r} holds no stream", hint, "unknown_topic", "topic", ends=ends)
         elif code == "NOPERM" or _IN_SCRIPT in why:
             scope = "topic" if OF_A_KEY in why else "sink"
-            hint = _RIGHTS.format(user=user, stream=stream)
+            hint = _RIGHTS.format(user=user, stream=stream) + (CLUSTER_RIGHTS if self._settings.cluster else "")
             reason = f"the user {user!r} may not add to the stream {stream!r}: {why}"
             sending.refused(reason, hint, "not_authorized", scope, ends=ends)
         else:
@@ -219,6 +232,7 @@ class RedisConnection:
             sending.refused(f"Redis refused it for the stream {stream!r}: {why}", hint, ends=ends)
 
 
-def _packed(command: tuple[Any, ...]) -> bytes:
-    packed: bytes = pack_command(command)
-    return packed
+def packed(command: tuple[Any, ...]) -> bytes:
+    """As it is sent."""
+    made: bytes = pack_command(command)
+    return made

@@ -13,14 +13,16 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
+from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
-from walrelay.sinks.hosting import HostedSink, PumpedLoop, RefusalMemory, Sending
-from walrelay.sinks.redis.client import answered
-from walrelay.sinks.redis.connection import GROUP, GROUP_BYTES, OF_A_KEY, RedisConnection
+from walrelay.sinks.hosting import HostedSink, Misfit, PumpedLoop, RefusalMemory, Sending
+from walrelay.sinks.redis.client import Client, answered
+from walrelay.sinks.redis.cluster import connected_to_master_of
+from walrelay.sinks.redis.connection import ELSEWHERE, GROUP, GROUP_BYTES, OF_A_KEY, RedisConnection
 from walrelay.sinks.redis.groups import arguments, encoded, script
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -51,17 +53,36 @@ class GuardedConnection(RedisConnection):
         self._closing = self.durable = nothing
         self.found: RelayPosition | None = None
         self._keeps = False
+        self._hash_slot = key_slot(encoded(self.key)) if settings.cluster else None
+
+    async def _master(self) -> Client:
+        if self._hash_slot is None:
+            return await super()._master()
+        return await connected_to_master_of(self._settings, encoded(self.key))
+
+    def misfit(self, message: Message) -> Misfit | None:
+        found = super().misfit(message)
+        if found is not None or self._hash_slot is None:
+            return found
+        stream = self._stream(message)
+        if key_slot(encoded(stream)) == self._hash_slot:
+            return None
+        return Misfit(
+            f"the stream {stream!r} and the relay's position {self.key!r} have different hash slots",
+            "Let sink.stream and sink.positions_key begin with the same hash tag, like {relay}.",
+            "unroutable",
+        )
 
     async def _begin(self) -> None:
         assert self._client is not None
         try:
-            await self._client.ask(
-                "XDEL", f"{self.key}:", "0-1"
-            )  # a group that is not taken as a whole is undone by it
+            await self._check_rights(self._client)
             await self._client.ask("HSET", self.key, "owner", self._owner)
             text = await self._client.ask("HGET", self.key, "position")
         except ResponseError as why:
             said = answered(why)
+            if said.startswith(ELSEWHERE):
+                raise Retryable(f"the Redis Cluster is moving the hash slot of {self.key!r}: {said}") from why
             if not said.startswith(("WRONGTYPE", "NOPERM")):
                 raise
             raise Fatal(
@@ -71,7 +92,15 @@ class GuardedConnection(RedisConnection):
         if text is not None:
             self.found = self._parsed(text)
             if self._wait.wanted:  # an earlier run may have died before its last group was safe
-                await self._wait_until_safe(await self._client.ask(*self._wait.command))
+                await self._wait_until_safe(self._client, await self._client.ask(*self._wait.command))
+
+    async def _check_rights(self, client: Client) -> None:
+        """A group that is not taken as a whole is undone by XDEL."""
+        try:
+            await client.ask("XDEL", f"{self.key}:", "0-1")
+        except ResponseError as why:
+            if not answered(why).startswith(ELSEWHERE):  # it may be asked, though in another hash slot
+                raise
 
     def _parsed(self, text: bytes) -> RelayPosition:
         try:

@@ -1,16 +1,19 @@
 """What the doctor asks Redis, and how streams are made beforehand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 
+from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
 
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.making import making
-from walrelay.sinks.redis.client import Client, connected, said
+from walrelay.sinks.redis.client import Client, answered, said
+from walrelay.sinks.redis.connection import ELSEWHERE
+from walrelay.sinks.redis.groups import encoded
+from walrelay.sinks.redis.servers import RedisServers, servers_of
 from walrelay.sinks.redis.settings import RedisSettings
 from walrelay.sinks.redis.waiting import check_append_only_file
 
@@ -35,12 +38,16 @@ def examine_positions(settings: RedisSettings) -> Iterator[Finding]:
 async def _findings(settings: RedisSettings, topics: Sequence[str]) -> list[Finding]:
     found: list[Finding] = []
     try:
-        async with _connection(settings) as client:
-            version = client.info.get("redis_version", "")
-            found.append(Finding("sink", "ok", f"connected to Redis {version} at {client.address}".replace("  ", " ")))
-            found += await _about_durability(settings, client)
+        async with servers_of(_impatient(settings)) as servers:
+            for client in servers.masters:
+                version = client.info.get("redis_version", "")
+                detail = f"connected to Redis {version} at {client.address}".replace("  ", " ")
+                found.append(Finding("sink", "ok", detail))
+                for each in await _about_durability(settings, client):
+                    found.append(each._replace(detail=f"{client.address}: {each.detail}") if servers.cluster else each)
+            found += _about_cluster(servers)
             for stream, topic in _streams(settings, topics).items():
-                found.append(await _about(settings, client, stream, topic))
+                found.append(await _about(settings, await servers.of(stream), stream, topic))
     except (WalrelayError, RedisError, OSError) as why:
         hint = getattr(why, "hint", "") or "Correct sink.url, or start Redis."
         found.append(Finding("sink", "problem", said(why), hint))
@@ -69,6 +76,24 @@ async def _about_durability(settings: RedisSettings, client: Client) -> list[Fin
     return found
 
 
+def _impatient(settings: RedisSettings) -> RedisSettings:
+    return settings.model_copy(update={"request_timeout": min(_PATIENCE, settings.request_timeout)})
+
+
+def _about_cluster(servers: RedisServers) -> Iterator[Finding]:
+    if servers.cluster is None:
+        return
+    for told in servers.away:
+        yield Finding("sink", "problem", f"a master of the Redis Cluster is away: {told}", "Start it, or a replica.")
+    if missing := servers.cluster.missing:
+        detail = f"{missing} hash slots have no master, and what is for them waits"
+        yield Finding("sink", "problem", detail, "redis-cli --cluster fix")
+    for client in servers.masters:
+        if client.info.get("connected_slaves") == "0":
+            detail = f"{client.address} has no replica: the cluster takes nothing, or less, when it dies"
+            yield Finding("sink", "warning", detail, "redis-cli --cluster add-node --cluster-slave")
+
+
 async def _about_waiting_for_disk(client: Client) -> list[Finding]:
     try:
         await check_append_only_file(client)
@@ -88,7 +113,8 @@ async def _about(settings: RedisSettings, client: Client, stream: str, topic: st
     try:
         kind = (await client.ask("TYPE", stream)).decode()
     except ResponseError as why:
-        return Finding("sink", "warning", f"the stream {stream!r} cannot be looked at: {why}", "Grant +type.")
+        fix = "Ask again later." if answered(why).startswith(ELSEWHERE) else "Grant +type."
+        return Finding("sink", "warning", f"the stream {stream!r} cannot be looked at: {answered(why)}", fix)
     if kind == "stream":
         return Finding("sink", "ok", f"the stream {stream!r} is there")
     if kind != "none":
@@ -104,8 +130,9 @@ async def _about(settings: RedisSettings, client: Client, stream: str, topic: st
 async def _made(settings: RedisSettings, topics: Sequence[str]) -> list[tuple[str, bool]]:
     made: list[tuple[str, bool]] = []
     try:
-        async with _connection(settings) as client:
+        async with servers_of(_impatient(settings)) as servers:
             for stream in _streams(settings, topics):
+                client = await servers.of(stream)
                 missing = await client.ask("TYPE", stream) == b"none"
                 if missing:
                     await client.ask("XGROUP", "CREATE", stream, "walrelay", "0", "MKSTREAM")
@@ -119,24 +146,27 @@ async def _made(settings: RedisSettings, topics: Sequence[str]) -> list[tuple[st
 
 async def _positions_findings(settings: RedisSettings) -> list[Finding]:
     try:
-        async with _connection(settings) as client:
-            if await _forgets(client):
-                fix = "CONFIG SET maxmemory-policy noeviction"
-                return [Finding("positions", "problem", "maxmemory-policy lets Redis throw away positions", fix)]
+        async with servers_of(_impatient(settings)) as servers:
+            for client in servers.masters:
+                if await _forgets(client):
+                    fix = "CONFIG SET maxmemory-policy noeviction"
+                    return [Finding("positions", "problem", "maxmemory-policy lets Redis throw away positions", fix)]
     except (WalrelayError, RedisError, OSError):
         return []  # said by `examine`
+    if settings.cluster and not _share_a_hash_slot(settings):
+        detail = "streams and positions have different hash slots: with delivery exactly_once no message would be taken"
+        fix = "Let sink.stream and sink.positions_key begin with a hash tag: {{relay}}:{topic}, {relay}:positions"
+        return [Finding("positions", "warning", detail, fix)]
     return [Finding("positions", "ok", f"positions are kept under {settings.positions_key!r} in Redis")]
+
+
+def _share_a_hash_slot(settings: RedisSettings) -> bool:
+    """Whatever is put in for the names of the template."""
+    template = AddressTemplate(settings.stream)
+    streams = [template.of_topic(text) for text in ("a", "b")]
+    return len({key_slot(encoded(key)) for key in (*streams, f"{settings.positions_key}:")}) == 1
 
 
 def _streams(settings: RedisSettings, topics: Sequence[str]) -> dict[str, str]:
     """Those that are known beforehand, each with its topic."""
     return AddressTemplate(settings.stream).of_topics(topics)
-
-
-@asynccontextmanager
-async def _connection(settings: RedisSettings) -> AsyncIterator[Client]:
-    client = await connected(settings.model_copy(update={"request_timeout": min(_PATIENCE, settings.request_timeout)}))
-    try:
-        yield client
-    finally:
-        await client.close()

@@ -12,8 +12,10 @@ from walrelay.sinks.redis.settings import RedisSettings
 
 def _open(settings: RedisSettings, memory: RefusalMemory) -> Sink:
     with client_library("Redis", "redis"):
+        from walrelay.sinks.redis.cluster_connection import ClusterConnection
         from walrelay.sinks.redis.connection import RedisConnection
-    return HostedSink(partial(RedisConnection, settings), settings.window, memory, "Redis", lane_of=None)
+    connection = ClusterConnection if settings.cluster else RedisConnection
+    return HostedSink(partial(connection, settings), settings.window, memory, "Redis", lane_of=None)
 
 
 def _open_exactly_once(
@@ -66,7 +68,7 @@ plugin = SinkPlugin(
     made_as=lambda settings: "stream",
     traits=SinkTraits(
         durable="answered by Redis, and by `wait_replicas` replicas; on disk with `wait_aof`, or as the server does",
-        order="of commits, in each stream and between streams",
+        order="of commits, in each stream and between streams; in a Redis Cluster in each stream",
         repeats="recognised by the field id; exactly_once has none",
         headers="any bytes, repeated names; no null, none named as the fields of key and value",
         size="proto-max-bulk-len of the server, 512 MiB by default",

@@ -35,6 +35,11 @@ class RedisSettings(HostedSettings, TlsSettings):
     sentinels: SecretStr | None = Field(
         None, description="Addresses of Sentinels like those of `url`, separated by commas: they say who the master is."
     )
+    cluster: bool = Field(
+        False,
+        description="Whether `url` has addresses of a Redis Cluster: one or several nodes, which tell of the others."
+        " Each stream has its own order then.",
+    )
     stream: str = Field(
         "{topic}", description="The stream, a template of `{topic}`, `{key}` and `{header.NAME}` (`{{` for a brace)."
     )
@@ -91,6 +96,10 @@ class RedisSettings(HostedSettings, TlsSettings):
             raise ValueError("key_field and value_field are the same")
         if self.sentinels is not None and len(self.servers) > 1:
             raise ValueError("with sentinels, url has one address: its host is the master's name")
+        if self.cluster and self.sentinels is not None:
+            raise ValueError("cluster and sentinels exclude each other: a cluster chooses its masters itself")
+        if self.cluster and any(server.database for server in self.servers):
+            raise ValueError("a Redis Cluster has one database, 0")
         return self
 
     @property
