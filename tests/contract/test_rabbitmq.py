@@ -103,7 +103,7 @@ def test_headers_that_rabbitmq_would_misunderstand_are_refused(
     case: RabbitmqCase, headers: list[tuple[str, bytes | None]], reason: str
 ) -> None:
     with closing(case.open()) as sink:
-        assert sink.publish(message(case, 0), 0)
+        settle(sink, 1, publish(sink, case, range(1)))
         assert sink.publish(with_headers(case, 1, *headers), 0)
         told = refusal(sink)
         assert (told.reason, told.error, told.ends) == (reason, "serialization", False)
