@@ -17,6 +17,7 @@ from tests.conftest import ProxyMaker
 from tests.servers.aws import ACCOUNT, CREDENTIALS, Fault, MotoServer
 from tests.servers.certificates import Authority
 from tests.servers.waiting import wait_until
+from tests.servers.webhook import Endpoint, answering, response
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Finding, Message, Receipt, Refusal
 from walrelay.publish import Sink
@@ -124,6 +125,21 @@ def test_throttling_is_waited_for_in_the_same_run(case: AwsCase, code: str, stat
         assert sink.trouble() == ""
     assert numbers(case.arrived(), "a") == [0, 2, 4, 6, 8]
     assert numbers(case.arrived(), "b") == [1, 3, 5, 7, 9]
+
+
+@pytest.mark.parametrize("case", OF_JSON, indirect=True)
+def test_a_proxy_that_answers_instead_of_aws_is_waited_for(case: AwsCase) -> None:
+    with (
+        Endpoint(answering(response("403 Forbidden", body="<html>No way</html>"))) as between,
+        closing(case.open(endpoint_url=f"http://127.0.0.1:{between.port}")) as sink,
+    ):
+        publish_all(sink, keyed(case, 0, "a"), keyed(case, 1, "a"))
+
+        def in_trouble() -> bool:
+            assert not [*sink.receipts(0.02)]
+            return "403: <html>No way</html>" in sink.trouble()
+
+        wait_until(in_trouble, 30, "trouble")
 
 
 @pytest.mark.parametrize("case", OF_JSON, indirect=True)

@@ -27,6 +27,15 @@ def test_a_server_that_fails_is_waited_for() -> None:
     assert verdict("Whatever", "", senders_fault=False).kind == "wait"
 
 
+@pytest.mark.parametrize(("code", "status"), [("403", 403), ("404", 404), ("407", 407), ("408", 408), ("", 400)])
+def test_an_answer_that_is_not_of_aws_says_nothing_about_the_message(code: str, status: int) -> None:
+    assert verdict(code, "<html>Forbidden</html>", status=status).kind == "wait"
+
+
+def test_a_proxy_may_find_a_request_too_large() -> None:
+    assert verdict("413", "<html>", status=413).error == "too_large"
+
+
 @pytest.mark.parametrize(
     ("code", "error", "scope"),
     [
@@ -61,6 +70,7 @@ def test_too_large_is_recognised_by_its_words() -> None:
     "code",
     [
         *("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "ExpiredTokenException"),
+        *("RequestTimeTooSkewed", "SubscriptionRequiredException"),
         *("ExpiredToken", "InvalidSignatureException", "MissingAuthenticationToken", "RequestExpired", "AuthFailure"),
     ],
 )

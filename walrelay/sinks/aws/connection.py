@@ -22,6 +22,7 @@ from walrelay.sinks.hosting.circuit import backed_off
 from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.hosting.threads import in_thread
 
+_LONGEST = 300  # characters of what an answer says
 _LATE = 5.0  # seconds that a request may take beyond its own timeouts: a name is looked up without one
 
 
@@ -127,8 +128,9 @@ class AwsConnection:
             self._fail(why)
         except ClientError as why:
             error, meta = why.response.get("Error", {}), why.response.get("ResponseMetadata", {})
-            fault = EntryFault(error.get("Code", "?"), error.get("Message", ""))
-            self._answered(place, batch, fault, meta.get("HTTPStatusCode", 400))
+            status = meta.get("HTTPStatusCode", 400)
+            text = " ".join(error.get("Message", "").split())[:_LONGEST]  # a page, where a proxy answers
+            self._answered(place, batch, EntryFault(error.get("Code") or str(status), text), status)
         except ParamValidationError as why:
             self._answered(place, batch, EntryFault("ParamValidationError", " ".join(str(why).split())), 400)
         except (TimeoutError, ReadTimeoutError):

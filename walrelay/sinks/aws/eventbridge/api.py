@@ -1,7 +1,7 @@
 """What EventBridge gets, and what it says."""
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,10 +60,7 @@ class EventbridgeApi:
 
     def put(self, client: Any, place: str, entries: Sequence[dict[str, Any]]) -> list[EntryFault | None]:
         answers = client.put_events(Entries=entries)["Entries"]
-        return [
-            EntryFault(answer["ErrorCode"], answer.get("ErrorMessage", "")) if answer.get("ErrorCode") else None
-            for _, answer in zip(entries, answers, strict=True)
-        ]
+        return [_fault(answer) for _, answer in zip(entries, answers, strict=True)]
 
     def _detail(self, message: Message) -> str | Misfit:
         if self._format == "document":
@@ -75,6 +72,12 @@ class EventbridgeApi:
         if text.encode() != payload or not is_object(text):
             return Misfit("its payload is no JSON object, which an event's detail is", "Set sink.format to document.")
         return text
+
+
+def _fault(answer: Mapping[str, str]) -> EntryFault | None:
+    if answer.get("EventId"):
+        return None
+    return EntryFault(answer.get("ErrorCode", "NoAnswer"), answer.get("ErrorMessage", ""))
 
 
 def bus_fault(text: str) -> str:

@@ -8,6 +8,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -38,6 +39,7 @@ class KinesisApi:
         self.region = region_of(settings.stream)
         self._stream = AddressTemplate(settings.stream)
         self._format = settings.format
+        self._lock = Lock()
         self._numbers: OrderedDict[tuple[str, str], str] = OrderedDict()  # of the last record of a key
 
     def lane(self, message: Message) -> Hashable:
@@ -91,10 +93,11 @@ class KinesisApi:
         return answer
 
     def _remember(self, key: tuple[str, str], number: str) -> None:
-        self._numbers[key] = number
-        self._numbers.move_to_end(key)
-        if len(self._numbers) > _REMEMBERED:
-            self._numbers.popitem(last=False)
+        with self._lock:  # requests are threads
+            self._numbers[key] = number
+            self._numbers.move_to_end(key)
+            if len(self._numbers) > _REMEMBERED:
+                self._numbers.popitem(last=False)
 
 
 def partition_key(message: Message) -> str:
