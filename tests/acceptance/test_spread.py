@@ -1,6 +1,7 @@
 """Several instances with one file of several relays: each leads its share, whoever comes or goes."""
 
 import copy
+import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import WALRELAY, RelayProcess
+from tests.acceptance.watching import Watcher
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database, Postgres
@@ -46,7 +48,8 @@ class Fleet:
                     settings[name]["route"]["topic"] = relay.topic
                 self.relays[name] = relay
         self._config = directory / "relays.yaml"
-        self._config.write_text(yaml.safe_dump({"defaults": {"log": {"format": "json"}}, "relays": settings}))
+        defaults = {"log": {"format": "json"}, "http": {"listen": "127.0.0.1:0"}}
+        self._config.write_text(yaml.safe_dump({"defaults": defaults, "relays": settings}))
         self._first = deployments[0]
         self.instances: list[RelayProcess] = []
 
@@ -188,6 +191,11 @@ def test_leads_move_on_a_server_that_has_no_connection_for_whoever_waits(
     second = fleet.join()
     fleet.wait_for_shares()
     assert "leads, 0 standing by; 2 instances have it among their relays" in fleet.status("r0-0")
+    for instance in (first, second):  # the first one gave up two leads
+        watcher = Watcher(instance)
+        wait_until(watcher.all_ready, 60, "all relays to be well")
+        states = sorted(each["state"] for each in json.loads(watcher.get("/readyz")[1])["relays"])
+        assert states == ["standing by", "standing by", "streaming", "streaming"]
     fleet.leave(first, signal.SIGTERM)
     fleet.wait_for_shares()
     assert "leads, 0 standing by; 1 instance has it among its relays" in fleet.status("r0-0")

@@ -60,7 +60,7 @@ class _Streamed:
 
 class _Relays:
     def __init__(self, databases: Databases, watching: compose.Watching) -> None:
-        self._databases, self._instance, self._log = databases, Instance(), logs.LogObserver()
+        self._databases, self._instance, self._log = databases, Instance(), Observers(logs.LogObserver())
         self._watching = watching
         self._observers: dict[str, Observer] = {}
         self._faults = set[str]()

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from walrelay.config.values import Seconds, Section
 
 _LAST_PORT = 65_535
+_RESERVED = "_bucket", "_count", "_sum", "_created", "_info"  # of samples that one metric has
 _METRIC = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 
@@ -40,6 +41,11 @@ def host_and_port(address: str) -> tuple[str, int]:
 ListenAddress = Annotated[str, AfterValidator(_address)]
 
 
+def _stem(name: str) -> str:
+    """What two metrics may not share: Prometheus adds `_total` to it."""
+    return name.removesuffix("_total")
+
+
 def _aliases(aliases: dict[str, str]) -> dict[str, str]:
     if aliases:
         from walrelay.telemetry.instruments import INSTRUMENTS  # which a file without aliases does not need
@@ -48,7 +54,8 @@ def _aliases(aliases: dict[str, str]) -> dict[str, str]:
         for alias, metric in aliases.items():
             if metric not in known:
                 raise ValueError(f"{metric!r} is no metric of walrelay's; `walrelay docs metrics` has all of them")
-            if not _METRIC.fullmatch(alias) or alias in known:
+            others = known | (aliases.keys() - {alias})
+            if not _METRIC.fullmatch(alias) or _stem(alias) in map(_stem, others) or alias.endswith(_RESERVED):
                 raise ValueError(f"{alias!r} cannot be the name of another metric")
             if metric.endswith("_total") != alias.endswith("_total"):
                 raise ValueError(f"{alias!r} must end in _total if, and only if, {metric!r} does: it is a counter then")

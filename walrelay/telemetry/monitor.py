@@ -53,16 +53,17 @@ class Monitor:
         """Inside, whoever asks has an answer, and systemd is told. Fatal where a library is missing.
         `observer`: the process's own.
         """
+        safe = Observers(observer)
         with ExitStack() as stack:
             stack.callback(self._views.close)
             if self._options.otlp is not None:
-                self._sending = self._sending_to(self._options.otlp, observer)
+                self._sending = self._sending_to(self._options.otlp, safe)
                 stack.enter_context(self._sending.sending())
             if self._options.address is not None:
-                stack.enter_context(self._listener(*self._options.address, Observers(observer)))
+                stack.enter_context(self._listener(*self._options.address, safe))
             if env.get("NOTIFY_SOCKET"):
                 stall_after = self._options.stall_after
-                stack.enter_context(SystemdNotifier(env, self._views.without_asking, stall_after, Observers(observer)))
+                stack.enter_context(SystemdNotifier(env, self._views.without_asking, stall_after, safe))
             yield
 
     def _listener(self, host: str, port: int, observer: Observer) -> Listener:
