@@ -25,6 +25,17 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return unit_of_work(nodeid)
 
+        def remove_node(self, node: Any) -> str | None:
+            """A test that its worker died of is not given to another one: it may take that too, minutes later."""
+            for unit in self.assigned_work[node].values():
+                for nodeid, done in unit.items():
+                    if not done:
+                        unit[nodeid] = True
+                        super().remove_node(node)
+                        return str(nodeid)
+            super().remove_node(node)
+            return None
+
     config.option.loadscopereorder = False
     return Sharing(config, log)
 

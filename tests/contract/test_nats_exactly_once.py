@@ -1,5 +1,6 @@
 """What exactly once rests on in NATS: a chain without gaps, a position behind it, and what is found between the two."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -13,9 +14,11 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, RelayPosition, System
 from walrelay.publish.contract import ExactlyOnceSink
+from walrelay.sinks.nats.groups import NatsGroups
 from walrelay.sinks.nats.plugin import plugin
 from walrelay.sinks.nats.positions import Covered, PositionSubject
 from walrelay.sinks.nats.settings import NatsSettings
+from walrelay.sinks.nats.tail import Stored
 from walrelay.testing import failure, message, numbers, publish, refusal, settle
 
 HERE = System("7000000000000000001", 1)
@@ -214,6 +217,28 @@ def test_another_writer_is_told_of_and_does_no_harm(case: NatsCase) -> None:
         transaction(sink, case, 1, end=20)
         settle(sink, 1)
     assert numbers(case.arrived()) == [0, 100, 1]
+
+
+def test_a_stream_that_got_much_without_a_position_is_looked_through_however_long_that_takes(
+    case: NatsCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is after a time at least once. The time limit is that of an answer."""
+    with closing(begun(case)) as sink:
+        transaction(sink, case, 0, end=10)
+        settle(sink, 1)
+    with closing(case.open()) as other:
+        settle(other, 1_000, publish(other, case, range(100, 1_100)))
+    ask = NatsGroups._message
+
+    async def slow(groups: NatsGroups, sequence: int) -> Stored | None:
+        await asyncio.sleep(0.3)
+        return await ask(groups, sequence)
+
+    monkeypatch.setattr(NatsGroups, "_message", slow)
+    with closing(begun(case, request_timeout=2)) as sink:
+        transaction(sink, case, 1, end=20)
+        settle(sink, 1)
+    assert numbers(case.arrived()) == [0, *range(100, 1_100), 1]
 
 
 @pytest.mark.parametrize("lost", ["all", "last"])

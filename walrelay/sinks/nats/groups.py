@@ -176,7 +176,7 @@ class NatsGroups:
 
     async def _fence(self) -> None:
         connection, stream = self._connection, self._settings.stream
-        async with asyncio.timeout(self._settings.request_timeout):
+        async with asyncio.timeout(self._settings.request_timeout) as limit:
             await connection.open()
             positions = PositionSubject(connection.client, self._settings.positions_stream, self._system, self._slot)
             end, replicas = await self._look() if stream is not None else (0, 1)
@@ -184,7 +184,7 @@ class NatsGroups:
             self._covered = self._end = end
             if self._publishes:
                 self._end, _ = await self._look()  # an earlier run may have published meanwhile
-                self._tail = StreamTail(await self._stored(self._found.sequence + 1, self._end))
+                self._tail = StreamTail(await self._stored(self._found.sequence + 1, self._end, limit))
                 self._covered = min(self._found.sequence, self._end)
                 connection.begin_behind(self._end)
         self._positions = positions
@@ -200,14 +200,17 @@ class NatsGroups:
             raise Fatal(f"stream {stream!r} does not exist", hint="walrelay init --topics") from why
         return answer["state"]["last_seq"], answer["config"].get("num_replicas", 1)
 
-    async def _stored(self, first: int, last: int) -> list[Stored]:
-        """The relay's own messages between these numbers."""
+    async def _stored(self, first: int, last: int, limit: asyncio.Timeout) -> list[Stored]:
+        """The relay's own messages between these numbers. There may be many, after a time without positions: `limit` is
+        that of an answer.
+        """
         found = []
         for begin in range(first, last + 1, _AT_ONCE):
             numbers = range(begin, min(begin + _AT_ONCE, last + 1))
             for each in await asyncio.gather(*map(self._message, numbers)):
                 if each is not None and each.headers.get(ID, "").startswith(self._ids):
                     found.append(each)
+            limit.reschedule(asyncio.get_running_loop().time() + self._settings.request_timeout)
         return found
 
     async def _message(self, sequence: int) -> Stored | None:
