@@ -5,7 +5,7 @@ SQLAlchemy 2 or Django. Nothing here connects, commits, or knows the relay. The 
 """
 
 from walrelay.connections import OutsideTransaction, UnknownConnection
-from walrelay.inbox.identity import Identity, Position, Unidentified, identify
+from walrelay.inbox.identity import Identity, MessageTrace, Position, Unidentified, identify
 from walrelay.inbox.keys import Command, IdempotencyConflict, IdempotencyKeys, Response, Unanswered
 from walrelay.inbox.receiving import Inbox
 
@@ -15,6 +15,7 @@ __all__ = [
     "IdempotencyKeys",
     "Identity",
     "Inbox",
+    "MessageTrace",
     "OutsideTransaction",
     "Position",
     "Response",

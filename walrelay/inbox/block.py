@@ -1,7 +1,13 @@
 """A block of the application's statements, with statements of ours before and after it, on any connection."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from typing import Any, Generic, TypeVar, cast
 
 from walrelay.connections import Steps, SyncConnection, is_async, joined, run, run_async
@@ -26,9 +32,12 @@ class Block(Generic[T]):
         what: str,
         begin: Callable[[], Steps[T]],
         end: Callable[[T], Steps[None]] = _nothing,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`begin` returns the value of the `as` clause; `end` follows the block if no exception left it."""
-        self._connection, self._what, self._begin, self._end = connection, what, begin, end
+        """`begin` returns the value of the `as` clause; `end` follows the block if no exception left it. All of it is
+        inside of `around`.
+        """
+        self._connection, self._what, self._begin, self._end, self._around = connection, what, begin, end, around
         self._sync: AbstractContextManager[T] | None = None
         self._async: AbstractAsyncContextManager[T] | None = None
 
@@ -55,7 +64,7 @@ class Block(Generic[T]):
             raise TypeError(f"the connection is async: write `async with` {self._what}")
         connection = cast(SyncConnection, connection)
         connection.require_transaction(self._what)
-        with connection.savepoint():
+        with self._around(), connection.savepoint():
             value = run(connection, self._begin())
             yield value
             run(connection, self._end(value))
@@ -66,10 +75,11 @@ class Block(Generic[T]):
         if not is_async(connection):
             raise TypeError(f"the connection is not async: write `with` {self._what}")
         await connection.require_transaction(self._what)
-        async with connection.savepoint():
-            value = await run_async(connection, self._begin())
-            yield value
-            await run_async(connection, self._end(value))
+        with self._around():
+            async with connection.savepoint():
+                value = await run_async(connection, self._begin())
+                yield value
+                await run_async(connection, self._end(value))
 
 
 def done(connection: object, steps: Steps[T]) -> Any:

@@ -42,10 +42,23 @@ class Position(NamedTuple):
         return int(self.commit_lsn.partition("/")[2], 16) % 8 == 6
 
 
+class MessageTrace(NamedTuple):
+    """What W3C's headers of a message say, for the span of its consumer. `system` and `destination`: the broker and its
+    topic, as OpenTelemetry's conventions name them.
+    """
+
+    traceparent: str | None = None
+    tracestate: str | None = None
+    baggage: str | None = None
+    system: str = ""
+    destination: str = ""
+
+
 class Identity(NamedTuple):
     """`source` is the partition ("orders[3]") of a broker that keeps order in it, so that positions can be compared;
     `committed_at` the time of the commit, if the message's timestamp is that. `replayed`: it comes out of
-    order, again or as a dead letter, and its position says nothing about its place here.
+    order, again or as a dead letter, and its position says nothing about its place here. `trace`: None where
+    its headers have neither traceparent nor baggage.
     """
 
     id: str
@@ -54,6 +67,7 @@ class Identity(NamedTuple):
     source: str | None = None
     committed_at: datetime | None = None
     replayed: bool = False
+    trace: MessageTrace | None = None
 
 
 def identify(message: object) -> Identity:
@@ -88,21 +102,24 @@ def _of_aiokafka(message: Any) -> Identity:
 def _of_kafka(topic: str, partition: int, headers: Any, milliseconds: int | None) -> Identity:
     source = f"{topic}[{partition}]"
     committed_at = None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
-    return _found(f"partition {source}", headers or ())._replace(source=source, committed_at=committed_at)
+    found = _found(f"partition {source}", headers or (), "kafka", topic)
+    return found._replace(source=source, committed_at=committed_at)
 
 
 def _of_aio_pika(message: Any) -> Identity:
     where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
-    return _found(where, message.headers.items(), instead=message.message_id)
+    topic = message.exchange or message.routing_key
+    return _found(where, message.headers.items(), "rabbitmq", topic, instead=message.message_id)
 
 
 def _of_nats(message: Any) -> Identity:
     headers = message.headers or {}
-    return _found(f"subject {message.subject}", headers.items(), instead=headers.get("Nats-Msg-Id"))
+    where, instead = f"subject {message.subject}", headers.get("Nats-Msg-Id")
+    return _found(where, headers.items(), "nats", message.subject, instead=instead)
 
 
 def _of_redis(entry: Any) -> Identity:
-    return _found(f"a Redis stream (entry {text_of(entry[0])})", entry[1].items())
+    return _found(f"a Redis stream (entry {text_of(entry[0])})", entry[1].items(), "redis", "")
 
 
 _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
@@ -114,7 +131,9 @@ _LIBRARIES: dict[str, Callable[[Any], Identity]] = {
 }
 
 
-def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = None) -> Identity:
+def _found(
+    where: str, headers: Iterable[tuple[Any, Any]], system: str, topic: str | None, instead: object = None
+) -> Identity:
     known = {str(text_of(name)): value for name, value in headers}
     id_ = next(filter(None, (text_of(known.get(name)) for name in _IDS)), None) or text_of(instead)
     if not id_:
@@ -124,7 +143,17 @@ def _found(where: str, headers: Iterable[tuple[Any, Any]], instead: object = Non
         type=text_of(known.get("type")),
         position=Position.parsed(text_of(known.get("position"))),
         replayed="replayed" in known or "dead_letter_error" in known,
+        trace=_trace(known, system, topic or ""),
     )
+
+
+def _trace(headers: Mapping[str, object], system: str, topic: str) -> MessageTrace | None:
+    def text(name: str) -> str | None:
+        value = headers.get(name)
+        return value.decode(errors="replace") if isinstance(value, bytes) else None if value is None else str(value)
+
+    parent, baggage = text("traceparent"), text("baggage")
+    return MessageTrace(parent, text("tracestate"), baggage, system, topic) if parent or baggage else None
 
 
 def text_of(value: object) -> str | None:

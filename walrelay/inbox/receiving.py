@@ -6,6 +6,7 @@ is then a repetition, or, if the first was rolled back, the first.
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from walrelay.inbox import marks
 from walrelay.inbox.block import Block, done
 from walrelay.inbox.identity import Identity, text_of
 from walrelay.inbox.table import Table, executed, forgotten
+from walrelay.inbox.tracing import consuming_span
 
 
 class Inbox:
@@ -36,7 +38,8 @@ class Inbox:
         if not given.id:  # the second message without one would count as a repetition
             raise ValueError(f"the message has no id: message_id is {message_id!r}")
         identity = given._replace(id=text_of(given.id) or "") if "\0" in given.id else given
-        return Block(connection, "Inbox.receive", lambda: self._received(consumer, identity))
+        begin, around = partial(self._received, consumer, identity), partial(consuming_span, consumer, identity)
+        return Block(connection, "Inbox.receive", begin, around=around)
 
     def forget(self, connection: object, *, older_than: timedelta) -> Any:
         """Deletes receipts by their age, 1,000 a statement; returns how many (to be awaited on an async connection).

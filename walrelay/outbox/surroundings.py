@@ -78,9 +78,12 @@ def captured() -> dict[str, str | None]:
 
 
 def _trace() -> dict[str, str | None]:
-    """W3C's traceparent and tracestate of the current span. An application that traces has OpenTelemetry loaded."""
+    """W3C's traceparent and tracestate of the current span, and the baggage. An application that traces has
+    OpenTelemetry loaded.
+    """
     carrier: dict[str, str | None] = {}
     if "opentelemetry.trace" in sys.modules:
         tracecontext = import_module("opentelemetry.trace.propagation.tracecontext")
         tracecontext.TraceContextTextMapPropagator().inject(carrier)
+        import_module("opentelemetry.baggage.propagation").W3CBaggagePropagator().inject(carrier)
     return carrier

@@ -1,8 +1,10 @@
 """The numbers of a relay, and how they are shown."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.unit.telemetry.relays import STREAMING, message, seen, view
@@ -72,11 +74,19 @@ def test_an_alias_is_the_same_metric_under_another_name() -> None:
     assert 'outbox_backlog{relay="r",slot="s"} 0.0' in text.decode()
 
 
-def test_every_metric_is_in_the_docs_with_its_unit_and_meaning() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+def test_every_metric_is_in_the_docs_with_its_unit_its_meaning_and_its_alerts() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs" / "metrics.md").read_text()
+    groups = yaml.safe_load((root / "deploy" / "prometheus" / "walrelay.rules.yaml").read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
     for each in INSTRUMENTS:
         labels = ", ".join(f"`{label}`" for label in each.labels)
-        assert f"| `{each.name}` | {each.kind} | {labels} | {each.meaning} |" in page
+        alerts = ", ".join(
+            f"[{rule['alert']}](runbook.md#{rule['annotations']['runbook'].rpartition('#')[2]})"
+            for rule in rules
+            if re.search(rf"\b{each.name}(_bucket)?\b", str(rule["expr"]))
+        )
+        assert f"| `{each.name}` | {each.kind} | {each.unit} | {labels} | {each.meaning} | {alerts} |" in page
 
 
 def test_a_lag_is_told_since_when() -> None:
