@@ -55,7 +55,7 @@ def test_each_panel_of_the_dashboard_shows_something_of_a_relay_to_which_everyth
     relay.wait_for("cleaned up")
     with PrometheusServer(program, f"127.0.0.1:{port}") as prometheus:
         _wait_for_samples(prometheus)
-        assert _firing(prometheus) == {"WalrelayDeadLetters"}
+        wait_until(lambda: _firing(prometheus) == {"WalrelayDeadLetters"}, 60, "the only alert that should fire")
 
 
 def _wait_for_samples(prometheus: PrometheusServer) -> None:
@@ -67,7 +67,7 @@ def _wait_for_samples(prometheus: PrometheusServer) -> None:
         return not left
 
     try:
-        wait_until(all_have_some, 60, "each panel to have data")
+        wait_until(all_have_some, 120, "each panel to have data")
     except NotInTime as error:
         error.add_note(str(sorted(left)))
         raise
