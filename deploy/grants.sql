@@ -5,6 +5,7 @@ GRANT USAGE ON SCHEMA walrelay TO relay, shop, oncall, cleaner;
 -- The relay. The stream needs no right to the outbox.
 GRANT SELECT ON walrelay.slots TO relay;
 GRANT SELECT ON walrelay.dead_letters TO relay;
+GRANT SELECT, INSERT, UPDATE ON walrelay.relays TO relay;
 GRANT INSERT, UPDATE ON walrelay.dead_letters TO relay; -- for refusals that are not `stop`
 GRANT SELECT, INSERT, UPDATE ON walrelay.positions TO relay; -- for position.keep: table
 -- GRANT SELECT, DELETE ON public.outbox TO relay; -- for retention, where no other role cleans up
@@ -20,6 +21,7 @@ GRANT SELECT ON public.outbox TO oncall;
 GRANT SELECT ON walrelay.slots TO oncall;
 GRANT SELECT ON walrelay.positions TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO oncall;
+GRANT SELECT, INSERT, UPDATE ON walrelay.relays TO oncall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.replays TO oncall;
 
 -- The clean-up by a role of its own: `walrelay cleanup`.

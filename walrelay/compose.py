@@ -10,12 +10,15 @@ from typing import Protocol
 from uuid import UUID
 
 from walrelay.config import Databases, Settings
+from walrelay.control.database import Controls
+from walrelay.control.pausing import LeaderPause
+from walrelay.control.relay import RelayControl
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
 from walrelay.model import RelayPosition, System
-from walrelay.observe import Noticed, Observer, StandingBy, notices
+from walrelay.observe import Noticed, Observer, Observers, StandingBy, notices
 from walrelay.operations import doctor
 from walrelay.operations.cleanup import Marking, Retention
 from walrelay.operations.status import Status
@@ -23,6 +26,7 @@ from walrelay.operations.status import status as slot_status
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import AnySinkHandle, ExactlyOnceSink, Sink, SinkHandle, SinkHandles, load
 from walrelay.relay import run
+from walrelay.relay.contract import NeverPaused, Pausing
 from walrelay.relay.drops import observed
 from walrelay.route import Routing
 from walrelay.route.rules import Encoder, Rules
@@ -169,29 +173,52 @@ def _otlp(settings: Settings | Databases) -> OtlpOptions | None:
     return OtlpOptions(given.endpoint, given.protocol, headers, signals, given.sample, given.interval)
 
 
-def relay_until(stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False) -> None:
+def relay_until(
+    stop: Stop, wiring: Wiring, observer: Observer, *, from_slot: bool = False, control: RelayControl | None = None
+) -> None:
     """Runs the relay until `stop` is set; Fatal when an operator must act.
 
-    `from_slot`: begin at the slot's position, and ignore the relay's own.
+    `from_slot`: begin at the slot's position, and ignore the relay's own. `control`: the process's, which is among
+    those whom `observer` tells; None: this is the only relay of the process, and has no name.
     """
-    RelayRuns(wiring, observer, from_slot=from_slot, wakes=stop.fileno()).until(stop.is_set, stop.wait, wiring.backoff)
+    with Controls() as controls:
+        if control is None:
+            control = controls.add("", wiring)
+            observer = Observers(observer, control)
+        runs = RelayRuns(wiring, observer, from_slot=from_slot, wakes=stop.fileno(), control=control)
+        runs.until(stop.is_set, stop.wait, wiring.backoff)
 
 
 class RelayRuns(run.Runs):
     """The runs of one process."""
 
     def __init__(
-        self, wiring: Wiring, observer: Observer, *, from_slot: bool = False, wakes: int | None = None
+        self,
+        wiring: Wiring,
+        observer: Observer,
+        *,
+        from_slot: bool = False,
+        wakes: int | None = None,
+        control: RelayControl | None = None,
     ) -> None:
-        """`wakes`: a descriptor that becomes readable when the relay is to stop."""
-        super().__init__(wiring, LiveFactories(wiring, observer, wakes), observer, from_slot=from_slot)
+        """`wakes`: a descriptor that becomes readable when the relay is to stop. `control`: None where nobody can pause
+        the relay.
+        """
+        super().__init__(wiring, LiveFactories(wiring, observer, wakes, control), observer, from_slot=from_slot)
 
 
 class LiveFactories:
     """Implements `walrelay.relay.contract.Factories`."""
 
-    def __init__(self, wiring: Wiring, observer: Observer, wakes: int | None = None) -> None:
-        self._wiring, self._observer, self._wakes = wiring, observer, wakes
+    def __init__(
+        self,
+        wiring: Wiring,
+        observer: Observer,
+        wakes: int | None = None,
+        control: RelayControl | None = None,
+    ) -> None:
+        self._wiring, self._observer, self._stop, self._control = wiring, observer, wakes, control
+        self._wakes = [*([] if wakes is None else [wakes]), *([] if control is None else [control.asks.fileno()])]
         self._retention, self._marking = Retention(wiring, observer), Marking(wiring, observer)
         self._router: Routing
 
@@ -254,3 +281,6 @@ class LiveFactories:
     def while_leading(self, catalog: Catalog) -> Iterator[None]:
         with self._retention.while_leading(catalog), self._marking.while_leading():
             yield
+
+    def pausing(self) -> Pausing:
+        return NeverPaused() if self._control is None else LeaderPause(self._control, self._observer, self._stop)

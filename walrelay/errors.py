@@ -158,6 +158,12 @@ class Refused(Fatal):
         self.place = place
 
 
+class SlotGivenUp(Fatal):
+    """A paused relay dropped its slot, as the pause said, because it retained too much WAL."""
+
+    page = "slot-lost"
+
+
 class StopAhead(StartAnew):
     """A message was `refused` while others were under way: the next run publishes those, and ends ahead of it."""
 

@@ -18,6 +18,7 @@ from walrelay.lsn import LSN
 from walrelay.model import Event, Message, OutboxRecord, RelayPosition, System, Undecoded
 from walrelay.postgres.catalog import Catalog
 from walrelay.publish import ExactlyOnceSink, Sink
+from walrelay.relay.contract import Pausing
 from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.slot_source import SlotSource
@@ -138,6 +139,9 @@ class Process:
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def pausing(self) -> Pausing:
+        return self.world.pausing
 
     def vanishes(self) -> None:
         """It was killed."""

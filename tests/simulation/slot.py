@@ -102,8 +102,14 @@ class FusedStream:
     def command(self, text: str) -> None:
         self._asked()
 
-    def pause(self, stop: Callable[[], bool]) -> None:
+    def pause(self, stop: Callable[[], bool], confirmed: LSN | None = None) -> None:
+        if confirmed is not None:
+            self.leave(confirmed)
+
+    def rest(self) -> None:
         pass
+
+    heartbeat = 1.0
 
     def start_stream(self, start: LSN, options: object, *, confirmed: LSN | None = None) -> None:
         self.start = self._received = start

@@ -19,6 +19,7 @@ from walrelay.errors import Disconnected, Retryable
 from walrelay.lsn import LSN
 from walrelay.model import Counting, Message, System
 from walrelay.publish import ExactlyOnceSink, SinkHandle
+from walrelay.relay.contract import NeverPaused, Pausing
 from walrelay.relay.run import Runs
 from walrelay.route.rules import Rules
 from walrelay.sinks import memory
@@ -60,6 +61,7 @@ class World:
         self.alone = True  # no other instance leads ever
         self.connecting: Callable[[], None] = lambda: None  # before there is a connection
         self.rival: Callable[[], None] | None = None  # leads when somebody else asks for the lead
+        self.pausing: Pausing = NeverPaused()
         self.sinks: list[FakeSink] = []
         self.stream: FusedStream | None = None  # the last one
         self._turns = 0

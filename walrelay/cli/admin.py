@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from walrelay.cli.chosen import Chosen
 from walrelay.cli.ending import show_traceback, signalled
 from walrelay.cli.options import config_option
-from walrelay.cli.relays import Chosen
 from walrelay.config import load_databases, load_relays
 from walrelay.config.admin import AdminSettings
 from walrelay.config.models import LogSettings

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Set
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen
+from walrelay.cli.chosen import Chosen
 from walrelay.config import parse, presets
 from walrelay.config.documentation import example
 from walrelay.config.values import connection_string

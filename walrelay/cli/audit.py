@@ -7,8 +7,8 @@ from time import sleep
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.options import Moment, MomentType
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations import audit as operation
 from walrelay.operations.audit import AuditReport
 from walrelay.publish import Found

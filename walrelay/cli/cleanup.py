@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import Bars, count
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.config import values
 from walrelay.operations.cleanup import CleanupReport, CleanupRequest, cleaning
 from walrelay.postgres.slot_records import declare_all_published

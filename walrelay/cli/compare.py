@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import Moment, MomentType, waiting
 from walrelay.cli.progress import count
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations.compare import ComparedField, CompareReport, CompareRequest, Deviation, Marked, comparing
 from walrelay.operations.compare.report import ROW
 from walrelay.publish import TopicMessage

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
-from walrelay.cli.relays import several_option
 from walrelay.config import load_relays, presets
 from walrelay.config.documentation import example as example_text
 from walrelay.config.documentation import json_schema

@@ -1,10 +1,13 @@
 """`walrelay run` where a query finds the databases: their relays come and go with them, in this process."""
 
+from contextlib import ExitStack
+
 from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.ending import signalled
 from walrelay.config import Databases
 from walrelay.config.databases import Dsn
+from walrelay.control.database import Controls
 from walrelay.errors import Fatal, SettingsError
 from walrelay.observe import EndedFatally, Happening, LeftAtOnce, Noticed, Observer, Observers, Streaming
 from walrelay.observe.processes import DatabaseGone, NotStarted
@@ -20,12 +23,12 @@ def run(databases: Databases) -> int:
     SettingsError if the settings suit none of the databases.
     """
     logs.configure(databases.log.format, databases.log.level)
-    with compose.monitored(databases, logs.LogObserver()) as watching:
-        return _run(databases, watching)
+    with compose.monitored(databases, logs.LogObserver()) as watching, Controls() as controls:
+        return _run(databases, watching, controls)
 
 
-def _run(databases: Databases, watching: compose.Watching) -> int:
-    relays = _Relays(databases, watching)
+def _run(databases: Databases, watching: compose.Watching, controls: Controls) -> int:
+    relays = _Relays(databases, watching, controls)
     stop = signalled(relays.leave_at_once)
     found = relays.first_look(stop)
     if stop.is_set():
@@ -59,9 +62,9 @@ class _Streamed:
 
 
 class _Relays:
-    def __init__(self, databases: Databases, watching: compose.Watching) -> None:
+    def __init__(self, databases: Databases, watching: compose.Watching, controls: Controls) -> None:
         self._databases, self._instance, self._log = databases, Instance(), Observers(logs.LogObserver())
-        self._watching = watching
+        self._watching, self._controls = watching, controls
         self._observers: dict[str, Observer] = {}
         self._faults = set[str]()
 
@@ -107,13 +110,19 @@ class _Relays:
         """
         logs.name_relay(name)
         streamed = _Streamed()
+        with ExitStack() as stack:
+            self._run(name, dsn, stop, streamed, stack)
+
+    def _run(self, name: str, dsn: Dsn, stop: Stop, streamed: _Streamed, stack: ExitStack) -> None:
         try:
             wiring = compose.wiring(self._databases.settings(name, dsn))
             observers = self._watching.watch(name, wiring)
-            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed, *observers)
+            control = self._controls.add(name, wiring)
+            stack.callback(self._controls.remove, control)
+            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed, *observers, control)
             self._observers[name] = observer
             with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:
-                spread.run(name, lambda turn, told: compose.relay_until(turn, wiring, told))
+                spread.run(name, lambda turn, told: compose.relay_until(turn, wiring, told, control=control))
         except Exception as error:
             if streamed.yet:
                 raise

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import click
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen, each_relay
+from walrelay.cli.chosen import Chosen, each_relay
 from walrelay.model import Finding
 from walrelay.operations import doctor as operation
 

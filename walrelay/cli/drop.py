@@ -3,7 +3,7 @@
 import click
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen, one_relay
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.operations.drop import drop_all
 from walrelay.postgres.catalog import Catalog
 

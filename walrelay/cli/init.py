@@ -8,10 +8,10 @@ from click.core import ParameterSource
 
 from walrelay import compose
 from walrelay.cli.adopt import settings_for
+from walrelay.cli.chosen import Chosen, each_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import BarObserver, count
-from walrelay.cli.relays import Chosen, each_relay
 from walrelay.errors import Fatal, Retryable
 from walrelay.operations import doctor, setup
 from walrelay.operations import push_down as pushing

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen, one_relay
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.config import parse
 from walrelay.config.migration import migrated, printed
 from walrelay.errors import Fatal

@@ -3,10 +3,10 @@
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.init import make, publish
 from walrelay.cli.options import Moment, ZonedMomentType, waiting
 from walrelay.cli.progress import count
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs

@@ -1,104 +1,78 @@
-"""Which relay of the settings file a command is for. The one place that decides it.
+"""`walrelay relays`: the relays of the file's databases, and what their leaders report."""
 
-A command that works on one relay needs `--relay` only if the file has several. A command that only looks, and `init`,
-do one relay after the other if none is named, each below a heading, and end with the worst exit code.
-"""
-
-from collections.abc import Callable
-from functools import wraps
+import json
 from pathlib import Path
-from shlex import quote
-from typing import Any, NamedTuple
 
 import click
 
+from walrelay import compose
 from walrelay.cli import ending
+from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
-from walrelay.config import Settings, load_relays
+from walrelay.config import load_relays
 from walrelay.errors import SettingsError
+from walrelay.operations.pausing import RelayGlance, glance
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.sizes import size
 
-_DEFAULT = Path("walrelay.yaml")
 
+@click.command()
+@config_option
+@several_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each relay.")
+@click.pass_context
+def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], as_json: bool) -> None:
+    """List the relays: who leads, state, lag, pauses.
 
-class Chosen(NamedTuple):
-    """A relay of the file at `path`. `name`: empty for the only one. `loaded`: its settings, if they were read.
-    `several`: the command is called for others too.
+    All of it comes from PostgreSQL, so no process has to run. Relays of other files in the same databases are listed
+    too, unless some are named.
+
+    \b
+    Example:
+      walrelay relays
+      walrelay relays --json | jq 'select(.paused)'
     """
-
-    path: Path
-    name: str = ""
-    loaded: Settings | None = None
-    several: bool = False
-
-    def settings(self) -> Settings:
-        """Reads the file. SettingsError if it cannot be used; a usage error if it has several relays."""
-        if self.loaded is not None:
-            return self.loaded
-        left_out: list[SettingsError] = []
-        relays = load_relays(self.path, [self.name] if self.name else [], left_out)
-        if len(relays) + len(left_out) > 1:
-            raise click.UsageError(f"Which relay? Name one with --relay: {', '.join(relays)}.")
-        (settings,) = relays.values()
-        return settings
-
-    @property
-    def arguments(self) -> str:
-        """What a command needs on its command line to be for this relay."""
-        config = f" -c {quote(str(self.path))}" if self.path != _DEFAULT else ""
-        return config + (f" --relay {self.name}" if self.name else "")
+    left_out: list[SettingsError] = []
+    databases: dict[str, dict[str, str]] = {}
+    for name, settings in load_relays(config_path, relay_names, left_out).items():
+        wiring = compose.wiring(settings)
+        databases.setdefault(wiring.dsn, {})[wiring.slot] = name or wiring.slot
+    found, codes = list[RelayGlance](), [ending.report(each) for each in left_out]
+    for dsn, slots in databases.items():
+        try:
+            with Catalog(dsn) as catalog:
+                found += [each for each in glance(catalog, slots) if not relay_names or each.slot in slots]
+        except Exception as error:  # one database keeps no other from being shown
+            codes.append(ending.report(error, f"{', '.join(slots.values())}: "))
+    if as_json:
+        for each in found:
+            click.echo(json.dumps(each.as_json()))
+    elif found:
+        click.echo(_table(found), nl=False)
+    ctx.exit(max([ending.DONE, *codes]))
 
 
-_one = click.option("--relay", "relay_name", metavar="NAME", default="", help="The relay, if the file has several.")
-several_option = click.option(
-    "--relay", "relay_names", metavar="NAME", multiple=True, help="Only this relay of the file; may be repeated."
-)
-"""The command gets it as `relay_names: tuple[str, ...]`, empty for all relays."""
+_HEAD = ("name", "state", "leader", "position", "lag", "retained WAL", "left until lost", "paused")
 
 
-def one_relay(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --config and --relay of a command that works on one relay; it gets them as `relay: Chosen`."""
-
-    @wraps(function)
-    def command(*args: Any, config_path: Path, relay_name: str, **options: Any) -> Any:
-        return function(*args, relay=Chosen(config_path, relay_name), **options)
-
-    return config_option(_one(command))
+def _table(found: list[RelayGlance]) -> str:
+    rows = [_HEAD, *map(_row, found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def each_relay(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options --config and --relay of a command that is called for each relay in turn, as `relay: Chosen`. Its
-    option `as_json` leaves out the headings; with `adopt` there may be no relay yet. What ends it for one relay does
-    not keep it from the next.
-    """
-
-    @wraps(function)
-    def command(*args: Any, config_path: Path, relay_names: tuple[str, ...], **options: Any) -> None:
-        if options.get("adopt") is not None:
-            function(*args, relay=Chosen(config_path, "".join(relay_names[:1])), **options)
-            return
-        left_out: list[SettingsError] = []
-        relays = load_relays(config_path, relay_names, left_out)
-        several = len(relays) + len(left_out) > 1
-        chosen = [Chosen(config_path, *each, several) for each in relays.items()]
-        if not several:
-            function(*args, relay=chosen[0], **options)
-        else:
-            codes = [ending.report(each) for each in left_out]
-            codes += [_called(function, args, each, options) for each in chosen]
-            click.get_current_context().exit(max(codes))
-
-    return config_option(several_option(command))
+def _row(each: RelayGlance) -> tuple[str, ...]:
+    lag = _size(each.lag_bytes) + (f", {each.lag_seconds:.1f} s" if each.lag_seconds else "")
+    paused = "no"
+    if each.paused:
+        paused = f"by {each.paused_by}" + (f": {each.pause_reason}" if each.pause_reason else "")
+        paused += f", until {each.paused_until}" if each.paused_until else ""
+        paused += f", to {size(each.pause_limit)}, then {each.at_pause_limit}" if each.pause_limit else ""
+    where = each.instance or "nobody", each.position or "unknown"
+    left = "no limit" if each.safe_bytes is None else size(each.safe_bytes)
+    return each.name, each.state, *where, lag, _size(each.retained_bytes), left, " ".join(paused.split())
 
 
-def _called(function: Callable[..., Any], args: tuple[Any, ...], relay: Chosen, options: dict[str, Any]) -> int:
-    if not options.get("as_json"):
-        click.echo(f"== {relay.name}")
-    try:
-        function(*args, relay=relay, **options)
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
-    except (click.ClickException, click.Abort):
-        raise
-    except Exception as error:
-        return ending.report(error, f"{relay.name}: ")
-    return ending.DONE
+def _size(count: int | None) -> str:
+    return "unknown" if count is None else size(count)

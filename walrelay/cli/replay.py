@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import Moment, MomentType, PositionsType
 from walrelay.cli.progress import BarObserver, count
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.errors import Fatal
 from walrelay.operations import replay as operation
 from walrelay.operations.replay import ReplayPlan, ReplayRequest

@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from walrelay import __version__, compose
+from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
-from walrelay.cli.relays import several_option
 from walrelay.config import Settings, load_relays
 from walrelay.config.redaction import redacted, scrubbed, secrets
 from walrelay.errors import WalrelayError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen, one_relay
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.dead_letter import message_json, shown
 from walrelay.model import AnyRecord, Message
 from walrelay.operations.route_trial import Routed, in_slot, in_table, record_of_json, routed

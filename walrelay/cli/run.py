@@ -11,10 +11,12 @@ import click
 
 from walrelay import compose
 from walrelay.cli import databases, ending, processes
+from walrelay.cli.chosen import several_option
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import config_option
-from walrelay.cli.relays import several_option
 from walrelay.config import Settings, load_databases, load_relays
+from walrelay.control.database import Controls
+from walrelay.control.relay import RelayControl
 from walrelay.errors import Fatal
 from walrelay.observe import EndedFatally, LeftAtOnce, Observer, Observers
 from walrelay.relay.spread import Spread
@@ -93,12 +95,14 @@ class _Relays(NamedTuple):
 
     def run(self, orders: int | None = None) -> int:
         """Returns the exit code when all relays have ended."""
-        with compose.monitored(self.shared, logs.LogObserver(), self.process) as watching:
-            return self._run(watching, orders)
+        with compose.monitored(self.shared, logs.LogObserver(), self.process) as watching, Controls() as controls:
+            return self._run(watching, controls, orders)
 
-    def _run(self, watching: compose.Watching, orders: int | None) -> int:
+    def _run(self, watching: compose.Watching, controls: Controls, orders: int | None) -> int:
+        control = {name: controls.add(name, wiring) for name, wiring in self.wirings.items()}
         observers = {
-            name: Observers(_log(name, wiring), *watching.watch(name, wiring)) for name, wiring in self.wirings.items()
+            name: Observers(_log(name, wiring), *watching.watch(name, wiring), control[name])
+            for name, wiring in self.wirings.items()
         }
 
         def leaving() -> None:
@@ -121,11 +125,13 @@ class _Relays(NamedTuple):
             processes.obey(orders, stop, leave)
         if len(self.wirings) == 1:
             ((name, wiring),) = self.wirings.items()
-            alone = {name: partial(_relay, name, wiring, observers[name], stop, self.from_slot)}
+            alone = {name: partial(_relay, name, wiring, observers[name], stop, self.from_slot, control[name])}
             done = SideBySide(alone, stop, ended).run()
         else:
             with Spread(self.wirings, observers, stop) as spread:
-                runs = {name: partial(_in_turns, name, each, spread) for name, each in self.wirings.items()}
+                runs = {
+                    name: partial(_in_turns, name, each, spread, control[name]) for name, each in self.wirings.items()
+                }
                 done = SideBySide(runs, stop, ended).run()
         return ending.DONE if done else ending.FAILED
 
@@ -134,12 +140,12 @@ def _log(name: str, wiring: Wiring) -> logs.LogObserver:
     return logs.LogObserver(slot=wiring.slot, relay=name) if name else logs.LogObserver(slot=wiring.slot)
 
 
-def _relay(name: str, wiring: Wiring, observer: Observer, stop: Stop, from_slot: bool) -> None:
+def _relay(name: str, wiring: Wiring, observer: Observer, stop: Stop, from_slot: bool, control: RelayControl) -> None:
     if name:
         logs.name_relay(name)
-    compose.relay_until(stop, wiring, observer, from_slot=from_slot)
+    compose.relay_until(stop, wiring, observer, from_slot=from_slot, control=control)
 
 
-def _in_turns(name: str, wiring: Wiring, spread: Spread) -> None:
+def _in_turns(name: str, wiring: Wiring, spread: Spread, control: RelayControl) -> None:
     logs.name_relay(name)
-    spread.run(name, lambda turn, observer: compose.relay_until(turn, wiring, observer))
+    spread.run(name, lambda turn, observer: compose.relay_until(turn, wiring, observer, control=control))

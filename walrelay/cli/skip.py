@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.options import operator
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.dead_letter import shown
 from walrelay.dead_letters.skipping import Skipping
 from walrelay.model import RecordPosition

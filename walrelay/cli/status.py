@@ -3,10 +3,11 @@
 import click
 
 from walrelay import compose
-from walrelay.cli.relays import Chosen, each_relay
+from walrelay.cli.chosen import Chosen, each_relay
 from walrelay.operations.status import RelayConnection, Status
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import terminate, unexpected_leader
+from walrelay.postgres.sizes import size
 
 
 @click.command()
@@ -84,14 +85,7 @@ def _from(instance: RelayConnection) -> str:
 
 
 def _size(count: int | None) -> str:
-    if count is None:
-        return "unknown"
-    value, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if abs(value) < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+    return "unknown" if count is None else size(count)
 
 
 def _waits(seconds: float | None) -> str:

@@ -5,8 +5,8 @@ import sys
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.cli.streams import Output, ReaderGone
 from walrelay.operations import doctor
 from walrelay.operations.tail import Form, Tail

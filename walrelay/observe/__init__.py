@@ -204,9 +204,26 @@ class NotMarked(NamedTuple):
 
 
 class Stopping(NamedTuple):
-    """A stop was asked for; `unsettled` messages are still to be settled, which may take `seconds`."""
+    """A stop or a pause was asked for; `unsettled` messages are still to be settled, which may take `seconds`."""
 
     unsettled: int
+    seconds: float
+
+
+class Paused(NamedTuple):
+    """Somebody wants the relay to pause: nothing is read, and the instance keeps the lead. `why`: who, the reason and
+    how it ends. `cost`: the WAL that is retained by now.
+    """
+
+    slot: str
+    why: str
+    cost: str
+
+
+class PauseOver(NamedTuple):
+    """A pause of `seconds` is over, and the slot is read again. `why`: what ended it."""
+
+    why: str
     seconds: float
 
 
@@ -256,6 +273,8 @@ Happening = (
     | NotCleanedUp
     | NotMarked
     | Stopping
+    | Paused
+    | PauseOver
     | LeftAtOnce
     | Stopped
     | EndedFatally

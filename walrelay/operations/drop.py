@@ -1,5 +1,6 @@
 """What `walrelay drop` removes: the publication, the record of the slot, and last the slot."""
 
+from walrelay.control.table import delete_row
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import hold, lead_lock, slot_lock
@@ -25,6 +26,7 @@ def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple
         if there and publication is not None:
             catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
         delete_record(catalog, slot)
+        delete_row(catalog, slot)
         if found is not None:
             catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
     outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from walrelay.dead_letters.store import waiting
 from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.retained import slot_wal
 from walrelay.postgres.slot_records import backfilled_rows
 from walrelay.source.lag import reported_lag
 from walrelay.wiring import Wiring
@@ -30,14 +31,6 @@ class SlotFigures(NamedTuple):
     replay_rows: int | None = None  # that they have published
 
 
-_SLOTS = (
-    "SELECT slot_name::text, active_pid IS NOT NULL, wal_status, confirmed_flush_lsn::text,"
-    " pg_wal_lsn_diff(here.lsn, confirmed_flush_lsn)::int8, pg_wal_lsn_diff(here.lsn, restart_lsn)::int8, safe_wal_size"
-    " FROM pg_replication_slots,"
-    " LATERAL (SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_lsn() END AS lsn) AS here"
-    " WHERE slot_name = ANY (%s)"
-)
-
 _TABLE = (
     "SELECT sum(pg_total_relation_size(part.oid))::int8, sum(n_live_tup)::int8, sum(n_dead_tup)::int8"
     " FROM (SELECT to_regclass(%s)::oid AS oid UNION SELECT relid FROM pg_partition_tree(to_regclass(%s))) AS part"
@@ -57,18 +50,13 @@ def figures(catalog: Catalog, relays: Sequence[Wiring]) -> dict[str, SlotFigures
     found = {}
     backfills = backfilled_rows(catalog)
     replays = {slot: told for slot, *told in _replays(catalog)}
-    slots = {row[0]: row[1:] for row in catalog.rows(_SLOTS, [each.slot for each in relays])}
+    slots = slot_wal(catalog, [each.slot for each in relays])
     for each in relays:
         if each.slot in slots:
-            active, wal_status, confirmed, lag, retained, safe = slots[each.slot]
+            wal = slots[each.slot]
             found[each.slot] = SlotFigures(
-                active,
-                wal_status,
-                confirmed,
-                _positive(lag),
-                _positive(retained),
-                safe,
-                _lag_seconds(catalog, each.slot, active=active),
+                *wal,
+                _lag_seconds(catalog, each.slot, active=wal.active),
                 waiting(catalog, each.slot),
                 *tables[each.table],
                 backfills.get(each.slot),
@@ -95,7 +83,3 @@ def _table(catalog: Catalog, table: str) -> tuple[int | None, int | None, int | 
 def _replays(catalog: Catalog) -> list[tuple[Any, ...]]:
     """Nothing where this role may not read them: its server should not log an error for each question."""
     return catalog.rows(_REPLAYS) if catalog.value(_READABLE, "walrelay.replays") else []
-
-
-def _positive(distance: int | None) -> int | None:
-    return None if distance is None else max(0, distance)

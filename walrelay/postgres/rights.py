@@ -58,6 +58,7 @@ class Need(NamedTuple):
 NEEDS = (
     Need("relay", ("SELECT",), "slots"),
     Need("relay", ("SELECT",), "dead_letters", vital=False),
+    Need("relay", ("SELECT", "INSERT", "UPDATE"), "relays", vital=False),
     Need("relay", ("INSERT", "UPDATE"), "dead_letters", when=REFUSALS),
     Need("relay", ("SELECT", "INSERT", "UPDATE"), "positions", when=POSITION),
     Need("relay", ("SELECT", "DELETE"), OUTBOX, when=RETENTION, vital=False, usual=False),
@@ -69,6 +70,7 @@ NEEDS = (
     Need("oncall", ("SELECT",), "slots"),
     Need("oncall", ("SELECT",), "positions"),
     Need("oncall", ("SELECT", "INSERT", "UPDATE"), "dead_letters"),
+    Need("oncall", ("SELECT", "INSERT", "UPDATE"), "relays"),
     Need("oncall", ("SELECT", "INSERT", "UPDATE", "DELETE"), "replays"),
     Need("cleaner", ("SELECT", "DELETE"), OUTBOX),
     Need("cleaner", ("SELECT",), "slots"),

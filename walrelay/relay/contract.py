@@ -1,7 +1,7 @@
 """The factories of a run: what it opens, and what it asks other rooms."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from walrelay.dead_letters.wrapping import DeadLettering
@@ -14,6 +14,41 @@ from walrelay.route import Routing
 from walrelay.source.contract import Positions
 from walrelay.source.slot_source import SlotSource
 from walrelay.source.stream import Stream
+
+
+class Pausing(Protocol):
+    """Whether somebody wants the relay to pause; for its leader."""
+
+    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
+        """Inside, this instance leads. What is wanted is known at its beginning."""
+        ...
+
+    def asked(self) -> bool:
+        """Whether nothing is to be read now; for every turn of the loop."""
+        ...
+
+    def hold(
+        self, catalog: Catalog, still_leads: Callable[[], object], interval: float, stop: Callable[[], bool]
+    ) -> None:
+        """Returns when the pause is over, or `stop` is true. `still_leads` is called at once and at least every
+        `interval` seconds; it raises where the lead may be lost. Fatal where the pause cost more than it was to.
+        """
+        ...
+
+
+class NeverPaused:
+    """Implements `Pausing` for a relay that nobody can pause."""
+
+    def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def asked(self) -> bool:
+        return False
+
+    def hold(
+        self, catalog: Catalog, still_leads: Callable[[], object], interval: float, stop: Callable[[], bool]
+    ) -> None:
+        pass
 
 
 class Factories(Protocol):
@@ -69,4 +104,8 @@ class Factories(Protocol):
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:
         """What goes on beside the loop for as long as this instance leads."""
+        ...
+
+    def pausing(self) -> Pausing:
+        """Whether to pause; asked for once in a process."""
         ...

@@ -69,18 +69,24 @@ class Relay:
         elif self.ledger.in_transaction and self._last is not None:
             self._route = ResumedRouting(self._routing, self._last.commit_lsn, self._last.ordinal + 1).route
 
-    def run(self, stop: Callable[[], bool]) -> None:
-        """Relays until `stop` says so, or up to what cannot be published; settles, confirms and leaves."""
-        self._stop = stop
+    def run(self, stop: Callable[[], bool], pause: Callable[[], bool] = lambda: False) -> bool:
+        """Relays until `stop` or `pause` says so, or up to what cannot be published; settles, confirms and leaves. True
+        if that was for a pause: then the connection is kept.
+        """
+
+        def halt() -> bool:
+            return stop() or pause()
+
+        self._stop = halt
         self.source.wake_by(self._sink.descriptor())
         try:
             try:
                 self.settling.settle(self.source, 0)  # nothing may overtake what was refused before a resumption
-                while self._end is None and not stop():
+                while self._end is None and not halt():
                     self._turn()
                 self._leave(to_commit=self._end is None)
             except RegistryAway:
-                if not stop():
+                if not halt():
                     raise
                 self._leave(to_commit=False)
             except (ProtocolError, Refused, Undecodable, Unroutable) as end:
@@ -89,8 +95,13 @@ class Relay:
         except StartAnew:
             self.settling.leave(self.source)
             raise
+        if self._end is None and not stop():
+            self.settling.pause(self.source, stop)
+            return True
+        self._observer.saw(Stopped(self.settling.leave(self.source), self.ledger.unsettled))
         if self._end:
             raise self.settling.ends_in(self._end, stopping=stop())
+        return False
 
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
@@ -192,4 +203,3 @@ class Relay:
             self._sink.flush(_ROOM_WAIT)
             settling.settle(self.source, _ROOM_WAIT)
             self._observer.saw(TURNED)
-        self._observer.saw(Stopped(settling.leave(self.source), ledger.unsettled))

@@ -12,8 +12,9 @@ from time import monotonic
 
 from walrelay.decode.contract import Decoder
 from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
+from walrelay.lsn import ZERO
 from walrelay.model import RelayPosition
-from walrelay.observe import Noticed, Observer, Streaming, notices
+from walrelay.observe import Noticed, Observer, Stopped, Streaming, notices
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import translated
 from walrelay.postgres.slot_records import forget_published
@@ -63,6 +64,7 @@ class Runs:
         self._clock, self._holding = clock, Holding(_HOLD, self._let_go, timer)
         self._ahead = Ahead()
         self._dead_lettering = factories.refusals()
+        self._pausing = factories.pausing()
 
     def until(self, stop: Callable[[], bool], wait: Callable[[float], object], backoff: Backoff) -> None:
         """One run after the other, until one ends in good order or an operator must act; then lets everything go.
@@ -151,21 +153,41 @@ class Runs:
         return self._factories.lead(stream, stop)
 
     def _lead_on(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
-        """Leads over one stream after the other: while the sink has no room there is none, but the connection stays,
-        and with it the lead. So nobody else publishes what the sink holds, however long that lasts.
+        """Leads over one stream after the other: while the relay is paused, or the sink has no room, there is none, but
+        the connection stays, and with it the lead. So nobody else publishes what the sink holds, however long that
+        lasts.
         """
-        while True:
-            try:
-                return self._lead(stream, catalog, stop)
-            except NoRoom as why:
-                if self._relay is None or self._wiring.exactly_once or stop():
-                    raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                self._observer.saw(
-                    Noticed(f"{why}; the stream starts again when there is room; this instance keeps the lead")
-                )
-                stream.pause(stop)
-                still_leads = partial(self._still_leads, stream, catalog)
-                self._relay.settling.await_room(self._relay.source, stop, still_leads)
+        catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
+        with self._pausing.while_leading(catalog):
+            still_leads = partial(self._still_leads, stream, catalog)
+            while not self._paused(stream, catalog, still_leads, stop):
+                try:
+                    if not self._lead(stream, catalog, stop):
+                        return
+                    self.close()  # nothing is owed, and a pause may take days
+                except NoRoom as why:
+                    if self._relay is None or self._wiring.exactly_once or stop():
+                        raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
+                    self._observer.saw(
+                        Noticed(f"{why}; the stream starts again when there is room; this instance keeps the lead")
+                    )
+                    stream.pause(stop)
+                    leaving = partial(_either, stop, self._pausing.asked)
+                    self._relay.settling.await_room(self._relay.source, leaving, still_leads)
+
+    def _paused(
+        self, stream: Stream, catalog: Catalog, still_leads: Callable[[], object], stop: Callable[[], bool]
+    ) -> bool:
+        """Waits while the relay is paused, unless the sink still holds something: that is settled first. Whether the
+        relay was stopped meanwhile.
+        """
+        if self._relay is not None or not self._pausing.asked():
+            return False
+        stream.rest()
+        self._pausing.hold(catalog, still_leads, stream.heartbeat, stop)
+        if stop():
+            self._observer.saw(Stopped(self.bookmark.lsn if self.bookmark else ZERO, 0))
+        return stop()
 
     def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
         """Raises Disconnected if the lead may be lost, Fatal if the slot is lost (a stream would tell that itself)."""
@@ -173,8 +195,8 @@ class Runs:
         slot, plugin = self._wiring.slot, self._wiring.plugin
         usable_slot(catalog.slot(slot), slot, plugin, catalog.database)
 
-    def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
-        catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
+    def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> bool:
+        """Whether the relay paused, and keeps the lead."""
         refuse_unfinished_backfill(catalog, self._wiring.slot)
         self._factories.examine(catalog)
         source, decodes = self._factories.source(stream, catalog, self.bookmark)
@@ -188,7 +210,7 @@ class Runs:
         self._observer.saw(Streaming(source.slot.name, source.start, self._wiring.plugin))
         try:
             with self._factories.while_leading(catalog):
-                relay.run(stop)
+                return relay.run(stop, self._pausing.asked)
         finally:
             self.bookmark = source.bookmark
             kept = self.bookmark.lsn != source.start  # a position behind it
@@ -285,3 +307,7 @@ class Runs:
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())
         return ResumedRouting(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
+
+
+def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
+    return one() or other()

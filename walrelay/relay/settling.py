@@ -155,3 +155,7 @@ class Settling:
         """Confirms what is durable and ends the stream; up to where that was."""
         source.leave(self._ledger.confirmable)
         return self._ledger.confirmable
+
+    def pause(self, source: Source, stop: Callable[[], bool]) -> None:
+        """As `leave`, and keeps the connection."""
+        source.pause(self._ledger.confirmable, stop)

@@ -20,6 +20,7 @@ from walrelay.observe import (
     Noticed,
     Observer,
     Observers,
+    Paused,
     Retrying,
     StandingBy,
     Streaming,
@@ -61,7 +62,7 @@ class Seat:
         return self._turn is not None
 
     def saw(self, happening: Happening) -> None:
-        if isinstance(happening, Streaming | StandingBy | Retrying):
+        if isinstance(happening, Streaming | StandingBy | Retrying | Paused):
             self._begun()
 
     def run(self, relay: Callable[[Stop, Observer], None]) -> None:

@@ -1,5 +1,6 @@
 """What the relay asks of a source: a replication slot as a stream of frames."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from walrelay.lsn import LSN
@@ -41,6 +42,10 @@ class Source(Protocol):
 
     def leave(self, lsn: LSN) -> None:
         """Confirms `lsn` and ends the stream in good order, within a few seconds."""
+        ...
+
+    def pause(self, lsn: LSN, stop: Callable[[], bool]) -> None:
+        """The same, and keeps the connection, with its lead. Disconnected if `stop` is true before that is done."""
         ...
 
 

@@ -128,6 +128,12 @@ class SlotSource:
         self._stream.leave(lsn)
         self._confirmed = lsn
 
+    def pause(self, lsn: LSN, stop: Callable[[], bool]) -> None:
+        if self._keeper is not None:
+            lsn = self._keeper.keep_at_last(lsn)
+        self._stream.pause(stop, confirmed=lsn)
+        self._confirmed = lsn
+
     def _look(self) -> None:
         self._vouched = self._check()
         self._catalog.refuse_synchronous(self._stream.pid)  # the setting can be changed under a running relay

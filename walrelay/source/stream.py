@@ -10,7 +10,7 @@ must hold, or nothing is sent and the run ends with a LedgerError.
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic, time_ns
 from typing import NamedTuple
 
@@ -54,9 +54,9 @@ class Stream:
         publication: str,
         timing: Timing,
         notice: Callable[[str], None],
-        wakes: int | None = None,
+        wakes: Sequence[int] = (),
     ) -> None:
-        """`wakes`: a descriptor; the first time that it is readable ends a `read` early."""
+        """`wakes`: descriptors; the first time that one is readable since the stream began ends a `read` early."""
         self._slot, self._publication, self._timing, self._report = slot, publication, timing, notice
         self._connection = connect.replication(dsn)
         self._connection.patience = timing.receive_timeout
@@ -69,9 +69,7 @@ class Stream:
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
         self._sinks: int | None = None  # the descriptor of the sink
-        self._wakes = wakes
-        if wakes is not None:
-            self._poll.register(wakes, select.POLLIN)
+        self._wakes, self._asleep = wakes, set[int]()
         self._fatal: WalrelayError | None = None
         self._asked = False  # the server requested a status update
         self._pinged = False  # a reply was requested from the server
@@ -85,6 +83,11 @@ class Stream:
     def connection(self) -> connect.Connection:
         """For queries that have to be asked on the connection that streams, before it does."""
         return self._connection
+
+    @property
+    def heartbeat(self) -> float:
+        """Seconds between two signs of life that the server needs."""
+        return self._heartbeat
 
     @property
     def pid(self) -> int:
@@ -132,6 +135,9 @@ class Stream:
         if result.status != connect.Status.COPY_BOTH:
             raise self._failed(result)
         self._pgconn.nonblocking = 1
+        self._asleep = {*self._wakes}
+        for descriptor in self._wakes:
+            self._poll.register(descriptor, select.POLLIN)
         self._flushed, self.start = start if confirmed is None else confirmed, start
         self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
         self._received = start.to_bytes(8)
@@ -175,14 +181,17 @@ class Stream:
             raise connection_broke(cause) from cause
         self.close()
 
-    def pause(self, stop: Callable[[], bool]) -> None:
-        """Ends the stream and keeps the connection with its lead; `start_stream` starts it again. What the server still
-        sends of a transaction is discarded: it comes again. That may take a while, and is harmless, because a walsender
-        that can write also serves the checkpointer. Ends early when `stop` is true; then the connection cannot be used
-        any more. Until `start_stream`, `command` has to be called more often than wal_sender_timeout, or the server
-        ends the connection.
+    def pause(self, stop: Callable[[], bool], confirmed: LSN | None = None) -> None:
+        """Confirms, ends the stream and keeps the connection with its lead; `start_stream` starts it again.
+
+        What the server still sends of a transaction is discarded: it comes again. That may take a while, and is
+        harmless, because a walsender that can write also serves the checkpointer. Ends early when `stop` is true; then
+        the connection cannot be used any more. Until `start_stream`, `command` has to be called more often than
+        wal_sender_timeout, or the server ends the connection.
         """
         patience = self._timing.receive_timeout
+        if confirmed is not None:
+            self._send(confirmed)
         result = connect.end_of_copy(self._connection, stop, patience)
         if result is not None and result.status != connect.Status.COMMAND_OK:
             raise self._failed(result)
@@ -191,6 +200,10 @@ class Stream:
         result = connect.answer(self._connection, f"START_REPLICATION PHYSICAL {_NOWHERE}")
         if result.status == connect.Status.COPY_BOTH:
             connect.end_of_copy(self._connection, stop, patience, ask=False)
+        self.rest()
+
+    def rest(self) -> None:
+        """For a connection that leads and does not stream; see `pause`."""
         # wal_sender_timeout is for streams: without one the lead of a process that is frozen would last for ever.
         connect.answer(self._connection, f"SET idle_session_timeout = {int(self._idle_limit * 1000)}")
 
@@ -205,11 +218,11 @@ class Stream:
         return max(limit - self._silence, _LOOK)
 
     def _wait(self, timeout: float) -> None:
-        """Until something can be read, or `wakes` for the first time; it stays readable."""
-        woken = [descriptor for descriptor, _ in self._poll.poll(timeout * 1000)]
-        if self._wakes is not None and self._wakes in woken:
-            self._poll.unregister(self._wakes)
-            self._wakes = None
+        """Until something can be read, or one of `wakes` for the first time; it stays readable."""
+        woken = {descriptor for descriptor, _ in self._poll.poll(timeout * 1000)}
+        for descriptor in woken & self._asleep:
+            self._poll.unregister(descriptor)
+            self._asleep.discard(descriptor)
 
     def _drain(self) -> list[bytes]:
         """Every frame that is there. Reads without asking poll first: TLS may hold bytes that no poll sees."""

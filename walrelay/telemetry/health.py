@@ -6,7 +6,9 @@ from walrelay.telemetry.instruments import RelayView
 from walrelay.telemetry.numbers import State
 
 Side = Literal["nobody", "postgres", "relay", "sink", "registry", "leader", "policy", "operator"]
-"""Who has to move before the relay can. policy: a refused event stopped it; operator: an error that no retry cures."""
+"""Who has to move before the relay can. policy: a refused event stopped it, or a pause that cost too much; operator: an
+error that no retry cures, or a pause.
+"""
 
 _SIDES: dict[str, Side] = {
     "Disconnected": "postgres",
@@ -19,7 +21,7 @@ _SIDES: dict[str, Side] = {
 
 _STARTING = 300.0  # seconds that a start or a stop may take: it waits for servers, each of which may take its time
 _ORDERLY = {"Waiting", "StartAnew", "StopAhead"}
-_POLICY = {"Refused", "Undecodable", "Unroutable"}
+_POLICY = {"Refused", "Undecodable", "Unroutable", "SlotGivenUp"}
 
 _LOST = "walrelay recover --dry-run"
 _WHO = "walrelay status  # shows who leads"
@@ -89,6 +91,8 @@ def _verdict(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
                 text = "another process leads, or the server has not noticed yet that it is gone; it confirms nothing"
                 return HealthVerdict("leader", view.unmoved_since, text, _WHO)
             return HealthVerdict("nobody", since, "another instance leads, and this one would take over", ready=True)
+        case "paused":
+            return HealthVerdict("operator", since, numbers.pause, f"walrelay resume {view.name}".strip(), ready=True)
         case "failed" if last is not None:
             return HealthVerdict("policy" if last.error in _POLICY else "operator", since, last.text, numbers.hint)
         case "retrying" if last is not None:

@@ -30,6 +30,8 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    Paused,
+    PauseOver,
     Relayed,
     Resumed,
     Retrying,
@@ -229,6 +231,10 @@ class LogObserver:
                 log.warning("not marked", why=why)
             case Stopping(unsettled, seconds):
                 log.info("stopping", unsettled=unsettled, within_seconds=round(seconds, 1))
+            case Paused(slot, why, cost):
+                log.warning("paused", slot=slot, why=why, cost=cost)
+            case PauseOver(why, seconds):
+                log.info("pause over", why=why, after_seconds=round(seconds, 1))
             case LeftAtOnce():
                 log.warning("left at once", consequence="what was not confirmed will be published again")
             case Stopped(confirmed, unsettled):

@@ -25,6 +25,8 @@ from walrelay.observe import (
     Happening,
     NotCleanedUp,
     NotMarked,
+    Paused,
+    PauseOver,
     Relayed,
     Resumed,
     Retrying,
@@ -41,7 +43,7 @@ from walrelay.observe import (
 )
 from walrelay.observe.processes import NotStarted
 
-State = Literal["starting", "standing by", "streaming", "retrying", "stopping", "stopped", "failed"]
+State = Literal["starting", "standing by", "streaming", "paused", "retrying", "stopping", "stopped", "failed"]
 
 SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 SIZES = 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000
@@ -116,6 +118,7 @@ class RelayNumbers:
         self.last_error: LastError | None = None
         self.hint = ""  # what to do about it
         self.untold = Counter[str]()  # what no collector got, by signal; written by whoever sends it
+        self.pause = ""  # who paused the relay, why, and what it costs
 
     @property
     def leads(self) -> bool:
@@ -233,6 +236,11 @@ class RelayNumbers:
             case StandingBy():
                 self._enter("standing by")
             case TakingOver():
+                self._enter("starting")
+            case Paused(_, why, cost):
+                self.pause = f"paused {why}; {cost}"
+                self._enter("paused")
+            case PauseOver():
                 self._enter("starting")
             case Stopping() | GivingUp():
                 self._enter("stopping")

@@ -60,6 +60,9 @@ COMMANDS = (
     ("dlq", "replay"),
     ("skip", "--position", "0/1", "--yes"),
     ("migrate", "offset", str(Path(__file__).with_name("offsets.json"))),
+    ("relays", "--json"),
+    ("pause", "--limit", "1GB"),
+    ("resume",),
     ("drop", "--yes"),
 )
 

@@ -201,7 +201,7 @@ def test_a_slot_that_is_missing_is_told_from_a_publication_whatever_it_is_called
 @pytest.mark.parametrize("way", ["text"])
 def test_a_stop_ends_the_wait_for_a_frame_once(outbox: Outbox) -> None:
     stop = Stop()
-    stream = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), print, stop.fileno())
+    stream = Stream(outbox.database.dsn, outbox.settings.source.slot, "walrelay", Timing(), print, [stop.fileno()])
     with closing(stream):
         stream.start_stream(ZERO, outbox.wiring.options(binary=False))
         Timer(0.1, stop.set).start()

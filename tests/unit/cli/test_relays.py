@@ -56,6 +56,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
 
 ALL = dict(commands(main))
 OF_A_RELAY = {name for name, command in ALL.items() if any("--config" in each.opts for each in command.params)}
+OF_ALL = {"run", "init", "doctor", "status", "report", "config check", "relays"}
 NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover": ["--yes"], "tail": []} | {
     "skip": ["--position", "0/1"],
     "dlq list": [],
@@ -66,15 +67,17 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "route test": [],
     "migrate offset": ["offsets.dat"],
     "compare": ["--old", "a", "--new", "b"],
+    "pause": [],
+    "resume": [],
 }
 
 
 def test_each_command_that_reads_the_settings_of_a_relay_lets_it_be_named() -> None:
     assert {name for name in OF_A_RELAY if any("--relay" in each.opts for each in ALL[name].params)} == OF_A_RELAY
-    assert {"run", "init", "doctor", "status", "report", "config check", *NEEDED} <= OF_A_RELAY
+    assert {*OF_ALL, *NEEDED} <= OF_A_RELAY
 
 
-@pytest.mark.parametrize("command", sorted(OF_A_RELAY - {"run", "init", "doctor", "status", "report", "config check"}))
+@pytest.mark.parametrize("command", sorted(OF_A_RELAY - OF_ALL))
 def test_a_command_for_one_relay_asks_which_if_there_are_several(command: str, config: Path) -> None:
     result = run(config, *command.split(), *NEEDED[command])
     assert result.exit_code == 2

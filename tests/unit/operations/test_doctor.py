@@ -4,11 +4,12 @@ from typing import cast
 
 import pytest
 
-from walrelay.operations.doctor.expected import Expected, size
+from walrelay.operations.doctor.expected import Expected
 from walrelay.operations.doctor.replication import allowing
 from walrelay.operations.doctor.server import Standbys, parse, upstream_fixes
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import application_name, cure, refusal, without_password
+from walrelay.postgres.sizes import size
 
 DSN = "postgresql://relay:secret@db:5433/shop"
 

@@ -60,6 +60,9 @@ class Script:
     def leave(self, lsn: LSN) -> None:
         self._note("leave", int(lsn))
 
+    def pause(self, lsn: LSN, stop: object) -> None:
+        self._note("pause", int(lsn))
+
     def publish(self, message: Message, ticket: int) -> bool:
         return self._note("publish", message.topic, ticket)
 

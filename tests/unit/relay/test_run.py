@@ -9,6 +9,7 @@ import pytest
 
 from walrelay.errors import Fatal
 from walrelay.observe import Observers, Retrying
+from walrelay.relay.contract import NeverPaused
 from walrelay.relay.run import Runs
 from walrelay.supervise import Backoff
 from walrelay.table.rows import until_finished
@@ -41,7 +42,9 @@ class Heard(Observers):
 
 def test_a_connection_that_breaks_at_a_question_whose_errors_nobody_translates_is_made_again() -> None:
     observer, stop = Heard(), Event()
-    factories = SimpleNamespace(stream=Tries().run, refusals=lambda: None, refuse_connection=lambda cause: None)
+    factories = SimpleNamespace(
+        stream=Tries().run, refusals=lambda: None, refuse_connection=lambda cause: None, pausing=NeverPaused
+    )
     wiring = SimpleNamespace(exactly_once=False)
     runs = Runs(cast(Any, wiring), cast(Any, factories), observer)
     with pytest.raises(Fatal, match="no"):

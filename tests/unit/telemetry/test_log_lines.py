@@ -28,6 +28,8 @@ from walrelay.observe import (
     NotCleanedUp,
     Noticed,
     NotMarked,
+    Paused,
+    PauseOver,
     Relayed,
     Resumed,
     Retrying,
@@ -97,6 +99,8 @@ LINES: list[tuple[Happening, str]] = [
     (NotCleanedUp("no"), logged("warning", "not cleaned up", why="no")),
     (NotMarked("no"), logged("warning", "not marked", why="no")),
     (Stopping(3, 25.0), logged("info", "stopping", unsettled=3, within_seconds=25.0)),
+    (Paused("s", "by a", "1 GB"), logged("warning", "paused", slot="s", why="by a", cost="1 GB")),
+    (PauseOver("so", 1.23), logged("info", "pause over", why="so", after_seconds=1.2)),
     (LeftAtOnce(), logged("warning", "left at once", consequence="what was not confirmed will be published again")),
     (Stopped(HERE, 3), logged("info", "stopped", confirmed=WHERE, unsettled=3)),
     (

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.dlq.forms import filters, selected, summary, whole
 from walrelay.cli.options import operator
 from walrelay.cli.progress import count, progress
-from walrelay.cli.relays import Chosen, one_relay
 from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from walrelay.errors import Fatal, NotConnected, Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor import marks, publication, replication, server, slot, table, writers
+from walrelay.operations.doctor import marks, publication, relays, replication, server, slot, table, writers
 from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
@@ -50,6 +50,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("slot", (slot.lead,)),
     ("slot", (slot.exists, slot.readable, slot.reader, publication.changes)),
     ("slot", (slot.retained,)),
+    ("pause", (relays.table, relays.paused)),
     ("failover", (slot.failover_slot, slot.ahead)),
     ("failover", (slot.standbys,)),
     ("failover", (slot.synchronised,)),

@@ -95,13 +95,3 @@ def warning(subject: str, detail: str, fix: str) -> Finding:
 
 def problem(subject: str, detail: str, fix: str) -> Finding:
     return Finding(subject, "problem", detail, fix)
-
-
-def size(count: int) -> str:
-    """`count` bytes in the units of PostgreSQL's settings: `1.5 MB`."""
-    value, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if abs(value) < 1024:
-            break
-        value, unit = value / 1024, larger
-    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"

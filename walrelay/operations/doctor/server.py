@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor.expected import Expected, ok, problem, size, warning
+from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import application_name, without_password
+from walrelay.postgres.sizes import size
 from walrelay.wire.commands import literal
 
 _OLDEST = 140000

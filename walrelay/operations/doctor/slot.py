@@ -6,11 +6,12 @@ from walrelay.errors import Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
 from walrelay.operations.doctor import table
-from walrelay.operations.doctor.expected import Expected, ok, problem, size, warning
+from walrelay.operations.doctor.expected import Expected, ok, problem, warning
 from walrelay.operations.doctor.writers import init_command
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.dsn import application_name, each_host
 from walrelay.postgres.locks import terminate, unexpected_leader, unexpected_leader_query
+from walrelay.postgres.sizes import size
 from walrelay.postgres.slot_records import slot_origin
 from walrelay.postgres.standbys import required_standby_slots
 from walrelay.source.slot_source import unreadable_slot

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from walrelay.control.table import given_up
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
@@ -210,9 +211,18 @@ def _summary(table: TableDescription, recalled: Recalled) -> str:
 
 
 def _kept(wiring: Wiring) -> list[KeptPosition]:
-    """The relay's own position, if it keeps one."""
-    place = wiring.position.place
-    return [] if place == "slot" else [KeptPosition(f"the relay's own position (the {place})", lambda: _last(wiring))]
+    """The relay's own position, if it keeps one, and that of a slot which it gave up."""
+    place, noted = (
+        wiring.position.place,
+        KeptPosition("walrelay.relays, of the slot that was dropped", lambda: _noted(wiring)),
+    )
+    own = KeptPosition(f"the relay's own position (the {place})", lambda: _last(wiring))
+    return [noted] if place == "slot" else [own, noted]
+
+
+def _noted(wiring: Wiring) -> RelayPosition | None:
+    with Catalog(wiring.dsn) as catalog:
+        return given_up(catalog, wiring.slot)
 
 
 def _last(wiring: Wiring) -> RelayPosition | None:

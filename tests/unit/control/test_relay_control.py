@@ -1,0 +1,161 @@
+"""What a relay reports, and when: nothing without a reason, or each report would be the reason for the next."""
+
+from time import monotonic
+from typing import Any, cast
+
+import pytest
+
+from walrelay.control.relay import RelayControl
+from walrelay.control.table import Pause
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.observe import (
+    Acknowledged,
+    Behind,
+    Confirmed,
+    EndedFatally,
+    Happening,
+    Noticed,
+    Paused,
+    Relayed,
+    Retrying,
+    StandingBy,
+    Stopped,
+    Streaming,
+    Turned,
+)
+from walrelay.wiring import Wiring
+
+STREAMING = Streaming("s", LSN(100), "pgoutput")
+
+
+class Noted:
+    def __init__(self) -> None:
+        self.seen: list[Happening] = []
+
+    def saw(self, happening: Happening) -> None:
+        self.seen.append(happening)
+
+
+@pytest.fixture
+def woken() -> list[RelayControl]:
+    return []
+
+
+@pytest.fixture
+def relay(woken: list[RelayControl]) -> RelayControl:
+    class Slot:
+        slot = "s"
+
+    made = RelayControl("orders", cast(Wiring, Slot()), woken.append)
+    made.lead()
+    woken.clear()
+    return made
+
+
+def written(relay: RelayControl) -> dict[str, Any]:
+    return relay.report()[0]._asdict()
+
+
+def test_a_change_of_state_is_reported_at_once_and_wakes(relay: RelayControl, woken: list[RelayControl]) -> None:
+    relay.saw(STREAMING)
+    assert woken == [relay]
+    assert relay.due(monotonic()) == 0
+    report = written(relay)
+    assert (report["slot"], report["name"], report["state"], report["position"]) == ("s", "orders", "streaming", 100)
+    assert relay.due(monotonic()) is None
+
+
+def test_idle_progress_is_no_reason_and_receipts_are_one_after_ten_seconds(
+    relay: RelayControl, woken: list[RelayControl]
+) -> None:
+    relay.saw(STREAMING)
+    relay.report()
+    woken.clear()
+    for number in range(50):
+        relay.saw(Turned())
+        relay.saw(Confirmed(LSN(200 + number), 0))
+    assert (woken, relay.due(monotonic())) == ([], None)
+    for number in range(50):
+        relay.saw(Relayed(1, 1))
+        relay.saw(Acknowledged(1, 0))
+        relay.saw(Confirmed(LSN(300 + number), 0))
+    assert woken == [relay]
+    due = relay.due(monotonic())
+    assert due is not None
+    assert 5 < due <= 10
+    assert written(relay)["position"] == 349
+
+
+def test_while_an_event_waits_its_lag_is_reported_again(relay: RelayControl) -> None:
+    relay.saw(STREAMING)
+    relay.saw(Behind(1_000_000))
+    assert written(relay)["waiting_since"] == 1_000_000
+    assert relay.due(monotonic()) is not None
+    relay.saw(Behind(None))
+    assert written(relay)["waiting_since"] is None
+    assert relay.due(monotonic()) is None
+
+
+@pytest.mark.parametrize(
+    ("happening", "state", "error"),
+    [
+        (Paused("s", "by a", ""), "paused", ""),
+        (Retrying("down\0", 1, 0.1, False), "retrying", "down"),
+        (Stopped(LSN(1), 0), "stopped", ""),
+        (EndedFatally(Fatal("no")), "failed", "no"),
+        (StandingBy("s"), "streaming", ""),
+    ],
+)
+def test_what_happens_is_a_state(relay: RelayControl, happening: Happening, state: str, error: str) -> None:
+    relay.saw(STREAMING)
+    relay.saw(happening)
+    report = written(relay)
+    assert (report["state"], report["last_error"]) == (state, error)
+    assert (report["last_error_at"] > 0) == bool(error)
+
+
+def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -> None:
+    relay.saw(STREAMING)
+    assert relay.report()[1]
+    relay.leave()
+    relay.saw(Retrying("down", 1, 0.1, False))
+    assert not relay.report()[1]
+
+
+def test_an_error_while_it_led_is_its_own_to_report(relay: RelayControl) -> None:
+    relay.leave("there is no slot")
+    report, claims = relay.report()
+    assert (report.state, report.last_error, claims) == ("failed", "there is no slot", True)
+
+
+def test_a_table_that_cannot_be_written_is_told_once_and_asked_again_much_later(relay: RelayControl) -> None:
+    relay.observer = noted = Noted()
+    relay.saw(STREAMING)
+    for _ in range(3):
+        relay.report()
+        relay.failed("no right")
+        relay.saw(Retrying("down", 1, 0.1, False))
+        relay.saw(STREAMING)
+    assert [type(each) for each in noted.seen] == [Noticed]
+    due = relay.due(monotonic())
+    assert due is not None
+    assert due > 30
+
+
+def test_a_pause_that_is_over_here_is_not_obeyed_again(relay: RelayControl) -> None:
+    pause = Pause("2026-11-23", "anna", left=10.0)
+    relay.wish(pause)
+    assert relay.pause == pause
+    assert monotonic() < relay.ends_at < monotonic() + 11
+    relay.end_pause(pause)
+    relay.wish(pause)
+    assert relay.pause is None
+    relay.wish(later := pause._replace(at="2026-11-24"))
+    assert relay.pause == later
+
+
+def test_a_pause_says_who_and_why_and_how_it_ends() -> None:
+    assert str(Pause("x", "anna")) == "by anna"
+    whole = Pause("x", "anna", "upgrade", "12:00", 1.0, 10 * 2**30, drops_slot=True)
+    assert str(whole) == "by anna: upgrade; until 12:00; when the slot retains 10.0 GB of WAL it is dropped"

@@ -1,0 +1,30 @@
+"""`walrelay resume`: ends a pause."""
+
+import click
+
+from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.paused import named_relay
+from walrelay.operations.pausing import resume as resume_relay
+from walrelay.postgres.catalog import Catalog
+
+
+@click.command()
+@one_relay
+@click.argument("name", required=False, default="")
+def resume(relay: Chosen, name: str) -> None:
+    """Resume a relay that was paused.
+
+    It goes on where it stopped.
+
+    NAME is the relay's in the settings, or its slot; `--relay NAME` does the same. A file of one relay needs neither.
+
+    \b
+    Example:
+      walrelay resume orders
+    """
+    found, settings = named_relay(relay, name)
+    wiring = compose.wiring(settings)
+    with Catalog(wiring.dsn) as catalog:
+        was_paused = resume_relay(catalog, wiring.slot, found)
+    click.echo(f"{found} is resumed" if was_paused else f"{found} was not paused")

@@ -1,0 +1,163 @@
+"""The thread of a database: it listens for pauses of the process's relays there, and writes what they report."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from walrelay.control.relay import RelayControl
+from walrelay.control.table import CHANNEL, pauses, relays_table_exists, write_report
+from walrelay.errors import Retryable, WalrelayError
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import translated
+from walrelay.postgres.notifications import Bell, Notifications
+from walrelay.supervise import Backoff
+from walrelay.wiring import Wiring
+
+_PATIENCE = 5.0  # seconds
+_FAREWELL = 0.5  # seconds for the last reports when the process ends
+_BACKOFF = Backoff(0.2, 30.0)
+
+
+class DatabaseControl:
+    """The relays of the process in one database. There is a connection for as long as one of them leads."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn, self._bell, self._lock, self._ended = dsn, Bell(), Lock(), Event()
+        self._relays: list[RelayControl] = []
+        self._thread: Thread | None = None
+
+    def add(self, relay: RelayControl) -> None:
+        self._relays = [*self._relays, relay]
+
+    def remove(self, relay: RelayControl) -> None:
+        self._relays = [each for each in self._relays if each is not relay]
+        self._bell.ring()
+
+    def attend(self, relay: RelayControl) -> None:
+        """Something is to be read or written for the relay."""
+        if self._thread is None and relay.leads:
+            with self._lock:
+                if self._thread is None and not self._ended.is_set():
+                    self._thread = Thread(target=self._work, name="control", daemon=True)
+                    with suppress(RuntimeError):  # no thread can be started now; another change tries again
+                        self._thread.start()
+        self._bell.ring()
+
+    def end(self) -> None:
+        """Without waiting for it; see `await_end`."""
+        self._ended.set()
+        self._bell.ring()
+
+    def await_end(self, seconds: float) -> None:
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            thread.join(seconds)
+
+    def _concerned(self) -> Sequence[RelayControl]:
+        """Those for which there is work, now or later."""
+        ended = self._ended.is_set()
+        return [each for each in self._relays if each.pending or (each.leads and not ended)]
+
+    def _over(self) -> bool:
+        with self._lock:
+            if self._concerned():
+                return False
+            self._thread = None
+            return True
+
+    def _work(self) -> None:
+        failures = 0
+        while not self._over():
+            begun = monotonic()
+            try:
+                with translated(), Catalog(self._dsn, patience=_PATIENCE) as catalog:
+                    if not relays_table_exists(catalog):
+                        self._leave_alone()
+                        return
+                    self._serve(catalog)
+            except Exception as error:  # whatever it is: no relay may end because of it
+                failures = 1 if monotonic() - begun > _PATIENCE else failures + 1
+                for each in self._concerned():
+                    each.failed(_text(error))
+                if self._ended.wait(_BACKOFF.pause(failures, None)):
+                    return
+
+    def _leave_alone(self) -> None:
+        """Until a relay begins to lead again."""
+        with self._lock:
+            for each in self._relays:
+                each.absent()
+            self._thread = None
+
+    def _serve(self, catalog: Catalog) -> None:
+        """While one of the relays leads; and the last reports."""
+        catalog.run("SET synchronous_commit = off")  # a report needs no disk, and must not wait for a standby
+        notifications, news = Notifications(catalog, CHANNEL, self._bell), True
+        while relays := self._concerned():
+            if news or any(each.unread for each in relays):
+                self._read(catalog, [each for each in relays if each.leads])
+            waits = [wait for each in relays if (wait := self._write(catalog, each)) is not None]
+            news = notifications.wait(min(waits, default=None))
+
+    def _read(self, catalog: Catalog, relays: Sequence[RelayControl]) -> None:
+        for each in relays:
+            each.unread = False
+        found = pauses(catalog, [each.slot for each in relays])
+        for each in relays:
+            each.wish(found.get(each.slot))
+
+    def _write(self, catalog: Catalog, relay: RelayControl) -> float | None:
+        """In how many seconds the next report is due, if any is."""
+        due = relay.due(monotonic())
+        if due is None or (due > 0 and not self._ended.is_set()):
+            return due
+        report, claims = relay.report()
+        try:
+            write_report(catalog, report, leads=claims)
+        except Retryable:
+            raise
+        except WalrelayError as error:
+            relay.failed(_text(error))
+        return relay.due(monotonic())
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, WalrelayError):
+        return f"{error} (hint: {error.hint})" if error.hint else str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+class Controls:
+    """The databases of a process. A context: at its end the last reports are written, if that takes no time."""
+
+    def __init__(self) -> None:
+        self._databases: dict[str, DatabaseControl] = {}
+        self._lock = Lock()
+
+    def add(self, name: str, wiring: Wiring) -> RelayControl:
+        """A relay of the process, by its name in the settings."""
+        with self._lock:
+            database = self._databases.setdefault(wiring.dsn, DatabaseControl(wiring.dsn))
+            relay = RelayControl(name, wiring, database.attend)
+            database.add(relay)
+        return relay
+
+    def remove(self, relay: RelayControl) -> None:
+        with self._lock:
+            for each in self._databases.values():
+                each.remove(relay)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        until = monotonic() + _FAREWELL
+        for database in self._databases.values():
+            database.end()
+        for database in self._databases.values():
+            database.await_end(max(0.0, until - monotonic()))

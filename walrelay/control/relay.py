@@ -1,0 +1,176 @@
+"""One relay of the process, between its own thread, which tells what happens and asks whether to pause, and the thread
+of its database, which writes the one and reads the other.
+"""
+
+import os
+import socket
+from collections.abc import Callable
+from math import inf
+from threading import Lock
+from time import monotonic, time
+
+from walrelay.control.table import Pause, RelayReport
+from walrelay.lsn import LSN
+from walrelay.observe import (
+    Acknowledged,
+    Behind,
+    Confirmed,
+    EndedFatally,
+    Happening,
+    Noticed,
+    Observer,
+    Observers,
+    Paused,
+    Relayed,
+    Retrying,
+    Stopped,
+    Streaming,
+    Turned,
+)
+from walrelay.observe.processes import NotStarted
+from walrelay.postgres.notifications import Bell
+from walrelay.wiring import Wiring
+
+_MOVING, _CHANGING = 10.0, 1.0  # seconds between two reports: while events flow, and while the state changes
+_AFTER_AN_ERROR = 60.0
+
+
+class RelayControl:
+    """An observer of the relay, for as long as the process has it. The relay's thread never waits here."""
+
+    def __init__(self, name: str, wiring: Wiring, attend: Callable[["RelayControl"], None]) -> None:
+        """`name`: empty if the relay has none. `attend` wakes the thread of the database."""
+        self.slot, self.name, self._attend = wiring.slot, name or wiring.slot, attend
+        self.instance = f"{socket.gethostname()}:{os.getpid()}"
+        self.observer: Observer = Observers()  # whom to tell what goes wrong here
+        self.pause: Pause | None = None
+        self.ends_at = inf  # by `monotonic`: when the pause is over
+        self.asks, self.news = Bell(), Bell()  # a pause is wanted; something changed
+        self.leads = False
+        self.unread = False  # the table was not read since the relay began to lead
+        self._over, self._lock = "", Lock()
+        self._state, self._position = "", LSN(0)
+        self._published = False  # since the position was confirmed last
+        self._since: int | None = None
+        self._error, self._error_at = "", 0.0
+        self._moved = self._urgent = False
+        self._claims = False  # it led when it changed
+        self._written_at, self._told = -inf, ""
+
+    def lead(self) -> None:
+        self.leads = self.unread = True
+        self._attend(self)
+
+    def leave(self, error: str = "") -> None:
+        """The relay does not lead any more, because of an error or by choice."""
+        if error:
+            self._trouble(error)
+            self._enter("failed")
+        self.leads = False
+
+    def wish(self, pause: Pause | None) -> None:
+        """What the table says."""
+        with self._lock:
+            if pause is not None and pause.at == self._over:
+                pause = None  # it ended here, although that could not be written
+            self.pause = pause
+            self.ends_at = inf if pause is None or pause.left is None else monotonic() + pause.left
+            if pause is None:
+                self.asks.silence()
+            else:
+                self.asks.ring()
+            self.news.ring()
+
+    def end_pause(self, pause: Pause) -> None:
+        """That pause is over, whatever the table says."""
+        self._over = pause.at
+        self.wish(None)
+
+    def saw(self, happening: Happening) -> None:
+        kind = type(happening)
+        if kind is Relayed or kind is Turned:  # these happen all the time
+            return
+        match happening:
+            case Acknowledged():
+                self._published = True
+            case Confirmed(lsn):
+                self._position = lsn
+                if self._published:  # not by idle progress, which a report itself brings about
+                    self._published = False
+                    self._note(urgent=False)
+            case Behind(since):
+                self._since = since
+                self._note(urgent=False)
+            case Streaming(_, start):
+                self._position = start
+                self._enter("streaming")
+            case Paused():
+                self._enter("paused")
+            case Retrying(cause):
+                self._trouble(cause)
+                self._enter("retrying")
+            case NotStarted(cause):
+                self._trouble(cause)
+                self._enter("retrying")
+            case EndedFatally(error):
+                self._trouble(str(error))
+                self._enter("failed")
+            case Stopped(confirmed):
+                self._position = max(self._position, confirmed)
+                self._enter("stopped")
+
+    def _trouble(self, text: str) -> None:
+        if text != self._error:
+            self._error, self._error_at = text, time()
+
+    def _enter(self, state: str) -> None:
+        if state != "streaming":
+            self._since = None
+        self._claims |= self.leads
+        if state != self._state:
+            self._state = state
+            self._note(urgent=True)
+
+    def _note(self, *, urgent: bool) -> None:
+        wakes = not self._moved or (urgent and not self._urgent)
+        self._moved, self._urgent = True, self._urgent or urgent
+        if wakes:
+            self._attend(self)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a change of its state is to be written, even if it does not lead any more."""
+        return self._urgent
+
+    def due(self, now: float) -> float | None:
+        """In how many seconds a report is to be written; None: there is nothing new."""
+        if not self._moved:
+            return None
+        return max(0.0, self._written_at + (_CHANGING if self._urgent else _MOVING) - now)
+
+    def report(self) -> tuple[RelayReport, bool]:
+        """What is to be written now, and whether over another instance's report."""
+        claims, self._claims = self._claims or self.leads, False
+        self._moved = self._urgent = False
+        position = self._position or None
+        error = self._error[:2000].replace("\0", "")
+        self._written_at = monotonic()
+        self._moved = self._since is not None and self.leads  # the lag grows
+        return (
+            RelayReport(self.slot, self.name, self.instance, self._state, position, self._since, error, self._error_at),
+            claims,
+        )
+
+    def failed(self, why: str) -> None:
+        """The table cannot be read or written; told once as long as the reason is the same."""
+        self._written_at = monotonic() + _AFTER_AN_ERROR - _CHANGING
+        if not self.leads:
+            self._moved = self._urgent = False
+        if why != self._told:
+            self._told = why
+            text = f"walrelay.relays: {why}; the relay goes on, and its state and a pause may not be seen"
+            self.observer.saw(Noticed(text))
+
+    def absent(self) -> None:
+        """There is no table."""
+        self._moved = self._urgent = False

@@ -1,0 +1,186 @@
+"""All SQL on the table walrelay.relays. Its triggers note who paused a relay and when, clear what belongs to a pause
+that is over, and send a notification.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from walrelay.errors import Fatal
+from walrelay.lsn import LSN
+from walrelay.model import RelayPosition
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
+from walrelay.postgres.retained import SlotWal
+from walrelay.postgres.sizes import size
+
+TABLE = "walrelay.relays"
+CHANNEL = "walrelay_relays"
+
+
+def relays_table_exists(catalog: Catalog) -> bool:
+    return catalog.value(f"SELECT to_regclass('{TABLE}')") is not None
+
+
+def no_relays_table() -> Fatal:
+    hint = "`walrelay init` makes it; existing objects stay as they are. Then restart the relay."
+    return Fatal(f"there is no table {TABLE}", hint=hint)
+
+
+class Pause(NamedTuple):
+    """A pause as the table has it; `at` tells it from every other. `until` and `left`, the seconds to go: None until
+    somebody resumes the relay. `limit`: the bytes of WAL that the slot may retain; None: any number.
+    """
+
+    at: str
+    by: str
+    reason: str = ""
+    until: str | None = None
+    left: float | None = None
+    limit: int | None = None
+    drops_slot: bool = False
+
+    def __str__(self) -> str:
+        text = f"by {self.by or 'an unknown role'}" + (f": {self.reason}" if self.reason else "")
+        if self.until is not None:
+            text += f"; until {self.until}"
+        if self.limit is not None:
+            then = "is dropped" if self.drops_slot else "is read again"
+            text += f"; when the slot retains {size(self.limit)} of WAL it {then}"
+        return text
+
+
+def cost(wal: SlotWal | None) -> str:
+    """What a pause costs by now, for people."""
+    if wal is None or wal.retained is None:
+        return "it is not known how much WAL the slot retains"
+    left = "" if wal.safe is None else f", and is lost after {size(wal.safe)} more"
+    return f"the slot retains {size(wal.retained)} of WAL{left}"
+
+
+_PAUSE = (
+    "slot_name, to_json(coalesce(paused_at, 'epoch'))#>>'{}', coalesce(paused_by, ''), coalesce(pause_reason, ''),"
+    " to_json(paused_until)#>>'{}', CASE WHEN isfinite(paused_until)"
+    " THEN extract(epoch FROM paused_until - clock_timestamp())::float8 END, pause_limit, at_pause_limit = 'drop_slot'"
+)
+
+
+def pauses(catalog: Catalog, slots: Sequence[str]) -> dict[str, Pause]:
+    """The pauses of these slots that are not over."""
+    query = f"SELECT {_PAUSE} FROM {TABLE} WHERE paused AND slot_name = ANY (%s)"
+    found = {row[0]: Pause(*row[1:]) for row in catalog.rows(query, [*slots])}
+    return {slot: pause for slot, pause in found.items() if pause.left is None or pause.left > 0}
+
+
+class PauseRequest(NamedTuple):
+    """What an operator asks for. `until`: a time in PostgreSQL's words."""
+
+    by: str
+    reason: str = ""
+    until: str | None = None
+    limit: int | None = None
+    drops_slot: bool = False
+
+
+def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> None:
+    """A relay that is paused already is paused on these terms from now on."""
+    by, reason, until, limit, drops_slot = request
+    catalog.run(
+        f"INSERT INTO {TABLE} AS r (slot_name, name, paused, paused_by, pause_reason, paused_until, pause_limit,"
+        " at_pause_limit) VALUES (%s, %s, true, %s, nullif(%s, ''), %s::timestamptz, %s::int8, %s)"
+        " ON CONFLICT (slot_name) DO UPDATE SET (paused, paused_by, pause_reason, paused_until, pause_limit,"
+        " at_pause_limit) = (true, excluded.paused_by, excluded.pause_reason, excluded.paused_until,"
+        " excluded.pause_limit, excluded.at_pause_limit)",
+        *(slot, name, by, reason, until, limit, "drop_slot" if drops_slot else "resume"),
+    )
+
+
+def end_pause(catalog: Catalog, slot: str, at: str | None = None) -> bool:
+    """False if it was not paused. `at`: only that pause."""
+    of = " AND to_json(coalesce(paused_at, 'epoch'))#>>'{}' = %s" if at is not None else ""
+    statement = f"UPDATE {TABLE} SET paused = false WHERE slot_name = %s AND paused{of}"
+    return catalog.run(statement, slot, *([] if at is None else [at])) > 0
+
+
+class RelayReport(NamedTuple):
+    """What a relay writes of itself. `waiting_since`: when the oldest event was committed that has waited for long, in
+    microseconds since 1970; None: none has.
+    """
+
+    slot: str
+    name: str
+    instance: str
+    state: str
+    position: LSN | None
+    waiting_since: int | None
+    last_error: str
+    last_error_at: float  # Unix time; 0 without one
+
+
+_SET = (
+    "state, instance, position, lag_bytes, lag_seconds, last_error, last_error_at, updated_at",
+    "%s, %s, {position}, pg_wal_lsn_diff(pg_current_wal_lsn(), {position})::int8,"
+    " greatest(0, extract(epoch FROM clock_timestamp())::float8 - coalesce(%s::float8 / 1000000, 'infinity')),"
+    " nullif(%s, ''), to_timestamp(nullif(%s::float8, 0)), now()",
+)
+
+
+def write_report(catalog: Catalog, report: RelayReport, *, leads: bool) -> None:
+    """Nothing is written where another instance reported last, unless this one leads."""
+    slot, name, instance, state, position, since, error, error_at = report
+    where = None if position is None else str(position)
+    values: list[Any] = [state, instance, where, where, since, error, error_at]
+    columns, texts = _SET[0], _SET[1].format(position="coalesce(%s::pg_lsn, position)")
+    changed = catalog.run(
+        f"UPDATE {TABLE} SET ({columns}) = (SELECT {texts}) WHERE slot_name = %s AND (%s OR instance = %s)",
+        *(*values, slot, leads, instance),
+    )
+    if not changed and leads:
+        texts = _SET[1].format(position="%s::pg_lsn")
+        catalog.run(
+            f"INSERT INTO {TABLE} (slot_name, name, {columns}) SELECT %s, %s, {texts} ON CONFLICT DO NOTHING",
+            *(slot, name, *values),
+        )
+
+
+class RelayRow(NamedTuple):
+    """A row of the table. Times are texts of PostgreSQL's."""
+
+    slot: str
+    name: str
+    state: str
+    instance: str | None
+    position: str | None
+    last_error: str | None
+    updated_at: str | None
+    pause: Pause | None
+
+
+def relay_rows(catalog: Catalog) -> list[RelayRow]:
+    rows = catalog.rows(
+        f"SELECT name, state, instance, position::text, last_error, to_json(updated_at)#>>'{{}}', paused, {_PAUSE}"
+        f" FROM {TABLE} ORDER BY name, slot_name"
+    )
+    return [RelayRow._make([row[7], *row[:6], Pause(*row[8:]) if row[6] else None]) for row in rows]
+
+
+def delete_row(catalog: Catalog, slot: str) -> None:
+    """For a slot that is dropped by choice: what was asked of its relay is over."""
+    if relays_table_exists(catalog):
+        catalog.run(f"DELETE FROM {TABLE} WHERE slot_name = %s", slot)
+
+
+def note_given_up(catalog: Catalog, position: RelayPosition) -> None:
+    """How far a slot got that is dropped now."""
+    statement = f"UPDATE {TABLE} SET given_up = %s::jsonb WHERE slot_name = %s"
+    catalog.run(statement, position.as_json().decode(), position.slot)
+
+
+def given_up(catalog: Catalog, slot: str) -> RelayPosition | None:
+    """How far a slot had got that a relay dropped; None if none did, or if the role may not read it."""
+    try:
+        if not relays_table_exists(catalog):
+            return None
+        noted = catalog.value(f"SELECT given_up::text FROM {TABLE} WHERE slot_name = %s", slot)
+    except Denied:
+        return None
+    return None if noted is None else RelayPosition.of_json(noted.encode())

@@ -1,0 +1,31 @@
+"""The table walrelay.relays: whether there is one, and whether somebody paused the relay."""
+
+from collections.abc import Iterator
+
+from walrelay.control.table import TABLE, cost, pauses, relays_table_exists
+from walrelay.model import Finding
+from walrelay.operations.doctor.expected import Expected, ok, warning
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.retained import slot_wal
+from walrelay.postgres.slot_records import slots_table_exists
+from walrelay.wire.commands import literal
+
+_SUBJECT = "pause"
+
+
+def table(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if slots_table_exists(catalog) and not relays_table_exists(catalog):  # otherwise init was not run at all
+        detail = f"there is no table {TABLE}: the relay cannot be paused, and its state is not to be seen"
+        yield warning(_SUBJECT, detail, f"{expected.walrelay('init')}  -- then restart the relay")
+
+
+def paused(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if not relays_table_exists(catalog):
+        return
+    found = pauses(catalog, [expected.slot]).get(expected.slot)
+    if found is None:
+        yield ok(_SUBJECT, "the relay is not paused")
+        return
+    detail = f"the relay is paused {found}; {cost(slot_wal(catalog, [expected.slot]).get(expected.slot))}"
+    end = f"UPDATE {TABLE} SET paused = false WHERE slot_name = {literal(expected.slot)};"
+    yield warning(_SUBJECT, detail, end)
