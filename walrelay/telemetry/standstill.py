@@ -18,6 +18,7 @@ def standstill_reported(after: float = _LONG) -> Iterator[None]:
     """For as long as the block lasts, after so many seconds in which nothing of Python ran."""
     ended = Event()
     thread = Thread(target=_put_off, args=(after, ended), name="standstill", daemon=True)
+    _arm(after)
     thread.start()
     try:
         yield
@@ -28,6 +29,9 @@ def standstill_reported(after: float = _LONG) -> Iterator[None]:
 
 
 def _put_off(after: float, ended: Event) -> None:
-    while not ended.is_set():
-        faulthandler.dump_traceback_later(after, repeat=True, file=_STDERR)
-        ended.wait(after / 4)
+    while not ended.wait(after / 4):
+        _arm(after)
+
+
+def _arm(after: float) -> None:
+    faulthandler.dump_traceback_later(after, repeat=True, file=_STDERR)
