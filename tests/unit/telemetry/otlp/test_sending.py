@@ -65,6 +65,12 @@ def _as_before() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a busy machine gets to send everything, however long it takes."""
+    monkeypatch.setattr("walrelay.telemetry.otlp.sending._PATIENCE", 60.0)
+
+
 def closed_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -88,6 +94,7 @@ def relay(observers: list[Observer], messages: int = 3) -> None:
             observer.saw(Settled(0.1, 0.1, LSN(number)))
 
 
+@pytest.mark.usefixtures("_patient")
 def test_metrics_traces_and_logs_reach_a_collector(collector: Collector, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("json", "info")
     sending = monitor(collector.endpoint, headers={"Authorization": "secret"})
@@ -175,6 +182,7 @@ def has(name: str, scraped: dict[str, Any]) -> bool:
     return name in scraped or f"{name}_count" in scraped
 
 
+@pytest.mark.usefixtures("_patient")
 def test_only_what_is_wanted_is_sent(collector: Collector) -> None:
     logs.configure("json", "info")
     sending = monitor(collector.endpoint, "traces")
@@ -217,6 +225,7 @@ def test_no_collector_troubles_the_relay(collector: Collector, trouble: str, mon
     assert numbers.messages == 10_000
 
 
+@pytest.mark.usefixtures("_patient")
 def test_an_error_in_any_of_it_is_told_once_and_the_others_go_on(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
