@@ -41,6 +41,7 @@ class RelayControl:
     def __init__(self, name: str, wiring: Wiring, attend: Callable[["RelayControl"], None]) -> None:
         """`name`: empty if the relay has none. `attend` wakes the thread of the database."""
         self.slot, self.name, self._attend = wiring.slot, name or wiring.slot, attend
+        self._publication = wiring.publication
         self.instance = f"{socket.gethostname()}:{os.getpid()}"
         self.observer: Observer = Observers()  # whom to tell what goes wrong here
         self.pause: Pause | None = None
@@ -156,10 +157,8 @@ class RelayControl:
         error = self._error[:2000].replace("\0", "")
         self._written_at = monotonic()
         self._moved = self._since is not None and self.leads  # the lag grows
-        return (
-            RelayReport(self.slot, self.name, self.instance, self._state, position, self._since, error, self._error_at),
-            claims,
-        )
+        told = self._state, position, self._since, error, self._error_at
+        return RelayReport(self.slot, self.name, self.instance, *told, self._publication), claims
 
     def failed(self, why: str) -> None:
         """The table cannot be read or written; told once as long as the reason is the same."""

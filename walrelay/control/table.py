@@ -114,6 +114,7 @@ class RelayReport(NamedTuple):
     waiting_since: int | None
     last_error: str
     last_error_at: float  # Unix time; 0 without one
+    publication: str | None  # None for wal2json
 
 
 _SET = (
@@ -125,8 +126,12 @@ _SET = (
 
 
 def write_report(catalog: Catalog, report: RelayReport, *, leads: bool) -> None:
-    """Nothing is written where another instance reported last, unless this one leads."""
-    slot, name, instance, state, position, since, error, error_at = report
+    """Nothing is written where another instance reported last, unless this one leads. Nor while the publication is
+    gone: what is written then, to any table, no server can decode (guarantees A18).
+    """
+    slot, name, instance, state, position, since, error, error_at, publication = report
+    if publication and not catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication):
+        return
     where = None if position is None else str(position)
     values: list[Any] = [state, instance, where, where, since, error, error_at]
     columns, texts = _SET[0], _SET[1].format(position="coalesce(%s::pg_lsn, position)")

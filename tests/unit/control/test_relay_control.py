@@ -45,7 +45,7 @@ def woken() -> list[RelayControl]:
 @pytest.fixture
 def relay(woken: list[RelayControl]) -> RelayControl:
     class Slot:
-        slot = "s"
+        slot, publication = "s", None
 
     made = RelayControl("orders", cast(Wiring, Slot()), woken.append)
     made.lead()
