@@ -23,6 +23,8 @@ GRANT SELECT ON walrelay.positions TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.relays TO oncall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.replays TO oncall;
+GRANT SELECT, INSERT ON walrelay.audit_log TO oncall; -- for walrelay admin
+GRANT SELECT, INSERT, UPDATE ON walrelay.jobs TO oncall; -- for walrelay admin
 
 -- The clean-up by a role of its own: `walrelay cleanup`.
 GRANT SELECT, DELETE ON public.outbox TO cleaner;

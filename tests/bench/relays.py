@@ -1,9 +1,10 @@
-"""What several relays cost: `python -m tests.bench.relays walsenders|flood|sinks`, on servers of its own.
+"""What several relays cost: `python -m tests.bench.relays walsenders|flood|sinks|admin`, on servers of its own.
 
 `walsenders`: relays of one database, each with a table of its own, share the events; every walsender decodes all of
 them. A sink that keeps nothing. `flood`: how long an event of a quiet relay takes to its topic, alone and beside a
 relay that has more to do than it can, in one process and in two. `sinks`: a backlog into two topics of one broker,
-half of it to each, by one sink and by two.
+half of it to each, by one sink and by two. `admin`: how long an event takes, alone and beside 100 requests a second
+to the admin API.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from http.client import HTTPConnection
 from io import StringIO
 from pathlib import Path
 from statistics import median
@@ -24,6 +26,7 @@ from typing import Any
 import psutil
 from confluent_kafka import Consumer
 
+from tests.acceptance.admin_process import AdminProcess
 from tests.bench.cleanup import say
 from tests.servers import choose
 from tests.servers.database import Database
@@ -35,6 +38,7 @@ from walrelay import cli
 COUNTS = (1, 10, 50)
 RATES = (1_000, 10_000)
 _TICK = 0.02  # seconds between two transactions of a writer
+_REQUESTS = 100  # a second
 _QUIET = 0.02  # seconds between two events of a quiet relay
 _INSERT = """
 INSERT INTO {} (aggregate_type, aggregate_id, type, payload)
@@ -53,7 +57,7 @@ Settings = dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("walsenders", "flood", "sinks"))
+    parser.add_argument("what", choices=("walsenders", "flood", "sinks", "admin"))
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement of walsenders or flood")
     parser.add_argument("--rows", type=int, default=100_000, help="of the backlog for sinks")
     options = parser.parse_args()
@@ -69,6 +73,8 @@ def main() -> None:
         with KafkaServer(choose.kafka_jars(choose.this_machine())) as kafka:
             if options.what == "flood":
                 _flood(database, file, kafka, options.seconds)
+            elif options.what == "admin":
+                _admin(database, file, kafka, options.seconds)
             else:
                 _sinks(database, file, kafka, options.rows)
 
@@ -170,6 +176,50 @@ def _flood(database: Database, file: Path, kafka: KafkaServer, seconds: float) -
                     flooded = (load.written - written) / (monotonic() - begun)
                 say(f"{what:30}: {found}; {flooded:.0f} events/s written beside them")
                 _confirmed(database, 60)
+
+
+def _admin(database: Database, file: Path, kafka: KafkaServer, seconds: float) -> None:
+    topic = kafka.create_topic()
+    sink = {"kind": "kafka", "bootstrap_servers": kafka.bootstrap_servers}
+    _initialized(file, database, {"quiet": {"sink": sink, "route": {"topic": topic}}})
+    admin = {"listen": "127.0.0.1:0", "requests_per_second": 10 * _REQUESTS}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "defaults": {"admin": admin}}))
+    say(f"events, 50 a second, from the INSERT to the consumer, ms; {_REQUESTS} requests a second")
+    with _running(database, file, ["quiet"]) as process:
+        _latencies(database, kafka, topic, 2)  # which warms the broker up
+        for turn in range(6):
+            before, begun = _seconds(process), monotonic()
+            with ExitStack() as stack:
+                answers = stack.enter_context(_asked(file)) if turn % 2 else []
+                found = _latencies(database, kafka, topic, seconds)
+            cores = (_seconds(process) - before) / (monotonic() - begun)
+            what = f"beside {len(answers)} requests" if turn % 2 else "alone"
+            say(f"{what:21}: {found}; {cores:.3f} cores")
+
+
+@contextmanager
+def _asked(file: Path) -> Iterator[list[int]]:
+    """Inside, the admin API is asked at that rate for lists and the relay's status; its answers' codes."""
+    process, halt, codes = AdminProcess(file), Event(), list[int]()
+
+    def ask() -> None:
+        connection, due = HTTPConnection("127.0.0.1", process.first["port"]), monotonic()
+        while not halt.wait(max(0.0, due - monotonic())):
+            connection.request("GET", "/api/v1/relays" if len(codes) % 2 else "/api/v1/relays/quiet")
+            answer = connection.getresponse()
+            answer.read()
+            codes.append(answer.status)
+            due += 1 / _REQUESTS
+
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    try:
+        yield codes
+    finally:
+        halt.set()
+        thread.join(30)
+        process.stop()
+    assert {*codes} == {200}
 
 
 def _latencies(database: Database, kafka: KafkaServer, topic: str, seconds: float) -> str:

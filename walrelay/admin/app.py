@@ -7,22 +7,24 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from walrelay import __version__
-from walrelay.admin import observing
+from walrelay.admin import letters, observing, routing, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
+from walrelay.admin.jobs import Jobs
 from walrelay.admin.problems import MEDIA_TYPE, ProblemDocument, handle
 from walrelay.admin.relays import AdminRelays
 from walrelay.config.admin import AdminSettings
 
 PREFIX = "/api/v1"
+ROUTERS = (observing.router, letters.router, routing.router, working.router)
 
 _ABOUT = """\
 What `walrelay status`, `doctor`, `dlq` and others say and do, for programs. Errors are `application/problem+json`.
 Scopes: `read`, `operate`, `admin`; each includes those before it. A request that changes something is JSON."""
 
 
-def api(relays: AdminRelays | None = None) -> FastAPI:
-    """The routes, without the gate. `relays`: None for the document alone."""
+def api(relays: AdminRelays | None = None, jobs: Jobs | None = None) -> FastAPI:
+    """The routes, without the gate. Without `relays` and `jobs` for the document alone."""
     app = FastAPI(
         title="walrelay admin API",
         version=__version__,
@@ -34,8 +36,9 @@ def api(relays: AdminRelays | None = None) -> FastAPI:
         generate_unique_id_function=_operation,
         responses={"default": {"model": ProblemDocument, "description": "Why the request failed"}},
     )
-    app.state.relays = relays
-    app.include_router(observing.router, prefix=PREFIX)
+    app.state.relays, app.state.jobs = relays, jobs
+    for each in ROUTERS:
+        app.include_router(each, prefix=PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", tags=["api"], summary="This document", operation_id="openapi")
     def openapi(_: Reader) -> dict[str, Any]:
@@ -45,9 +48,9 @@ def api(relays: AdminRelays | None = None) -> FastAPI:
     return app
 
 
-def guarded(relays: AdminRelays, settings: AdminSettings, bug: Callable[[Exception], None]) -> AdminGate:
+def guarded(relays: AdminRelays, jobs: Jobs, settings: AdminSettings, bug: Callable[[Exception], None]) -> AdminGate:
     """The whole app."""
-    return AdminGate(api(relays), settings, bug)
+    return AdminGate(api(relays, jobs), settings, bug)
 
 
 def openapi_document(app: FastAPI) -> dict[str, Any]:
@@ -63,4 +66,4 @@ def openapi_document(app: FastAPI) -> dict[str, Any]:
 
 
 def _operation(route: APIRoute) -> str:
-    return f"{'_'.join(map(str, route.tags))}_{route.name}"
+    return f"{'_'.join(map(str, route.tags))}_{route.name}".replace(" ", "_")

@@ -1,6 +1,7 @@
 """`walrelay admin`: the admin API in a process of its own, and tokens for those who may ask it."""
 
 import json
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _serve(path: Path) -> None:
     log, settings = _of_process(path)
     logs.configure(log.format, log.level)
     try:
-        from walrelay.admin import app, relays, server
+        from walrelay.admin import app, jobs, relays, server
     except ImportError as error:
         if (error.name or "").startswith("walrelay"):
             raise
@@ -92,7 +93,8 @@ def _serve(path: Path) -> None:
         found.found()
         stop = signalled()
         observer.saw(Listening(settings.address[0], listener.getsockname()[1]))
-        server.serve(app.guarded(found, settings, bug), settings, listener, stop)
+        with closing(jobs.Jobs()) as at_work:
+            server.serve(app.guarded(found, at_work, settings, bug), settings, listener, stop)
 
 
 def _of_process(path: Path) -> tuple[LogSettings, AdminSettings]:

@@ -8,9 +8,9 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
-from walrelay.dead_letter import message_json, shown
+from walrelay.dead_letter import shown
 from walrelay.model import AnyRecord, Message
-from walrelay.operations.route_trial import Routed, in_slot, in_table, record_of_json, routed
+from walrelay.operations.route_trial import Routed, in_slot, in_table, members, record_of_json, routed, router_of_given
 from walrelay.postgres.catalog import Catalog
 from walrelay.route import Routing
 from walrelay.wiring import Wiring
@@ -53,18 +53,18 @@ def trial(ctx: click.Context, relay: Chosen, rows: int | None, slot: int | None,
     for router, record in _records(wiring, rows, slot):
         found = routed(wiring, router, record)
         refused |= bool(found.refusal)
-        click.echo(json.dumps(_members(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
+        click.echo(json.dumps(members(found), ensure_ascii=False) if as_json else "\n".join(_lines(found)))
     ctx.exit(1 if refused else 0)
 
 
 def _records(wiring: Wiring, rows: int | None, slot: int | None) -> Iterator[tuple[Routing, AnyRecord]]:
-    if not rows and not slot and wiring.rules.debezium is None:
-        plain = wiring.rules.router()
-        yield from ((plain, record) for record in _given())
+    if not rows and not slot:
+        router = router_of_given(wiring, lambda: Catalog(wiring.dsn))
+        yield from ((router, record) for record in _given())
         return
     with Catalog(wiring.dsn) as catalog:
         router = wiring.router(catalog)
-        records = in_table(wiring, catalog, rows) if rows else in_slot(wiring, catalog, slot) if slot else _given()
+        records = in_table(wiring, catalog, rows) if rows else in_slot(wiring, catalog, slot or 1)
         yield from ((router, record) for record in records)
 
 
@@ -96,17 +96,3 @@ def _text(value: str | bytes | None) -> str:
     if text is None:
         return "(null)"
     return text if isinstance(text, str) and text.isprintable() else json.dumps(text)
-
-
-def _members(found: Routed) -> dict[str, object]:
-    return {
-        "id": shown(found.id),
-        "position": found.position,
-        "rules": [
-            {"rule": each.rule, "matches": not each.why_not, **({"why": each.why_not} if each.why_not else {})}
-            for each in found.verdicts
-        ],
-        "messages": [json.loads(message_json(message)) for message in found.messages],
-        "dropped": found.dropped,
-        "refused": found.refusal or None,
-    }

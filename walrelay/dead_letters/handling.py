@@ -26,9 +26,30 @@ _BATCH = 1000  # dead letters that are discarded at a time
 _PATIENCE = 60.0  # seconds for another process that has them locked: twice as long as a replay waits for a receipt
 
 
+class DeadLetterPlace(NamedTuple):
+    """A dead letter's place in the order of all."""
+
+    commit_lsn: LSN
+    ordinal: int
+    number: int
+    id: int
+
+    def __str__(self) -> str:
+        return ":".join(map(str, self))
+
+    @classmethod
+    def parse(cls, text: str) -> "DeadLetterPlace":
+        """The inverse of `str`; ValueError for anything else."""
+        lsn, *numbers = text.split(":")
+        ordinal, number, id_ = map(int, numbers)
+        if not (-1 <= ordinal < 2**31 and 0 <= number < 2**31 and 0 <= id_ < 2**63):
+            raise ValueError(text)
+        return cls(LSN.parse(lsn), ordinal, number, id_)
+
+
 class DeadLetterFilter(NamedTuple):
     """Which dead letters. None matches all; `*` in `topic` matches any characters; `id`: the dead letter's or the
-    record's.
+    record's; `ids`: those of dead letters; `after`: only what comes later in the order.
     """
 
     statuses: Sequence[str] | None = None
@@ -40,6 +61,8 @@ class DeadLetterFilter(NamedTuple):
     key: bytes | None = None
     limit: int | None = None
     tenants: TenantFilter | None = None
+    ids: Sequence[int] | None = None
+    after: DeadLetterPlace | None = None
 
     @property
     def open(self) -> "DeadLetterFilter":
@@ -59,6 +82,11 @@ class StoredDeadLetter(NamedTuple):
     slot: str
     sink: str
     letter: DeadLetter
+
+    @property
+    def place(self) -> DeadLetterPlace:
+        origin = self.letter.origin
+        return DeadLetterPlace(origin.commit_lsn, origin.ordinal, origin.number, self.id)
 
 
 class DeadLetterKey(NamedTuple):
@@ -190,9 +218,14 @@ def _conditions(wanted: DeadLetterFilter) -> tuple[str, list[Any]]:
         ("last_at < %s", wanted.until),
         ("%s IN (record_id, id::text)", None if wanted.id is None else text(wanted.id)),
         ("key = %s::bytea", wanted.key),
+        ("id = ANY(%s)", None if wanted.ids is None else list(wanted.ids)),
     ]
     given = [(condition, value) for condition, value in parts if value is not None]
-    return " AND ".join(["true", *(condition for condition, _ in given)]), [value for _, value in given]
+    conditions, values = ["true", *(condition for condition, _ in given)], [value for _, value in given]
+    if wanted.after is not None:
+        conditions.append(f"({_ORDER}) > (%s::pg_lsn, %s, %s, %s)")
+        values += [str(wanted.after.commit_lsn), *wanted.after[1:]]
+    return " AND ".join(conditions), values
 
 
 def _pattern(topic: str) -> str:

@@ -15,6 +15,7 @@ from walrelay.dead_letters.handling import DeadLetterKey
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
 from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal, sink_and_topic
 from walrelay.publish import Sink
+from walrelay.wiring import Wiring
 
 _WAVE = 200  # dead letters
 _WAIT = 0.05  # seconds
@@ -145,6 +146,11 @@ class DeadLetterReplay:
             return same
         its = [each for each in routed if sink_and_topic(each.topic)[0] == stored.sink]
         return same if same and same[0] in its else its if len(its) == 1 else ()
+
+
+def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str) -> DeadLetterReplay:
+    """By the rules of the relay, to its sinks."""
+    return DeadLetterReplay(table, wiring.router(table.catalog).route, wiring.sink.open, by, sinks=wiring.sink.names)
 
 
 def _wave(left: Sequence[DeadLetterKey]) -> tuple[list[DeadLetterKey], list[DeadLetterKey]]:

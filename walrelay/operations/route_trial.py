@@ -2,10 +2,11 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from typing import Any, NamedTuple
 
+from walrelay.dead_letter import message_json, shown
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -97,6 +98,29 @@ def in_slot(wiring: Wiring, catalog: Catalog, limit: int) -> Iterator[AnyRecord]
                     left -= 1
                     if not left:
                         return
+
+
+def members(found: Routed) -> dict[str, object]:
+    """As JSON, for programs."""
+    return {
+        "id": shown(found.id),
+        "position": found.position,
+        "rules": [
+            {"rule": each.rule, "matches": not each.why_not, **({"why": each.why_not} if each.why_not else {})}
+            for each in found.verdicts
+        ],
+        "messages": [json.loads(message_json(message)) for message in found.messages],
+        "dropped": found.dropped,
+        "refused": found.refusal or None,
+    }
+
+
+def router_of_given(wiring: Wiring, open_catalog: Callable[[], AbstractContextManager[Catalog]]) -> Routing:
+    """For records that somebody gives. Only Debezium's rules need to know the table."""
+    if wiring.rules.debezium is None:
+        return wiring.rules.router()
+    with open_catalog() as catalog:
+        return wiring.router(catalog)
 
 
 def _field(name: str, value: Any) -> str | bytes | None:

@@ -21,6 +21,7 @@ POSITION = "position.keep: table"
 RETENTION = "retention, where no other role cleans up"
 MARKS = "outbox.mark_published"
 FROM_SLOT = "run --from-slot; to be revoked when it runs"
+ADMIN = "walrelay admin"
 NO_ROW_STAYS = 'walrelay.emit_and_delete and Outbox(storage="deleted_row")'
 
 _HEAD = "-- The rights of the roles in deploy/roles.sql. To be run by outbox_owner after `walrelay init`.\n"
@@ -72,6 +73,8 @@ NEEDS = (
     Need("oncall", ("SELECT", "INSERT", "UPDATE"), "dead_letters"),
     Need("oncall", ("SELECT", "INSERT", "UPDATE"), "relays"),
     Need("oncall", ("SELECT", "INSERT", "UPDATE", "DELETE"), "replays"),
+    Need("oncall", ("SELECT", "INSERT"), "audit_log", when=ADMIN),
+    Need("oncall", ("SELECT", "INSERT", "UPDATE"), "jobs", when=ADMIN),
     Need("cleaner", ("SELECT", "DELETE"), OUTBOX),
     Need("cleaner", ("SELECT",), "slots"),
 )

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from tests.servers.database import Database
 from walrelay.admin.access import NewToken, new_token
 from walrelay.admin.app import guarded
+from walrelay.admin.jobs import Jobs
 from walrelay.admin.relays import AdminRelays
 from walrelay.cli import main
 from walrelay.config.admin import AdminSettings
@@ -34,8 +35,9 @@ class Api:
         self.config, self.bugs = config, list[Exception]()
         written = yaml.safe_load(config.read_text())
         settings = AdminSettings.model_validate(written.get("defaults", written)["admin"])
+        self.jobs = Jobs()
         self.relays = AdminRelays(config, settings, lambda name: f" --relay {name}" if name else "")
-        app: Any = guarded(self.relays, settings, self.bugs.append)
+        app: Any = guarded(self.relays, self.jobs, settings, self.bugs.append)
         self.client = TestClient(app, base_url="http://127.0.0.1:8642/api/v1", client=("127.0.0.1", 50_000))
 
     def get(self, path: str, *, scope: str = "read", token: str = "", **parameters: Any) -> Any:
@@ -68,6 +70,7 @@ def make_api(tmp_path: Path) -> Iterator[MakeApi]:
 
     yield make
     for each in made:
+        each.jobs.close()
         each.relays.close()
         assert each.bugs == []
 

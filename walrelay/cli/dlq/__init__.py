@@ -10,13 +10,14 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
-from walrelay.cli.dlq.forms import filters, selected, summary, whole
+from walrelay.cli.dlq.forms import filters, selected
 from walrelay.cli.options import operator
 from walrelay.cli.progress import count, progress
 from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
-from walrelay.dead_letters.replay import DeadLetterReplay, ReplayOutcome
+from walrelay.dead_letters.forms import summary, whole
+from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
@@ -155,8 +156,7 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
                 click.echo(_short(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
-        route = wiring.router(table.catalog).route
-        replaying = DeadLetterReplay(table, route, wiring.sink.open, operator(), sinks=wiring.sink.names)
+        replaying = dead_letter_replay(wiring, table, operator())
         outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _report(outcomes)
 

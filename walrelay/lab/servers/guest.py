@@ -13,7 +13,14 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import first_line
 from walrelay.wiring import Wiring
 
-_BOOKKEEPING = ("walrelay.slots", "walrelay.positions", "walrelay.dead_letters", "walrelay.replays")
+_BOOKKEEPING = (
+    "walrelay.slots",
+    "walrelay.positions",
+    "walrelay.dead_letters",
+    "walrelay.replays",
+    "walrelay.audit_log",
+    "walrelay.jobs",
+)
 
 
 def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:

@@ -107,8 +107,10 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
     steps = [
         SetupStep("schema", "walrelay", schema_is_current(catalog), script("schema")),
         SetupStep("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
-        SetupStep("table", "walrelay.replays", _table_is_there(catalog, "walrelay.replays"), script("replays")),
-        SetupStep("table", "walrelay.relays", _table_is_there(catalog, "walrelay.relays"), script("relays")),
+        *(
+            SetupStep("table", f"walrelay.{name}", _table_is_there(catalog, f"walrelay.{name}"), script(name))
+            for name in ("replays", "relays", "audit_log", "jobs")
+        ),
         SetupStep("table", table, _table_is_there(catalog, table), new_table),
         *_functions(catalog, wiring),
         *_message_rights(catalog, wiring),
