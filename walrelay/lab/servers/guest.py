@@ -18,9 +18,11 @@ _BOOKKEEPING = (
     "walrelay.positions",
     "walrelay.dead_letters",
     "walrelay.replays",
+    "walrelay.relays",
     "walrelay.audit_log",
     "walrelay.jobs",
 )
+_FUNCTIONS = "DROP FUNCTION IF EXISTS walrelay.note_pause, walrelay.notify_pause"  # of walrelay.relays
 
 
 def refuse_wrong_wal_level(catalog: Catalog, what: str) -> None:
@@ -60,7 +62,9 @@ def remove(wiring: Wiring, schema: str, *, with_bookkeeping: bool) -> None:
         if catalog.value("SELECT to_regnamespace(%s)::text", schema):
             catalog.connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
         if with_bookkeeping and _bookkeeping_is_empty(catalog):
-            catalog.connection.execute(f"DROP TABLE IF EXISTS {', '.join(_BOOKKEEPING)}; DROP SCHEMA walrelay".encode())
+            catalog.connection.execute(
+                f"DROP TABLE IF EXISTS {', '.join(_BOOKKEEPING)}; {_FUNCTIONS}; DROP SCHEMA walrelay".encode()
+            )
 
 
 def has_bookkeeping(catalog: Catalog) -> bool:
