@@ -50,8 +50,8 @@ class RedisClusterCase:
         for node in self.server.nodes:
             os.kill(node.pid, signal.SIGCONT)
 
-    def arrived(self, topic: str | None = None) -> list[Arrived]:
-        return [arrived(fields) for fields in entries_of_topic(self.server, topic or self.topic)]
+    def arrived(self) -> list[Arrived]:
+        return [arrived(fields) for fields in entries_of_topic(self.server, self.topic)]
 
     def close(self) -> None:
         for node in self.server.nodes:
@@ -65,26 +65,27 @@ def entries_of_topic(server: RedisCluster, topic: str) -> list[list[tuple[bytes,
     for node in server.nodes:
         if node.running and node.is_master:
             with node.client() as client:
-                for stream in client.keys(f"{topic}-*"):
+                for stream in client.keys(f"*{topic}-*"):  # a hash tag may come first
                     found += timed_entries(client, stream.decode())
     return [fields for _, fields in sorted(found, key=lambda each: each[0])]
 
 
 class RedisClusterStreams:
-    """Streams of a cluster that writes to disk before it answers."""
+    """Streams of a cluster, one for each key. `settings`: more of the sink's."""
 
-    def __init__(self, server: RedisCluster) -> None:
+    def __init__(self, server: RedisCluster, **settings: Any) -> None:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
         self.kill: Callable[[], None] = server.kill
         self.start: Callable[[], None] = server.start
+        self._settings = {"stream": STREAM, **settings}
 
     @property
     def sink(self) -> dict[str, Any]:
-        return {"kind": "redis", "url": self.server.url, "cluster": True, "stream": STREAM}
+        return {"kind": "redis", "url": self.server.url, "cluster": True, **self._settings}
 
     def read_all(self, *topics: str) -> list[Received]:
-        all_of_them = [arrived(fields) for fields in entries_of_topic(self.server, self.topic)]
+        keys: dict[bytes | None, int] = {}
         return [
-            Received(self.topic, 0, number, got.key, got.value, got.headers, 0)
-            for number, got in enumerate(all_of_them)
+            Received(self.topic, keys.setdefault(got.key, len(keys)), number, got.key, got.value, got.headers, 0)
+            for number, got in enumerate(map(arrived, entries_of_topic(self.server, self.topic)))
         ]
