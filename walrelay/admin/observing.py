@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from walrelay.admin.callers import Administrator, Reader, Relay, Relays
-from walrelay.admin.masking import shown_settings
 from walrelay.admin.problems import ProblemDocument, problem
 from walrelay.admin.relays import AdminRelay
+from walrelay.config.redaction import redacted
 from walrelay.operations.status import Status
 from walrelay.postgres.dsn import address
 
@@ -161,5 +161,5 @@ def examination(relay: Relay) -> Examination:
 
 @router.get("/relays/{relay}/settings", summary="Show a relay's settings without secrets")
 def settings(relay: Relay, _: Administrator) -> dict[str, Any]:
-    """All settings with their defaults; secrets, and what sounds like one, are masked."""
-    return shown_settings(relay.settings)
+    """All settings with their defaults; secrets are hidden."""
+    return redacted(relay.settings)
