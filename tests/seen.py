@@ -44,7 +44,7 @@ class Seen:
     @property
     def retries(self) -> list[str]:
         """Their causes."""
-        return [retrying.cause for retrying in self.of(Retrying)]
+        return [retrying.cause for retrying in self.of(Retrying) if not retrying.again]
 
     @property
     def starts(self) -> list[LSN]:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from tempfile import mkstemp
 from time import monotonic
 from typing import Any, TextIO, assert_never, cast
@@ -158,6 +159,10 @@ class _Librdkafka(logging.Handler):
         self._times: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError, ValueError):  # raised in the client's callback, a log that is gone would end the run
+            self._tell(record)
+
+    def _tell(self, record: logging.LogRecord) -> None:
         log, text = structlog.get_logger(), record.getMessage()
         if (fields := getattr(record, "fields", None)) is not None:
             log.log(record.levelno, text, **fields)

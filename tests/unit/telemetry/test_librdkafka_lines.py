@@ -1,25 +1,16 @@
 """What librdkafka says goes through Python's logging and comes out as events, so that stderr is JSON lines only."""
 
+import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
-import structlog
 from confluent_kafka import KafkaError
 
 from walrelay.sinks.kafka import errors
 from walrelay.telemetry import logs
 
 KAFKA = logging.getLogger("walrelay.kafka")
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    handlers, propagate = KAFKA.handlers, KAFKA.propagate
-    yield
-    KAFKA.handlers, KAFKA.propagate = handlers, propagate
-    structlog.reset_defaults()
 
 
 def test_a_line_of_librdkafka_is_an_event_of_its_level(capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,6 +21,14 @@ def test_a_line_of_librdkafka_is_an_event_of_its_level(capsys: pytest.CaptureFix
     assert out == ""
     assert (event["event"], event["level"]) == ("librdkafka", "error")
     assert event["text"] == "CONFWARN [walrelay#producer-1]: something is deprecated"
+
+
+def test_a_log_that_is_gone_fails_no_call_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = io.StringIO()
+    monkeypatch.setattr("sys.stderr", gone)
+    logs.configure("json", "info")
+    gone.close()
+    KAFKA.error("CONFWARN [walrelay#producer-1]: something is deprecated")
 
 
 def test_what_differs_only_in_numbers_is_said_once_a_minute_with_a_count(

@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import get_args
 
 import pytest
-import structlog
 
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.errors import Fatal
@@ -135,12 +133,6 @@ LINES: list[tuple[Happening, str]] = [
     ),
     (NotStarted("no slot", 30.0), logged("error", "not started", cause="no slot", again_in=30.0)),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize(("happening", "line"), LINES)

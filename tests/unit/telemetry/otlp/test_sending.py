@@ -59,12 +59,6 @@ def collector() -> Iterator[Collector]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
-
-
 @pytest.fixture
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a busy machine gets to send everything, however long it takes."""
