@@ -4,7 +4,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Any
+from urllib.error import HTTPError
 from uuid import uuid4
 
 import pulsar as client_library
@@ -12,6 +14,7 @@ import pulsar as client_library
 from tests.servers.ports import LOOPBACK
 from tests.servers.pulsar import PulsarServer
 from tests.servers.topics import Received
+from tests.servers.waiting import wait_until
 from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.pulsar.plugin import plugin
@@ -84,10 +87,19 @@ class PulsarTopic:
 def make(server: PulsarServer, address: str, partitions: int) -> None:
     """A topic; 0: without partitions."""
     path = address.replace("://", "/")
-    if partitions:
-        server.admin("PUT", f"{path}/partitions", partitions)
-    else:
-        server.admin("PUT", path)
+
+    def made() -> bool:
+        try:
+            server.admin("PUT", *((f"{path}/partitions", partitions) if partitions else (path,)))
+        except HTTPError as error:
+            if error.code == HTTPStatus.CONFLICT:
+                return True  # an answer before said that it failed, and it did not
+            if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return False  # bookies that were held, or just began, are faulty for a while
+        return True
+
+    wait_until(made, 60, f"{address} to be made")
 
 
 def make_namespace(server: PulsarServer, **policies: Any) -> str:

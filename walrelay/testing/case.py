@@ -116,7 +116,7 @@ def receipts(sink: Sink, timeout: float) -> Counter[int]:
     return counts
 
 
-def settle(sink: Sink, count: int, settled: Counter[int] | None = None, timeout: float = 60) -> Counter[int]:
+def settle(sink: Sink, count: int, settled: Counter[int] | None = None, timeout: float = 180) -> Counter[int]:
     """Returns when so many messages are durable."""
     total, deadline = settled or Counter(), monotonic() + timeout
     while total.total() < count:
