@@ -7,6 +7,7 @@ import subprocess
 import urllib.request
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.error import HTTPError, URLError
@@ -16,6 +17,7 @@ from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.process import memory
 from tests.servers.proxy import Proxy
 from tests.servers.single import SingleServer
+from tests.servers.waiting import wait_until
 
 _JAVA = [
     # Compiled quickly rather than well: a broker of the tests has little to do and does not live long.
@@ -83,12 +85,23 @@ class PulsarServer(SingleServer):
             data=None if content is None else json.dumps(content).encode(),
             headers={"Content-Type": "application/json", **self.admin_headers},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            text = answer.read()
+        answered = wait_until(lambda: self._answered(request), 60, "the bookie to be trusted again")
+        assert answered is not None
+        (text,) = answered
         try:
             return json.loads(text) if text else None
         except ValueError:
             return text.decode()
+
+    def _answered(self, request: urllib.request.Request) -> tuple[bytes] | None:
+        """None while the bookie, which was held or just began, counts as faulty."""
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return (answer.read(),)
+        except HTTPError as error:
+            if error.code == HTTPStatus.INTERNAL_SERVER_ERROR and "non-faulty bookies" in str(error):
+                return None
+            raise
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
