@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from walrelay import compose
-from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.options import MomentType, operator
-from walrelay.cli.paused import named_relay
 from walrelay.config.values import duration
 from walrelay.control.table import PauseRequest
 from walrelay.operations.pausing import PauseCost

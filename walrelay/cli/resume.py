@@ -3,8 +3,7 @@
 import click
 
 from walrelay import compose
-from walrelay.cli.chosen import Chosen, one_relay
-from walrelay.cli.paused import named_relay
+from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.operations.pausing import resume as resume_relay
 from walrelay.postgres.catalog import Catalog
 
