@@ -1,14 +1,15 @@
 """walrelay.audit_log and walrelay.jobs: who changed what, and how far it got. Without them nothing is changed."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from walrelay.admin.access import Caller
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.postgres.catalog import Catalog
+from walrelay.unforeseen import explained
 
 JobState = Literal["running", "done", "failed", "interrupted"]
 
@@ -120,6 +121,19 @@ class AdminJournal:
         with suppress(WalrelayError):  # a connection that is gone holds no lock
             self._catalog.rows(f"SELECT pg_advisory_unlock({_LOCKS}, (%s::bigint %% 2147483647)::int)", job)
 
+    @contextmanager
+    def change(self, asked: Asked) -> Iterator[None]:
+        """A change that is done at once, inside: noted before it, and with its outcome after it."""
+        self._catalog.commits_survive()
+        self._log(asked, None, None)
+        try:
+            yield
+        except Exception as error:
+            with suppress(WalrelayError):  # the server is away: what is in the log says that it was about to begin
+                self._log(asked, None, f"failed: {explained(error)}")
+            raise
+        self._log(asked, None, "done")
+
     def jobs(self, limit: int, before: int | None = None) -> list[StoredJob]:
         """The latest first; `before`: those with smaller ids."""
         rows = self._catalog.rows(
@@ -148,7 +162,7 @@ class AdminJournal:
         )
         return [AuditEntry._make(row) for row in rows]
 
-    def _log(self, asked: Asked, job: int, outcome: str | None) -> None:
+    def _log(self, asked: Asked, job: int | None, outcome: str | None) -> None:
         caller = asked.caller
         self._catalog.run(
             "INSERT INTO walrelay.audit_log (slot_name, caller, way, address, action, request, job, outcome)"

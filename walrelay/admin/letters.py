@@ -9,8 +9,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from walrelay.admin.access import Caller
 from walrelay.admin.callers import Administrator, Operator, Reader, Relay
-from walrelay.admin.jobs import Jobs, JobWork, Prepare, Step
-from walrelay.admin.journal import Asked
+from walrelay.admin.changes import ChangeRequested, StartedChange, started_change
+from walrelay.admin.jobs import JobWork, Step
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
 from walrelay.dead_letters import DeadLetterFilter, DeadLetterPlace, DeadLetterTable, TenantFilter
@@ -89,26 +89,16 @@ class DeadLetterSelection(BaseModel):
         return self
 
 
-class ReplayRequested(BaseModel):
-    """What is to be replayed. `dry_run`: say how many it would be, and do nothing."""
-
-    model_config = ConfigDict(extra="forbid")
+class ReplayRequested(ChangeRequested):
+    """What is to be replayed."""
 
     select: DeadLetterSelection
-    dry_run: bool = False
 
 
 class DiscardRequested(ReplayRequested):
     """What is to be given up, and why: the reason is stored with each."""
 
     reason: Short
-
-
-class StartedChange(BaseModel):
-    """`job`: to be asked for its progress; null where nothing was done: a dry run, or none matched."""
-
-    job: int | None
-    matched: int
 
 
 @router.get("/relays/{relay}/dead-letters", summary="List dead letters")
@@ -167,7 +157,7 @@ def replay(relay: Relay, caller: Operator, request: Request, body: ReplayRequest
             len(ids), (Step(each.outcome, note=_note(each.id, each.why)) for each in replaying.replay(ids, statuses))
         )
 
-    return _started(request, relay, caller, "dead_letters.replay", body, prepare)
+    return started_change(request, relay, caller, "dead_letters.replay", body, prepare)
 
 
 @router.post("/relays/{relay}/dead-letters/discard", status_code=202, summary="Give up dead letters")
@@ -179,7 +169,7 @@ def discard(relay: Relay, caller: Administrator, request: Request, body: Discard
         ids = table.find_to_discard(_filter(relay, body.select))
         return JobWork(len(ids), _discarded(table, ids, caller.name, body.reason))
 
-    return _started(request, relay, caller, "dead_letters.discard", body, prepare)
+    return started_change(request, relay, caller, "dead_letters.discard", body, prepare)
 
 
 def _discarded(table: DeadLetterTable, ids: list[int], by: str, why: str) -> Iterator[Step]:
@@ -189,19 +179,6 @@ def _discarded(table: DeadLetterTable, ids: list[int], by: str, why: str) -> Ite
         yield Step("discarded", done)
         if done < len(part):
             yield Step("left", len(part) - done, "some were closed meanwhile")
-
-
-def _started(
-    request: Request, relay: AdminRelay, caller: Caller, action: str, body: ReplayRequested, prepare: Prepare
-) -> StartedChange:
-    jobs: Jobs = request.app.state.jobs
-    if body.dry_run:
-        with relay.catalog() as catalog:
-            return StartedChange(job=None, matched=prepare(catalog).total)
-    address = request.client.host if request.client else ""
-    asked = Asked(caller, address, action, body.model_dump(mode="json", exclude_defaults=True))
-    started = jobs.start(relay, asked, prepare)
-    return StartedChange(job=started.job, matched=started.total)
 
 
 def _filter(relay: AdminRelay, selection: DeadLetterSelection) -> DeadLetterFilter:
