@@ -11,6 +11,7 @@ from walrelay.admin import letters, observing, routing, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
 from walrelay.admin.jobs import Jobs
+from walrelay.admin.pages import show_console
 from walrelay.admin.problems import MEDIA_TYPE, ProblemDocument, handle
 from walrelay.admin.relays import AdminRelays
 from walrelay.config.admin import AdminSettings
@@ -44,6 +45,7 @@ def api(relays: AdminRelays | None = None, jobs: Jobs | None = None) -> FastAPI:
     def openapi(_: Reader) -> dict[str, Any]:
         return openapi_document(app)
 
+    show_console(app)
     handle(app)
     return app
 

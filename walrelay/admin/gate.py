@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from walrelay.admin.access import Caller, Door
+from walrelay.admin.pages import PAGE_HEADERS, is_page
 from walrelay.admin.problems import ApiProblem, of_error, response
 from walrelay.admin.rates import Rate
 from walrelay.config.admin import AdminSettings
@@ -50,19 +51,20 @@ class AdminGate:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        begun = False
+        begun, page = False, is_page(scope["method"], scope["path"])
+        headers = {**SECURITY_HEADERS, **(PAGE_HEADERS if page else {})}
 
         async def guarded(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
                 names = {name.lower() for name, _ in message["headers"]}
-                more = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+                more = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
                 message["headers"] = [*message["headers"], *(each for each in more if each[0] not in names)]
             await send(message)
 
         try:
-            caller = self._admitted(scope)
+            caller = self._visitor(scope) if page else self._admitted(scope)
             body = await self._body(scope, receive)
         except ApiProblem as refused:
             answer = response(refused.status, refused.detail, scope["path"], refused.hint, headers=refused.headers)
@@ -76,14 +78,14 @@ class AdminGate:
             if not begun:
                 await of_error(error, scope["path"])(scope, receive, guarded)
 
+    def _visitor(self, scope: MutableMapping[str, Any]) -> None:
+        """Whoever loads the page of the console, which asks for a token where it needs one."""
+        self._refuse_host(_headers(scope).get("host", []))
+        _refuse_often(self._requests.take(("page", _address(scope))), "this address loads the console too often")
+
     def _admitted(self, scope: MutableMapping[str, Any]) -> Caller:
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > _HEADERS:
-            raise ApiProblem(431, f"the headers are larger than {_HEADERS} bytes")
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        headers, address = _headers(scope), _address(scope)
         self._refuse_host(headers.get("host", []))
-        address = (scope.get("client") or ("", 0))[0]
         _refuse_often(self._failures.wait(address), "too many requests of this address were refused")
         caller = self._door.caller(headers, address, scope.get(CERTIFICATE))
         if caller is None:
@@ -136,6 +138,20 @@ class AdminGate:
                         return bytes(body)
         except TimeoutError:
             raise ApiProblem(408, f"the request was not whole within {_SLOW:g} s") from None
+
+
+def _headers(scope: MutableMapping[str, Any]) -> dict[str, list[str]]:
+    """By their names in lower case."""
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > _HEADERS:
+        raise ApiProblem(431, f"the headers are larger than {_HEADERS} bytes")
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
+
+
+def _address(scope: MutableMapping[str, Any]) -> str:
+    return str((scope.get("client") or ("", 0))[0])
 
 
 def _refuse_often(seconds: float, why: str) -> None:
