@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from walrelay import __version__
-from walrelay.admin import letters, observing, routing, working
+from walrelay.admin import letters, observing, pausing, routing, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
 from walrelay.admin.jobs import Jobs
@@ -17,7 +17,7 @@ from walrelay.admin.relays import AdminRelays
 from walrelay.config.admin import AdminSettings
 
 PREFIX = "/api/v1"
-ROUTERS = (observing.router, letters.router, routing.router, working.router)
+ROUTERS = (observing.router, letters.router, pausing.router, routing.router, working.router)
 
 _ABOUT = """\
 What `walrelay status`, `doctor`, `dlq` and others say and do, for programs. Errors are `application/problem+json`.

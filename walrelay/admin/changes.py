@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from walrelay.admin.access import Caller
 from walrelay.admin.jobs import Jobs, Prepare
 from walrelay.admin.journal import AdminJournal, Asked
 from walrelay.admin.relays import AdminRelay
 from walrelay.postgres.catalog import Catalog
+
+Stored = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+"""Text that PostgreSQL can store."""
 
 
 class ChangeRequested(BaseModel):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from walrelay import compose
@@ -15,12 +15,14 @@ from walrelay.config.admin import AdminSettings
 from walrelay.errors import SettingsError
 from walrelay.model import Finding
 from walrelay.operations import doctor
+from walrelay.operations.pausing import WalPace
 from walrelay.operations.status import Status
 from walrelay.wiring import Wiring
 
 _MOMENT = 1.0  # seconds for which a status is good
 _IDLE_SLOT = 10.0  # seconds; the question about a slot that nobody reads keeps a relay from it for a second at most
 _EXAMINED = 10.0  # seconds for which the doctor's findings are good: they connect to the broker
+_PACED = 0.5  # seconds in which the rate of the WAL is measured, the first time
 _SWEEP = 30.0  # seconds
 
 
@@ -33,6 +35,7 @@ class AdminRelay:
         self._arguments = arguments
         self.status = Remembered(self._status, lambda found: _MOMENT if found.active else _IDLE_SLOT)
         self.findings = Remembered(self._findings, lambda _: _EXAMINED)
+        self.pace = WalPace(sleep, _PACED)
 
     def _status(self) -> Status:
         with self.catalog() as catalog:

@@ -11,7 +11,7 @@ from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.options import MomentType, operator
 from walrelay.config.values import duration
 from walrelay.control.table import PauseRequest
-from walrelay.operations.pausing import PauseCost
+from walrelay.operations.pausing import PauseCost, WalPace, pause_cost
 from walrelay.operations.pausing import pause as pause_relay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import parse_size, size
@@ -95,7 +95,10 @@ def pause(
     wiring = compose.wiring(settings)
     request = PauseRequest(operator(), reason, None if end is None else end.isoformat(), limit, then == "drop-slot")
     with Catalog(wiring.dsn) as catalog:
-        paused, cost = pause_relay(catalog, wiring.slot, found, request, sleep)
+        pace = WalPace(sleep)
+        pace.look(catalog)
+        paused = pause_relay(catalog, wiring.slot, found, request)
+        cost = pause_cost(catalog, wiring.slot, found, pace)
     click.echo(f"{found} is paused {paused}")
     for line in _lines(cost):
         click.echo(line)

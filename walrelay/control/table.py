@@ -81,17 +81,21 @@ class PauseRequest(NamedTuple):
     drops_slot: bool = False
 
 
-def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> None:
-    """A relay that is paused already is paused on these terms from now on."""
+def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest, *, new: bool = False) -> Pause | None:
+    """The pause as the table has it now. A relay that is paused already is paused on these terms from now on; with
+    `new` it is left as it is, and the answer is None.
+    """
     by, reason, until, limit, drops_slot = request
-    catalog.run(
+    over = " WHERE NOT r.paused OR r.paused_until <= clock_timestamp()" if new else ""
+    rows = catalog.rows(
         f"INSERT INTO {TABLE} AS r (slot_name, name, paused, paused_by, pause_reason, paused_until, pause_limit,"
         " at_pause_limit) VALUES (%s, %s, true, %s, nullif(%s, ''), %s::timestamptz, %s::int8, %s)"
         " ON CONFLICT (slot_name) DO UPDATE SET (paused, paused_by, pause_reason, paused_until, pause_limit,"
         " at_pause_limit) = (true, excluded.paused_by, excluded.pause_reason, excluded.paused_until,"
-        " excluded.pause_limit, excluded.at_pause_limit)",
+        f" excluded.pause_limit, excluded.at_pause_limit){over} RETURNING {_PAUSE}",
         *(slot, name, by, reason, until, limit, "drop_slot" if drops_slot else "resume"),
     )
+    return next((Pause(*row[1:]) for row in rows), None)
 
 
 def end_pause(catalog: Catalog, slot: str, at: str | None = None) -> bool:

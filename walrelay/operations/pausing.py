@@ -12,11 +12,11 @@ from walrelay.control.table import (
     begin_pause,
     end_pause,
     no_relays_table,
-    pauses,
     relay_rows,
     relays_table_exists,
 )
 from walrelay.errors import Fatal
+from walrelay.lsn import LSN
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import lock_key, of_lock
 from walrelay.postgres.retained import SlotWal, slot_wal
@@ -24,7 +24,7 @@ from walrelay.postgres.rights import OWN, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
 from walrelay.source.lag import reported_lag
 
-_SAMPLE = 2.0  # seconds in which the rate of the WAL is measured
+_MEASURED, _APART = 60.0, 1.0  # seconds in which the rate of the WAL is measured, and between positions that are kept
 
 
 class PauseCost(NamedTuple):
@@ -41,6 +41,11 @@ class PauseCost(NamedTuple):
     def hours_left(self) -> float | None:
         """Until the slot is lost, at the present rate; None: it is not lost by that."""
         return None if self.safe is None or not self.per_minute else self.safe / self.per_minute / 60
+
+
+class _Seen(NamedTuple):
+    at: float  # by `monotonic`
+    lsn: LSN
 
 
 class RelayGlance(NamedTuple):
@@ -71,24 +76,50 @@ class RelayGlance(NamedTuple):
         return self._asdict()
 
 
-def pause(
-    catalog: Catalog, slot: str, name: str, request: PauseRequest, wait: Callable[[float], object]
-) -> tuple[Pause, PauseCost]:
-    """Pauses the relay; the pause as the table has it now, and what it costs. `wait`: waits so many seconds, in which
-    the rate is measured.
+class WalPace:
+    """How fast the server writes WAL, by the positions that were seen within the last minute; the first question takes
+    `moment` seconds.
     """
+
+    def __init__(self, wait: Callable[[float], object], moment: float = 2.0) -> None:
+        self._wait, self._moment = wait, moment
+        self._seen: tuple[_Seen, ...] = ()  # replaced, and never changed: many threads ask
+
+    def look(self, catalog: Catalog) -> _Seen:
+        """Now is a time to measure from."""
+        now = _Seen(monotonic(), catalog.current_lsn())
+        seen = [each for each in self._seen if now.at - each.at < _MEASURED and each.lsn <= now.lsn]
+        if not seen or now.at - seen[-1].at >= _APART:
+            seen.append(now)
+        self._seen = (*seen,)
+        return now
+
+    def per_minute(self, catalog: Catalog) -> int:
+        now = self.look(catalog)
+        if (early := self._moment - (now.at - self._seen[0].at)) > 0:
+            self._wait(early)
+            now = self.look(catalog)
+        first = self._seen[0]
+        return max(0, int((now.lsn - first.lsn) / max(now.at - first.at, 0.001) * 60))
+
+
+def pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> Pause:
+    """Pauses the relay; the pause as the table has it now."""
     _refuse(catalog, f"pause {name}")
-    if catalog.slot(slot) is None:
-        raise Fatal(f"slot {slot!r} of relay {name!r} does not exist", hint="Run `walrelay doctor`.")
+    _refuse_without_slot(catalog, slot, name)
     if request.until and not catalog.value("SELECT %s::timestamptz > clock_timestamp()", request.until):
         raise Fatal(f"a pause until {request.until} is over already", hint="Give a time in the future.")
-    began, before = monotonic(), catalog.current_lsn()
-    begin_pause(catalog, slot, name, request)
-    found = pauses(catalog, [slot])[slot]
-    wait(_SAMPLE)
-    per_minute = int((catalog.current_lsn() - before) / max(monotonic() - began, 0.001) * 60)
+    begun = begin_pause(catalog, slot, name, request)
+    assert begun is not None
+    return begun
+
+
+def pause_cost(catalog: Catalog, slot: str, name: str, pace: WalPace) -> PauseCost:
+    """What a pause costs, whether the relay is paused or not."""
+    _refuse_without_slot(catalog, slot, name)
+    per_minute = pace.per_minute(catalog)
     wal = slot_wal(catalog, [slot]).get(slot, SlotWal(False, None, None, None, None, None))
-    return found, PauseCost(wal.retained, per_minute, wal.safe, slot in _led(catalog, [slot]))
+    return PauseCost(wal.retained, per_minute, wal.safe, slot in _led(catalog, [slot]))
 
 
 def resume(catalog: Catalog, slot: str, name: str) -> bool:
@@ -148,6 +179,11 @@ def _led(catalog: Catalog, slots: list[str]) -> set[str]:
         for slot in slots
         if catalog.value(f"SELECT 1 FROM pg_locks l WHERE {of_lock(lock_key(slot))} AND granted LIMIT 1")
     }
+
+
+def _refuse_without_slot(catalog: Catalog, slot: str, name: str) -> None:
+    if catalog.slot(slot) is None:
+        raise Fatal(f"slot {slot!r} of relay {name!r} does not exist", hint="Run `walrelay doctor`.")
 
 
 def _refuse(catalog: Catalog, task: str) -> None:

@@ -22,6 +22,8 @@ BODIES: dict[str, Any] = {
     "route-test": {"records": [{"id": "1"}]},
     "replay": SELECT,
     "discard": {**SELECT, "reason": "x"},
+    "pause": {"reason": "x"},
+    "resume": {},
 }
 
 
@@ -52,7 +54,14 @@ OPERATIONS = [
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 ]
-BODY_MODELS = ("ReplayRequested", "DiscardRequested", "DeadLetterSelection", "RouteTest")
+BODY_MODELS = (
+    "ReplayRequested",
+    "DiscardRequested",
+    "DeadLetterSelection",
+    "RouteTest",
+    "PauseRequested",
+    "ResumeRequested",
+)
 OF_A_RELAY = [each for each in OPERATIONS if "{relay}" in each.path]
 
 
