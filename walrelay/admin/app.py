@@ -7,25 +7,34 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from walrelay import __version__
-from walrelay.admin import letters, observing, pausing, routing, working
+from walrelay.admin import letters, observing, overview, pausing, routing, stream, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
 from walrelay.admin.jobs import Jobs
 from walrelay.admin.pages import show_console
 from walrelay.admin.problems import MEDIA_TYPE, ProblemDocument, handle
 from walrelay.admin.relays import AdminRelays
+from walrelay.admin.watching import Watch
 from walrelay.config.admin import AdminSettings
 
 PREFIX = "/api/v1"
-ROUTERS = (observing.router, letters.router, pausing.router, routing.router, working.router)
+ROUTERS = (
+    overview.router,
+    observing.router,
+    letters.router,
+    pausing.router,
+    routing.router,
+    working.router,
+    stream.router,
+)
 
 _ABOUT = """\
 What `walrelay status`, `doctor`, `dlq` and others say and do, for programs. Errors are `application/problem+json`.
 Scopes: `read`, `operate`, `admin`; each includes those before it. A request that changes something is JSON."""
 
 
-def api(relays: AdminRelays | None = None, jobs: Jobs | None = None) -> FastAPI:
-    """The routes, without the gate. Without `relays` and `jobs` for the document alone."""
+def api(relays: AdminRelays | None = None, jobs: Jobs | None = None, watch: Watch | None = None) -> FastAPI:
+    """The routes, without the gate. Without `relays`, `jobs` and `watch` for the document alone."""
     app = FastAPI(
         title="walrelay admin API",
         version=__version__,
@@ -37,7 +46,7 @@ def api(relays: AdminRelays | None = None, jobs: Jobs | None = None) -> FastAPI:
         generate_unique_id_function=_operation,
         responses={"default": {"model": ProblemDocument, "description": "Why the request failed"}},
     )
-    app.state.relays, app.state.jobs = relays, jobs
+    app.state.relays, app.state.jobs, app.state.watch, app.state.streams = relays, jobs, watch, stream.Streams()
     for each in ROUTERS:
         app.include_router(each, prefix=PREFIX)
 
@@ -50,9 +59,11 @@ def api(relays: AdminRelays | None = None, jobs: Jobs | None = None) -> FastAPI:
     return app
 
 
-def guarded(relays: AdminRelays, jobs: Jobs, settings: AdminSettings, bug: Callable[[Exception], None]) -> AdminGate:
+def guarded(
+    relays: AdminRelays, jobs: Jobs, watch: Watch, settings: AdminSettings, bug: Callable[[Exception], None]
+) -> AdminGate:
     """The whole app."""
-    return AdminGate(api(relays, jobs), settings, bug)
+    return AdminGate(api(relays, jobs, watch), settings, bug)
 
 
 def openapi_document(app: FastAPI) -> dict[str, Any]:

@@ -46,12 +46,16 @@ def _relays(request: Request) -> AdminRelays:
 Relays = Annotated[AdminRelays, Depends(_relays)]
 
 
-def _relay(relay: Annotated[str, Path(max_length=63)], caller: Reader, relays: Relays) -> AdminRelay:
+def visible_relay(name: str, caller: Caller, relays: AdminRelays) -> AdminRelay:
     """One that the caller may not see does not exist."""
-    found = relays.found().relays.get(relay)
-    if found is None or not caller.sees(relay):
-        raise ApiProblem(404, f"there is no relay {relay!r}", "GET /api/v1/relays lists them.")
+    found = relays.found().relays.get(name)
+    if found is None or not caller.sees(name):
+        raise ApiProblem(404, f"there is no relay {name!r}", "GET /api/v1/relays lists them.")
     return found
+
+
+def _relay(relay: Annotated[str, Path(max_length=63)], caller: Reader, relays: Relays) -> AdminRelay:
+    return visible_relay(relay, caller, relays)
 
 
 Relay = Annotated[AdminRelay, Depends(_relay)]

@@ -64,7 +64,11 @@ class AdminGate:
             await send(message)
 
         try:
-            caller = self._visitor(scope) if page else self._admitted(scope)
+            caller = None
+            if page:
+                self._admit_visitor(scope)
+            else:
+                caller = self._admitted(scope)
             body = await self._body(scope, receive)
         except ApiProblem as refused:
             answer = response(refused.status, refused.detail, scope["path"], refused.hint, headers=refused.headers)
@@ -78,7 +82,7 @@ class AdminGate:
             if not begun:
                 await of_error(error, scope["path"])(scope, receive, guarded)
 
-    def _visitor(self, scope: MutableMapping[str, Any]) -> None:
+    def _admit_visitor(self, scope: MutableMapping[str, Any]) -> None:
         """Whoever loads the page of the console, which asks for a token where it needs one."""
         self._refuse_host(_headers(scope).get("host", []))
         _refuse_often(self._requests.take(("page", _address(scope))), "this address loads the console too often")

@@ -29,13 +29,12 @@ _SWEEP = 30.0  # seconds
 class AdminRelay:
     """One relay. `name`: that of the file; the slot's where the file has none."""
 
-    def __init__(self, name: str, arguments: str, settings: Settings, pool: CatalogPool) -> None:
-        self.name, self.settings, self.catalog = name, settings, pool.catalog
+    def __init__(self, name: str, arguments: str, settings: Settings, pool: CatalogPool, pace: WalPace) -> None:
+        self.name, self.settings, self.catalog, self.pace = name, settings, pool.catalog, pace
         self.wiring: Wiring = compose.wiring(settings)
         self._arguments = arguments
         self.status = Remembered(self._status, lambda found: _MOMENT if found.active else _IDLE_SLOT)
         self.findings = Remembered(self._findings, lambda _: _EXAMINED)
-        self.pace = WalPace(sleep, _PACED)
 
     def _status(self) -> Status:
         with self.catalog() as catalog:
@@ -61,6 +60,7 @@ class AdminRelays:
         databases = load_databases(path)
         every = float("inf") if databases is None else databases.look_interval
         self._pools: dict[str, CatalogPool] = {}
+        self._paces: dict[str, WalPace] = {}
         self._lock, self._swept = Lock(), monotonic()
         self._known: dict[str, AdminRelay] = {}
         self.found = Remembered(self._find, lambda _: every)
@@ -98,7 +98,8 @@ class AdminRelays:
         dsn = settings.source.dsn.get_secret_value()
         with self._lock:
             pool = self._pools.setdefault(dsn, CatalogPool(dsn, self._admin.connections, self._admin.statement_timeout))
-        return AdminRelay(name or settings.source.slot, self._arguments(name), settings, pool)
+            pace = self._paces.setdefault(dsn, WalPace(sleep, _PACED))
+        return AdminRelay(name or settings.source.slot, self._arguments(name), settings, pool, pace)
 
 
 @contextmanager

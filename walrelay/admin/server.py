@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
@@ -36,8 +36,10 @@ def listening(settings: AdminSettings) -> Iterator[socket.socket]:
         yield listener
 
 
-def serve(app: App, settings: AdminSettings, listener: socket.socket, stop: Stop) -> None:
-    """Returns when `stop` is set and what was under way is answered; Fatal where the server cannot begin."""
+def serve(app: App, settings: AdminSettings, listener: socket.socket, stop: Stop, leave: Callable[[], object]) -> None:
+    """Returns when `stop` is set and what was under way is answered; Fatal where the server cannot begin. `leave` ends
+    the answers that would last.
+    """
     config = uvicorn.Config(
         app,
         http=_WithCertificate,
@@ -69,6 +71,7 @@ def serve(app: App, settings: AdminSettings, listener: socket.socket, stop: Stop
     thread = Thread(target=run, name="admin API", daemon=True)
     thread.start()
     stop.wait()
+    leave()
     server.should_exit = True
     thread.join(2 * _LEAVING)
 

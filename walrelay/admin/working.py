@@ -65,7 +65,7 @@ def listing(relay: Relay, caller: Reader, limit: Limit = 50, before: Before = No
     """Those that were asked for by way of the API, the latest first."""
     with relay.catalog() as catalog:
         found = AdminJournal(catalog, relay.wiring.slot).jobs(limit, before)
-    shown = [_shown(each, operates=caller.may("operate")) for each in found]
+    shown = [shown_job(each, operates=caller.may("operate")) for each in found]
     return JobPage(jobs=shown, next=found[-1].id if len(found) == limit else None)
 
 
@@ -76,7 +76,7 @@ def one(relay: Relay, caller: Reader, job: Annotated[int, Path(ge=1, lt=2**63)])
         found = AdminJournal(catalog, relay.wiring.slot).job(job)
     if found is None:
         raise ApiProblem(404, f"there is no job {job}", "GET jobs lists them.")
-    return _shown(found, operates=caller.may("operate"))
+    return shown_job(found, operates=caller.may("operate"))
 
 
 @router.get("/relays/{relay}/audit-log", summary="List who changed what")
@@ -88,7 +88,8 @@ def log(relay: Relay, _: Administrator, limit: Limit = 50, before: Before = None
     return AuditPage(entries=entries, next=found[-1].id if len(found) == limit else None)
 
 
-def _shown(job: StoredJob, *, operates: bool) -> ShownJob:
+def shown_job(job: StoredJob, *, operates: bool) -> ShownJob:
+    """What may be of an event only where the caller `operates`."""
     members = job._asdict()
     if not operates:
         members |= {"notes": None, "error": "it failed: see the hint" if job.error else ""}

@@ -75,7 +75,7 @@ def _serve(path: Path) -> None:
     log, settings = _of_process(path)
     logs.configure(log.format, log.level)
     try:
-        from walrelay.admin import app, jobs, relays, server
+        from walrelay.admin import app, jobs, relays, server, watching
     except ImportError as error:
         if (error.name or "").startswith("walrelay"):
             raise
@@ -93,8 +93,9 @@ def _serve(path: Path) -> None:
         found.found()
         stop = signalled()
         observer.saw(Listening(settings.address[0], listener.getsockname()[1]))
-        with closing(jobs.Jobs()) as at_work:
-            server.serve(app.guarded(found, at_work, settings, bug), settings, listener, stop)
+        with closing(jobs.Jobs()) as at_work, watching.Watch(found, settings.sample_interval) as watch:
+            whole = app.guarded(found, at_work, watch, settings, bug)
+            server.serve(whole, settings, listener, stop, watch.leave)
 
 
 def _of_process(path: Path) -> tuple[LogSettings, AdminSettings]:

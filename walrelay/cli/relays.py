@@ -11,7 +11,7 @@ from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
 from walrelay.config import load_relays
 from walrelay.errors import SettingsError
-from walrelay.operations.pausing import RelayGlance, glance
+from walrelay.operations.overview import RelayGlance, glance
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import size
 

@@ -138,6 +138,12 @@ class AdminSettings(Section):
     statement_timeout: Seconds = 5
     """How long a question of the API may keep PostgreSQL busy."""
 
+    sample_interval: Annotated[
+        float, Field(ge=0, le=3600, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})
+    ] = 15
+    """How often all databases are looked at, for the charts of the last hours. 0: only while somebody looks at the
+    console."""
+
     @property
     def address(self) -> tuple[str, int]:
         return host_and_port(self.listen)

@@ -1,28 +1,25 @@
-"""Pausing a relay and resuming it, and all relays of a database at a glance: by the table, and without a process."""
+"""Pausing a relay and resuming it: by the table walrelay.relays, and without a process."""
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from walrelay.control.table import (
     TABLE,
     Pause,
     PauseRequest,
-    RelayRow,
     begin_pause,
     end_pause,
     no_relays_table,
-    relay_rows,
     relays_table_exists,
 )
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
+from walrelay.postgres.candidates import instances
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.locks import lock_key, of_lock
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.rights import OWN, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
-from walrelay.source.lag import reported_lag
 
 _MEASURED, _APART = 60.0, 1.0  # seconds in which the rate of the WAL is measured, and between positions that are kept
 
@@ -48,34 +45,6 @@ class _Seen(NamedTuple):
     lsn: LSN
 
 
-class RelayGlance(NamedTuple):
-    """A relay as the table and the server have it now. `instance`: of the leader; None: nobody leads. `lag_seconds`:
-    the age of the oldest event that has waited for long; None: not known.
-    """
-
-    name: str
-    slot: str
-    state: str
-    instance: str | None
-    position: str | None
-    lag_bytes: int | None
-    lag_seconds: float | None
-    retained_bytes: int | None
-    safe_bytes: int | None
-    last_error: str | None
-    updated_at: str | None
-    paused: bool
-    pause_reason: str | None = None
-    paused_by: str | None = None
-    paused_at: str | None = None
-    paused_until: str | None = None
-    pause_limit: int | None = None
-    at_pause_limit: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        return self._asdict()
-
-
 class WalPace:
     """How fast the server writes WAL, by the positions that were seen within the last minute; the first question takes
     `moment` seconds.
@@ -99,8 +68,16 @@ class WalPace:
         if (early := self._moment - (now.at - self._seen[0].at)) > 0:
             self._wait(early)
             now = self.look(catalog)
-        first = self._seen[0]
-        return max(0, int((now.lsn - first.lsn) / max(now.at - first.at, 0.001) * 60))
+        return _per_minute(self._seen[0], now)
+
+    def known_per_minute(self, seconds: float = 10.0) -> int | None:
+        """By the positions that were seen already; None where these are of less than so many seconds."""
+        seen = self._seen
+        return _per_minute(seen[0], seen[-1]) if seen and seen[-1].at - seen[0].at >= seconds else None
+
+
+def _per_minute(first: _Seen, last: _Seen) -> int:
+    return max(0, int((last.lsn - first.lsn) / max(last.at - first.at, 0.001) * 60))
 
 
 def pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> Pause:
@@ -119,66 +96,14 @@ def pause_cost(catalog: Catalog, slot: str, name: str, pace: WalPace) -> PauseCo
     _refuse_without_slot(catalog, slot, name)
     per_minute = pace.per_minute(catalog)
     wal = slot_wal(catalog, [slot]).get(slot, SlotWal(False, None, None, None, None, None))
-    return PauseCost(wal.retained, per_minute, wal.safe, slot in _led(catalog, [slot]))
+    there = instances(catalog, [slot]).get(slot)
+    return PauseCost(wal.retained, per_minute, wal.safe, there is not None and there.led)
 
 
 def resume(catalog: Catalog, slot: str, name: str) -> bool:
     """False if it was not paused."""
     _refuse(catalog, f"resume {name}")
     return end_pause(catalog, slot)
-
-
-def glance(catalog: Catalog, relays: dict[str, str]) -> list[RelayGlance]:
-    """These relays, names by slot, and every other that the table has."""
-    if not relays_table_exists(catalog):
-        raise no_relays_table()
-    rows = {row.slot: row for row in relay_rows(catalog)}
-    unknown = [slot for slot in relays if slot not in rows]
-    listed = [*rows.values(), *(RelayRow(slot, relays[slot], "not started", *[None] * 5) for slot in unknown)]
-    slots = [row.slot for row in listed]
-    wal, led = slot_wal(catalog, slots), _led(catalog, slots)
-    made = [_glance(catalog, row, wal.get(row.slot), led=row.slot in led) for row in listed]
-    return sorted(made, key=lambda each: (each.name, each.slot))
-
-
-def _glance(catalog: Catalog, row: RelayRow, wal: SlotWal | None, *, led: bool) -> RelayGlance:
-    state = row.state
-    if wal is None:
-        state = "no slot"
-    elif not led and state in ("streaming", "paused", "retrying"):
-        state = "paused" if row.pause is not None else "not running"
-    terms: tuple[Any, ...] = ()
-    if row.pause is not None:
-        at, by, reason, until, _, limit, drops_slot = row.pause
-        terms = (reason or None, by, at, until, limit, None if limit is None else _at_limit(drops_slot))
-    return RelayGlance(
-        row.name,
-        row.slot,
-        state,
-        row.instance if led else None,
-        wal.confirmed if wal else row.position,
-        wal.lag if wal else None,
-        (reported_lag(catalog, row.slot) or 0.0) if wal and wal.active else None,
-        wal.retained if wal else None,
-        wal.safe if wal else None,
-        row.last_error,
-        row.updated_at,
-        row.pause is not None,
-        *terms,
-    )
-
-
-def _at_limit(drops_slot: bool) -> str:
-    return "drop_slot" if drops_slot else "resume"
-
-
-def _led(catalog: Catalog, slots: list[str]) -> set[str]:
-    """The slots whose lead somebody holds."""
-    return {
-        slot
-        for slot in slots
-        if catalog.value(f"SELECT 1 FROM pg_locks l WHERE {of_lock(lock_key(slot))} AND granted LIMIT 1")
-    }
 
 
 def _refuse_without_slot(catalog: Catalog, slot: str, name: str) -> None:

@@ -5,7 +5,7 @@ are two int4: one is made of the slot's name, the other is the instance's number
 claim: whoever leads is to give the slot up, if it is not of its share.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Self
 
@@ -49,6 +49,34 @@ def of_candidates(slot: str) -> str:
         f" AND l.objid::int8 < {_CLAIM} AND l.granted"
         " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
     )
+
+
+class Instances(NamedTuple):
+    """How many instances there are for a slot. `standbys`: those that wait for the lead, or would take it."""
+
+    led: bool
+    standbys: int
+
+
+_INSTANCES = (
+    "SELECT s.slot, coalesce(bool_or(l.objsubid = 1 AND l.granted), false),"
+    " count(*) FILTER (WHERE l.objsubid = 1 AND NOT l.granted), count(*) FILTER (WHERE l.objsubid = 2 AND l.granted)"
+    " FROM unnest(%s::text[], %s::int8[], %s::int8[], %s::int8[]) AS s (slot, high, low, candidate)"
+    " JOIN pg_locks l ON l.locktype = 'advisory'"
+    " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+    " AND (l.objsubid = 1 AND l.classid::int8 = s.high AND l.objid::int8 = s.low"
+    f" OR l.objsubid = 2 AND l.classid::int8 = s.candidate AND l.objid::int8 < {_CLAIM}) GROUP BY s.slot"
+)
+
+
+def instances(catalog: Catalog, slots: Sequence[str]) -> dict[str, Instances]:
+    """By slot, in one statement; a slot for which nobody is there is left out."""
+    halves = [_halves(lock_key(slot)) for slot in slots]
+    keys = [high for high, _ in halves], [low for _, low in halves], [candidate_key(slot) % 2**32 for slot in slots]
+    return {
+        slot: Instances(led, waiting + max(0, candidates - led))  # who leads a share of relays is a candidate too
+        for slot, led, waiting, candidates in catalog.rows(_INSTANCES, [*slots], *keys)
+    }
 
 
 class Candidacy:

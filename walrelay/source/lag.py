@@ -6,6 +6,7 @@ no write, and pg_stat_activity shows it to every role. While no relay reads the 
 instead, for a second at most: a check must not cost the server more, and a relay that starts finds the slot free again.
 """
 
+from collections.abc import Sequence
 from time import monotonic
 
 from walrelay.errors import WalrelayError
@@ -42,14 +43,24 @@ class WaitReport:
             self._reported, self._reported_at = since, now
 
 
+_REPORTED = (
+    f"SELECT reported.part[1], max({_NOW} - reported.part[2]::float8 / 1000000) FROM pg_stat_activity,"
+    " LATERAL regexp_match(application_name, '^(walrelay waits [0-9a-f]{16}) ([0-9]+)$') AS reported (part)"
+    " WHERE reported.part[1] = ANY (%s) GROUP BY 1"
+)
+
+
+def reported_lags(catalog: Catalog, slots: Sequence[str]) -> dict[str, float]:
+    """The ages in seconds that the slots' leaders report, in one statement. A slot whose leader reports nothing, or
+    that nobody leads, is left out.
+    """
+    reported = dict(catalog.rows(_REPORTED, [_mark(slot) for slot in slots]))
+    return {slot: max(0.0, float(reported[mark])) for slot in slots if (mark := _mark(slot)) in reported}
+
+
 def reported_lag(catalog: Catalog, slot: str) -> float | None:
     """The age in seconds that the slot's leader reports; None: it reports nothing, or nobody leads."""
-    reported = catalog.value(
-        f"SELECT {_NOW} - substring(application_name FROM %s)::float8 / 1000000 FROM pg_stat_activity"
-        " WHERE application_name ~ %s ORDER BY 1 DESC LIMIT 1",
-        *[f"^{_mark(slot)} ([0-9]+)$"] * 2,
-    )
-    return None if reported is None else max(0.0, float(reported))
+    return reported_lags(catalog, [slot]).get(slot)
 
 
 def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:

@@ -13,6 +13,7 @@ from walrelay.admin.access import NewToken, new_token
 from walrelay.admin.app import guarded
 from walrelay.admin.jobs import Jobs
 from walrelay.admin.relays import AdminRelays
+from walrelay.admin.watching import Watch
 from walrelay.cli import main
 from walrelay.config.admin import AdminSettings
 
@@ -37,7 +38,8 @@ class Api:
         settings = AdminSettings.model_validate(written.get("defaults", written)["admin"])
         self.jobs = Jobs()
         self.relays = AdminRelays(config, settings, lambda name: f" --relay {name}" if name else "")
-        app: Any = guarded(self.relays, self.jobs, settings, self.bugs.append)
+        self.watch = Watch(self.relays, settings.sample_interval).__enter__()
+        app: Any = guarded(self.relays, self.jobs, self.watch, settings, self.bugs.append)
         self.client = TestClient(app, base_url="http://127.0.0.1:8642/api/v1", client=("127.0.0.1", 50_000))
 
     def get(self, path: str, *, scope: str = "read", token: str = "", **parameters: Any) -> Any:
@@ -71,6 +73,7 @@ def make_api(tmp_path: Path) -> Iterator[MakeApi]:
     yield make
     for each in made:
         each.jobs.close()
+        each.watch.__exit__()
         each.relays.close()
         assert each.bugs == []
 

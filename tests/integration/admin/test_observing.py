@@ -95,7 +95,7 @@ def test_many_requests_cost_the_database_one_question(api: Api, database: Databa
         "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'walrelay control'",
         [database.name],
     )
-    assert connections == 1
+    assert connections <= 2  # one of them looks at all relays now and then
 
 
 def test_a_server_that_was_restarted_is_asked_by_a_new_connection(

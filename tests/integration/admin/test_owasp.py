@@ -46,7 +46,8 @@ class Operation(NamedTuple):
     def ask(self, api: Api, relay: str, token: str | None) -> Any:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         body = BODIES.get(self.path.rpartition("/")[2])
-        return api.client.request(self.method, self.of(relay), json=body, headers=headers)
+        once = {"seconds": 0} if self.path.endswith("/stream") else None
+        return api.client.request(self.method, self.of(relay), json=body, params=once, headers=headers)
 
 
 OPERATIONS = [

@@ -1,5 +1,7 @@
 """The files of the console: everybody who reaches the API may load them, and nothing else than them runs."""
 
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -9,7 +11,7 @@ from walrelay.admin.app import api
 KNOWN = {"tokens": [{"name": "oncall", "sha256": TOKEN.sha256}]}
 
 
-def console(**settings: object) -> TestClient:
+def console(**settings: Any) -> TestClient:
     return client(app=api(), **settings)
 
 
