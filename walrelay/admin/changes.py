@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from walrelay.admin.access import Caller
 from walrelay.admin.jobs import Jobs, Prepare
@@ -15,6 +15,12 @@ from walrelay.postgres.catalog import Catalog
 
 Stored = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 """Text that PostgreSQL can store."""
+
+
+class NothingSaid(BaseModel):
+    """There is nothing to be said."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class ChangeRequested(BaseModel):
@@ -29,19 +35,26 @@ class StartedChange(BaseModel):
     """`job`: to be asked for its progress; null where nothing was done: a dry run, or none matched."""
 
     job: int | None
-    matched: int
+    matched: int = Field(description="How much there is to do: dead letters, rows, bytes or pages; the job's total.")
+    notes: list[str] = Field(default_factory=list, description="What is left out.")
 
 
 def started_change(
-    request: Request, relay: AdminRelay, caller: Caller, action: str, body: ChangeRequested, prepare: Prepare
+    request: Request, relay: AdminRelay, caller: Caller, action: str, body: BaseModel, prepare: Prepare
 ) -> StartedChange:
     """Begins a job, unless it is to be tried only. `action`: its name in the log, such as `dead_letters.replay`."""
-    if body.dry_run:
+    if isinstance(body, ChangeRequested) and body.dry_run:
         with relay.catalog() as catalog:
-            return StartedChange(job=None, matched=prepare(catalog).total)
+            work = prepare(catalog)
+            return StartedChange(job=None, matched=work.total, notes=[*work.notes])
+    started = jobs_of(request).start(relay, _asked(request, caller, action, body), prepare)
+    return StartedChange(job=started.job, matched=started.total, notes=[*started.notes])
+
+
+def jobs_of(request: Request) -> Jobs:
+    """Those of this process."""
     jobs: Jobs = request.app.state.jobs
-    started = jobs.start(relay, _asked(request, caller, action, body), prepare)
-    return StartedChange(job=started.job, matched=started.total)
+    return jobs
 
 
 @contextmanager

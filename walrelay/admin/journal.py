@@ -26,6 +26,7 @@ _JOB = (
     f"id, action, request, caller, CASE WHEN state = 'running' AND NOT {_AT_WORK} THEN 'interrupted' ELSE state END,"
     " total, counts, notes, error, hint, begun_at, changed_at"
 )
+_RESULT = "to_json(j)->'result'"  # of a table of an earlier version too, which has no such column
 
 
 class Asked(NamedTuple):
@@ -38,7 +39,9 @@ class Asked(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """A row of walrelay.jobs. `counts`: how many by outcome. `notes`: what is to be said of single ones, of a few."""
+    """A row of walrelay.jobs. `counts`: how many by outcome. `notes`: what is to be said of single ones, of a few.
+    `result`: what it found; None in a list.
+    """
 
     id: int
     action: str
@@ -52,6 +55,7 @@ class StoredJob(NamedTuple):
     hint: str
     begun_at: datetime
     changed_at: datetime
+    result: Any = None
 
 
 class AuditEntry(NamedTuple):
@@ -107,6 +111,19 @@ class AdminJournal:
             job,
         )
 
+    def refuse_old_table(self) -> None:
+        """Fatal for a job that a table of an earlier version cannot hold."""
+        if "result" not in self._catalog.column_types("walrelay.jobs"):
+            raise Fatal(
+                "the table walrelay.jobs was made by an earlier version, and cannot hold what such a job is to tell",
+                hint="`walrelay init` brings it up to date.",
+            )
+
+    def note_result(self, job: int, result: Any) -> None:
+        """Text of databases without an encoding, or of brokers, may be none: JSON cannot hold that."""
+        text = json.dumps(result, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
+        self._catalog.run("UPDATE walrelay.jobs SET result = %s WHERE id = %s", text, job)
+
     def end(self, job: int, asked: Asked, state: JobState, outcome: str, error: str = "", hint: str = "") -> None:
         with self._catalog.connection.transaction():
             self._catalog.run(
@@ -143,13 +160,13 @@ class AdminJournal:
             before,
             limit,
         )
-        return [StoredJob._make(row) for row in rows]
+        return [StoredJob(*row) for row in rows]
 
     def job(self, id_: int) -> StoredJob | None:
         rows = self._catalog.rows(
-            f"SELECT {_JOB} FROM walrelay.jobs j WHERE slot_name = %s AND id = %s", self._slot, id_
+            f"SELECT {_JOB}, {_RESULT} FROM walrelay.jobs j WHERE slot_name = %s AND id = %s", self._slot, id_
         )
-        return next((StoredJob._make(row) for row in rows), None)
+        return next((StoredJob(*row) for row in rows), None)
 
     def entries(self, limit: int, before: int | None = None) -> list[AuditEntry]:
         """The latest first; `before`: those with smaller ids."""

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 from walrelay.admin.access import Caller
 from walrelay.admin.callers import Administrator, Operator, Reader, Relay
 from walrelay.admin.changes import ChangeRequested, StartedChange, started_change
-from walrelay.admin.jobs import JobWork, Step
+from walrelay.admin.jobs import JobWork, Step, in_steps
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
 from walrelay.dead_letters import DeadLetterFilter, DeadLetterPlace, DeadLetterTable, TenantFilter
@@ -153,7 +153,7 @@ def replay(relay: Relay, caller: Operator, request: Request, body: ReplayRequest
         table = DeadLetterTable(catalog, relay.wiring.slot)
         ids, statuses = table.find_to_replay(_filter(relay, body.select))
         replaying = dead_letter_replay(relay.wiring, table, caller.name)
-        return JobWork(
+        return in_steps(
             len(ids), (Step(each.outcome, note=_note(each.id, each.why)) for each in replaying.replay(ids, statuses))
         )
 
@@ -167,7 +167,7 @@ def discard(relay: Relay, caller: Administrator, request: Request, body: Discard
     def prepare(catalog: Catalog) -> JobWork:
         table = DeadLetterTable(catalog, relay.wiring.slot)
         ids = table.find_to_discard(_filter(relay, body.select))
-        return JobWork(len(ids), _discarded(table, ids, caller.name, body.reason))
+        return in_steps(len(ids), _discarded(table, ids, caller.name, body.reason))
 
     return started_change(request, relay, caller, "dead_letters.discard", body, prepare)
 

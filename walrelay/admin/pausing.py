@@ -8,12 +8,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from walrelay.admin.access import Caller
 from walrelay.admin.callers import Operator, Relay
-from walrelay.admin.changes import Stored, logged_change
+from walrelay.admin.changes import NothingSaid, StartedChange, Stored, logged_change, started_change
+from walrelay.admin.jobs import JobProgress, JobWork, Step
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
 from walrelay.control.table import Pause, PauseRequest
 from walrelay.operations import pausing
-from walrelay.operations.pausing import PauseCost
+from walrelay.operations.pausing import Drain, DrainRequest, PauseCost
+from walrelay.postgres.catalog import Catalog
 
 router = APIRouter(tags=["pauses"])
 
@@ -50,10 +52,14 @@ class PauseRequested(BaseModel):
         return self.until if self.for_seconds is None else datetime.now(UTC) + timedelta(seconds=self.for_seconds)
 
 
-class ResumeRequested(BaseModel):
-    """Nothing is to be said."""
+class DrainRequested(BaseModel):
+    """Whether it is paused then, why, and how long it may take."""
 
     model_config = ConfigDict(extra="forbid")
+
+    then_pause: bool = True
+    reason: Annotated[Stored, Field(max_length=1_000)] = ""
+    timeout_seconds: Annotated[float, Field(ge=0.1, le=86_400)] = 300.0
 
 
 class ShownPause(BaseModel):
@@ -107,7 +113,7 @@ def pause(relay: Relay, caller: Operator, request: Request, body: PauseRequested
 
 
 @router.post("/relays/{relay}/resume", summary="Resume a relay that is paused")
-def resume(relay: Relay, caller: Operator, request: Request, body: ResumeRequested) -> ResumedRelay:
+def resume(relay: Relay, caller: Operator, request: Request, body: NothingSaid) -> ResumedRelay:
     """It goes on where it stopped."""
     with logged_change(request, relay, caller, "resume", body) as catalog:
         return ResumedRelay(was_paused=pausing.resume(catalog, relay.wiring.slot, relay.name))
@@ -117,6 +123,49 @@ def resume(relay: Relay, caller: Operator, request: Request, body: ResumeRequest
 def cost(relay: Relay) -> ShownPauseCost:
     """Without pausing. The first question takes half a second, in which the rate is measured."""
     return _cost(relay)
+
+
+@router.post("/relays/{relay}/restart", status_code=202, summary="Let a relay begin anew")
+def restart(relay: Relay, caller: Operator, request: Request, body: NothingSaid) -> StartedChange:
+    """As a job: it is paused, settles, and is resumed. Its process stays; `walrelay restart` says more."""
+
+    def prepare(catalog: Catalog) -> JobWork:
+        pausing.refuse_restart(catalog, relay.wiring.slot, relay.name)
+
+        def do(progress: JobProgress) -> bool:
+            state = ""
+            for step in pausing.restart(relay.wiring, catalog, relay.name, caller.name, progress.stop):
+                state = step.state
+                why = f": {step.error}" if step.error else ""
+                progress.took(Step("steps", note=f"{state} after {step.seconds:.1f} s{why}"))
+            progress.outcome = state
+            return state not in ("", "paused")
+
+        return JobWork(2, do)
+
+    return started_change(request, relay, caller, "restart", body, prepare)
+
+
+@router.post("/relays/{relay}/drain", status_code=202, summary="Publish what was committed, then pause")
+def drain(relay: Relay, caller: Operator, request: Request, body: DrainRequested) -> StartedChange:
+    """As a job, which counts the bytes of WAL that are confirmed. `walrelay drain` says more."""
+    asked = DrainRequest(caller.name, body.reason, body.then_pause, body.timeout_seconds)
+
+    def prepare(catalog: Catalog) -> JobWork:
+        draining = Drain(relay.wiring, catalog, relay.name, asked)
+
+        def do(progress: JobProgress) -> bool:
+            for confirmed in draining.steps(progress.stop):
+                progress.took(Step("bytes", confirmed))
+            if draining.pause is not None:
+                progress.notes.append(f"paused {draining.pause}")
+            done = progress.counts.total() == draining.distance
+            progress.outcome = f"published up to {draining.target}" if done else ""
+            return done
+
+        return JobWork(draining.distance, do, tells=True)
+
+    return started_change(request, relay, caller, "drain", body, prepare)
 
 
 def _asked(caller: Caller, body: PauseRequested) -> PauseRequest:

@@ -3,12 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from walrelay.admin.callers import Administrator, Reader, Relay
+from walrelay.admin.callers import Administrator, Operator, Reader, Relay
+from walrelay.admin.changes import NothingSaid, jobs_of, logged_change
 from walrelay.admin.journal import AdminJournal, JobState, StoredJob
 from walrelay.admin.problems import ApiProblem
+from walrelay.errors import Fatal
 
 router = APIRouter(tags=["jobs"])
 
@@ -30,6 +32,13 @@ class ShownJob(BaseModel):
     hint: str
     begun_at: datetime
     changed_at: datetime
+    result: Any = Field(description="What it found; null in a list, and below the scope operate.")
+
+
+class CancelledJob(BaseModel):
+    """What the log has of a job that was cancelled."""
+
+    job: int
 
 
 class JobPage(BaseModel):
@@ -79,6 +88,24 @@ def one(relay: Relay, caller: Reader, job: Annotated[int, Path(ge=1, lt=2**63)])
     return shown_job(found, operates=caller.may("operate"))
 
 
+@router.post("/relays/{relay}/jobs/{job:int}/cancel", status_code=202, summary="Cancel a job")
+def cancel(
+    relay: Relay, caller: Operator, request: Request, job: Annotated[int, Path(ge=1, lt=2**63)], body: NothingSaid
+) -> ShownJob:
+    """It ends after the part it is at, and is `interrupted` then. Only by the instance of the API that began it."""
+    del body
+    found = one(relay, caller, job)
+    if found.state != "running":
+        raise ApiProblem(409, f"job {job} is not at work: it is {found.state}")
+    with logged_change(request, relay, caller, "jobs.cancel", CancelledJob(job=job)):
+        if not jobs_of(request).cancel(relay, job, caller.name):
+            raise Fatal(
+                f"job {job} is at work in another instance of the API, or has just ended",
+                hint="Ask the instance that began it, or end its process: a job leaves nothing half done.",
+            )
+    return found
+
+
 @router.get("/relays/{relay}/audit-log", summary="List who changed what")
 def log(relay: Relay, _: Administrator, limit: Limit = 50, before: Before = None) -> AuditPage:
     """Every change that was asked for by way of the API, before it was done, and its outcome; the latest first."""
@@ -92,5 +119,5 @@ def shown_job(job: StoredJob, *, operates: bool) -> ShownJob:
     """What may be of an event only where the caller `operates`."""
     members = job._asdict()
     if not operates:
-        members |= {"notes": None, "error": "it failed: see the hint" if job.error else ""}
+        members |= {"notes": None, "result": None, "error": "it failed: see the hint" if job.error else ""}
     return ShownJob.model_validate(members)

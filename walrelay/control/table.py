@@ -91,8 +91,9 @@ def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest, *
         f"INSERT INTO {TABLE} AS r (slot_name, name, paused, paused_by, pause_reason, paused_until, pause_limit,"
         " at_pause_limit) VALUES (%s, %s, true, %s, nullif(%s, ''), %s::timestamptz, %s::int8, %s)"
         " ON CONFLICT (slot_name) DO UPDATE SET (paused, paused_by, pause_reason, paused_until, pause_limit,"
-        " at_pause_limit) = (true, excluded.paused_by, excluded.pause_reason, excluded.paused_until,"
-        f" excluded.pause_limit, excluded.at_pause_limit){over} RETURNING {_PAUSE}",
+        " at_pause_limit, paused_at) = (true, excluded.paused_by, excluded.pause_reason, excluded.paused_until,"
+        " excluded.pause_limit, excluded.at_pause_limit,"
+        f" CASE WHEN (r.paused_until > clock_timestamp()) IS NOT FALSE THEN r.paused_at END){over} RETURNING {_PAUSE}",
         *(slot, name, by, reason, until, limit, "drop_slot" if drops_slot else "resume"),
     )
     return next((Pause(*row[1:]) for row in rows), None)
@@ -170,6 +171,14 @@ def relay_rows(catalog: Catalog) -> list[RelayRow]:
         f" FROM {TABLE} ORDER BY name, slot_name"
     )
     return [RelayRow._make([row[7], *row[:6], Pause(*row[8:]) if row[6] else None]) for row in rows]
+
+
+def reported_state(catalog: Catalog, slot: str, since: str) -> tuple[str, str] | None:
+    """State and last error, if they were reported since that time."""
+    query = (
+        f"SELECT state, coalesce(last_error, '') FROM {TABLE} WHERE slot_name = %s AND updated_at >= %s::timestamptz"
+    )
+    return next(((state, error) for state, error in catalog.rows(query, slot, since)), None)
 
 
 def delete_row(catalog: Catalog, slot: str) -> None:

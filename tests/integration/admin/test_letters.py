@@ -11,7 +11,7 @@ from tests.integration.admin.conftest import ONE_RELAY, Api, MakeApi, refused, s
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.admin.access import Caller
-from walrelay.admin.jobs import Jobs, JobWork, Step
+from walrelay.admin.jobs import Jobs, Step, in_steps
 from walrelay.admin.journal import Asked
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
 from walrelay.dead_letters import DeadLetterTableWriter
@@ -112,7 +112,7 @@ def test_a_replay_is_a_job_that_publishes_closes_and_says_who_did_it(
     write(database, letter(1), letter(2, key=b"y"), broken)
     path = f"/relays/{database.name}/dead-letters/replay"
     tried = api.post(path, {"select": {"everything": True}, "dry_run": True}).json()
-    assert tried == {"job": None, "matched": 3}
+    assert tried == {"job": None, "matched": 3, "notes": []}
     job = ended(api, database, api.post(path, {"select": {"everything": True}}))
     assert (job["state"], job["total"], job["counts"]) == ("done", 3, {"replayed": 2, "refused": 1})
     assert len(job["notes"]) == 1
@@ -195,7 +195,7 @@ def test_a_stop_ends_a_job_after_the_part_it_is_at_and_a_crash_is_told(api: Api,
             yield Step("done")
 
     jobs = Jobs()
-    started = jobs.start(relay, asked, lambda catalog: JobWork(3, steps()))
+    started = jobs.start(relay, asked, lambda catalog: in_steps(3, steps()))
     assert begun.wait(60)
     path = f"/relays/{database.name}/jobs/{started.job}"
     assert api.get(path).json()["state"] == "running"
@@ -209,6 +209,35 @@ def test_a_stop_ends_a_job_after_the_part_it_is_at_and_a_crash_is_told(api: Api,
     refused(api.get(f"/relays/{database.name}/jobs/999"), 404)
 
 
+def test_a_job_is_cancelled_by_the_instance_that_began_it(api: Api, database: Database) -> None:
+    relay = api.relays.found().relays[database.name]
+    asked = Asked(Caller("x", "token", "operate"), "127.0.0.1", "test", {})
+    begun, on, elsewhere = Event(), Event(), Jobs()
+
+    def steps() -> Any:
+        for _ in range(3):
+            begun.set()
+            on.wait(60)
+            yield Step("done")
+
+    path = f"/relays/{database.name}/jobs"
+    others = elsewhere.start(relay, asked, lambda catalog: in_steps(3, steps())).job
+    refused(api.post(f"{path}/{others}/cancel"), 409, "another instance")
+    own = api.jobs.start(relay, asked, lambda catalog: in_steps(3, steps())).job
+    assert begun.wait(60)
+    refused(api.post(f"{path}/{own}/cancel", scope="read"), 403, "operate")
+    refused(api.post(f"{path}/999/cancel"), 404)
+    assert api.post(f"{path}/{own}/cancel").status_code == 202
+    on.set()
+    elsewhere.close()
+    found = wait_until(lambda: (job := api.get(f"{path}/{own}").json())["state"] != "running" and job, 60, "its end")
+    assert (found["state"], found["counts"]) == ("interrupted", {"done": 1})
+    assert found["hint"].startswith("cancelled by operate: ")
+    refused(api.post(f"{path}/{own}/cancel"), 409, "it is interrupted")
+    log = api.get(f"/relays/{database.name}/audit-log", scope="admin").json()["entries"]
+    assert ("jobs.cancel", {"job": own}, "done") in [(each["action"], each["request"], each["outcome"]) for each in log]
+
+
 def test_no_more_than_a_few_jobs_are_at_work(api: Api, database: Database) -> None:
     relay = api.relays.found().relays[database.name]
     asked = Asked(Caller("x", "token", "operate"), "127.0.0.1", "test", {})
@@ -220,7 +249,7 @@ def test_no_more_than_a_few_jobs_are_at_work(api: Api, database: Database) -> No
 
     try:
         for _ in range(4):
-            jobs.start(relay, asked, lambda catalog: JobWork(1, steps()))
+            jobs.start(relay, asked, lambda catalog: in_steps(1, steps()))
         write(database, letter(1))
         path = f"/relays/{database.name}/dead-letters/replay"
         refused(api.post(path, {"select": {"everything": True}}), 429, "jobs are at work")

@@ -63,6 +63,8 @@ COMMANDS = (
     ("relays", "--json"),
     ("pause", "--limit", "1GB"),
     ("resume",),
+    ("restart",),
+    ("drain", "--timeout", "0.1"),
     ("drop", "--yes"),
 )
 

@@ -69,6 +69,8 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "compare": ["--old", "a", "--new", "b"],
     "pause": [],
     "resume": [],
+    "restart": [],
+    "drain": [],
 }
 
 

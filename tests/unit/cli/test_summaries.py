@@ -43,6 +43,6 @@ def test_every_module_of_a_command_is_in_the_list() -> None:
 
 def test_a_command_that_is_misspelled_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["statu"])
+        main(["cleanp"])
     assert ended.value.code == 2
-    assert "No such command 'statu'. Did you mean 'status'?" in capsys.readouterr().err
+    assert "No such command 'cleanp'. Did you mean 'cleanup'?" in capsys.readouterr().err

@@ -109,8 +109,9 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
         SetupStep("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
         *(
             SetupStep("table", f"walrelay.{name}", _table_is_there(catalog, f"walrelay.{name}"), script(name))
-            for name in ("replays", "relays", "audit_log", "jobs")
+            for name in ("replays", "relays", "audit_log")
         ),
+        _jobs(catalog),
         SetupStep("table", table, _table_is_there(catalog, table), new_table),
         *_functions(catalog, wiring),
         *_message_rights(catalog, wiring),
@@ -144,6 +145,13 @@ def _days(wiring: Wiring) -> NewDays:
 
 def _table_is_there(catalog: Catalog, table: str) -> bool:
     return catalog.value("SELECT to_regclass(%s)", table) is not None
+
+
+def _jobs(catalog: Catalog) -> SetupStep:
+    """A table of a version before results were stored is updated."""
+    found = _table_is_there(catalog, "walrelay.jobs")
+    current = found and "result" in catalog.column_types("walrelay.jobs")
+    return SetupStep("table", "walrelay.jobs", current, script("jobs"), verdict="updated" if found else "created")
 
 
 def _functions(catalog: Catalog, wiring: Wiring) -> list[SetupStep]:

@@ -16,7 +16,7 @@ from walrelay.control.table import (
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.postgres.candidates import instances
-from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.rights import OWN, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
@@ -82,8 +82,8 @@ def _per_minute(first: _Seen, last: _Seen) -> int:
 
 def pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> Pause:
     """Pauses the relay; the pause as the table has it now."""
-    _refuse(catalog, f"pause {name}")
-    _refuse_without_slot(catalog, slot, name)
+    refuse_missing(catalog, f"pause {name}")
+    existing_slot(catalog, slot, name)
     if request.until and not catalog.value("SELECT %s::timestamptz > clock_timestamp()", request.until):
         raise Fatal(f"a pause until {request.until} is over already", hint="Give a time in the future.")
     begun = begin_pause(catalog, slot, name, request)
@@ -93,25 +93,33 @@ def pause(catalog: Catalog, slot: str, name: str, request: PauseRequest) -> Paus
 
 def pause_cost(catalog: Catalog, slot: str, name: str, pace: WalPace) -> PauseCost:
     """What a pause costs, whether the relay is paused or not."""
-    _refuse_without_slot(catalog, slot, name)
+    existing_slot(catalog, slot, name)
     per_minute = pace.per_minute(catalog)
     wal = slot_wal(catalog, [slot]).get(slot, SlotWal(False, None, None, None, None, None))
-    there = instances(catalog, [slot]).get(slot)
-    return PauseCost(wal.retained, per_minute, wal.safe, there is not None and there.led)
+    return PauseCost(wal.retained, per_minute, wal.safe, is_led(catalog, slot))
 
 
 def resume(catalog: Catalog, slot: str, name: str) -> bool:
     """False if it was not paused."""
-    _refuse(catalog, f"resume {name}")
+    refuse_missing(catalog, f"resume {name}")
     return end_pause(catalog, slot)
 
 
-def _refuse_without_slot(catalog: Catalog, slot: str, name: str) -> None:
-    if catalog.slot(slot) is None:
+def is_led(catalog: Catalog, slot: str) -> bool:
+    """Whether an instance leads the slot's relay."""
+    there = instances(catalog, [slot]).get(slot)
+    return there is not None and there.led
+
+
+def existing_slot(catalog: Catalog, slot: str, name: str) -> Slot:
+    found = catalog.slot(slot)
+    if found is None:
         raise Fatal(f"slot {slot!r} of relay {name!r} does not exist", hint="Run `walrelay doctor`.")
+    return found
 
 
-def _refuse(catalog: Catalog, task: str) -> None:
+def refuse_missing(catalog: Catalog, task: str) -> None:
+    """Fatal without the table, or without the rights on it that the task needs."""
     if not relays_table_exists(catalog):
         raise no_relays_table()
     table = TABLE.partition(".")[2]
