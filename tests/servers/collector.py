@@ -1,12 +1,14 @@
-"""A collector of OpenTelemetry in the test process: OTLP over HTTP, as protobuf."""
+"""A collector of OpenTelemetry in the test process: OTLP over HTTP, as protobuf, and by gRPC."""
 
 import gzip
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
+import grpc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -102,6 +104,40 @@ def collecting() -> Iterator[Collector]:
     finally:
         collector.stop()
         thread.join()
+
+
+_BY_GRPC = {
+    "/v1/traces": "opentelemetry.proto.collector.trace.v1.TraceService",
+    "/v1/metrics": "opentelemetry.proto.collector.metrics.v1.MetricsService",
+    "/v1/logs": "opentelemetry.proto.collector.logs.v1.LogsService",
+}
+
+
+@contextmanager
+def collecting_by_grpc() -> Iterator[tuple[Collector, str]]:
+    """A collector, and its endpoint for gRPC."""
+    with collecting() as collector, ThreadPoolExecutor(2) as workers:
+        server = grpc.server(workers)
+
+        def answering(path: str) -> Any:
+            def answer(body: bytes, context: Any) -> bytes:
+                collector.headers.append({pair.key: pair.value for pair in context.invocation_metadata()})
+                collector.take(path, body)
+                return b""  # a response with nothing in it
+
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+        services = [
+            grpc.method_handlers_generic_handler(service, {"Export": answering(path)})
+            for path, service in _BY_GRPC.items()
+        ]
+        server.add_generic_rpc_handlers(services)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            yield collector, f"http://127.0.0.1:{port}"
+        finally:
+            server.stop(None).wait()
 
 
 def _handler(collector: Collector) -> type[BaseHTTPRequestHandler]:

@@ -14,7 +14,7 @@ import structlog
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.servers.collector import Collector, SpanTimes, attributes, collecting, value
+from tests.servers.collector import Collector, SpanTimes, attributes, collecting, collecting_by_grpc, value
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
@@ -110,6 +110,20 @@ def test_metrics_traces_and_logs_reach_a_collector(collector: Collector, capsys:
     assert all(each["service.version"] and each["service.instance.id"] for each in collector.resources)
     assert {each["authorization"] for each in collector.headers} == {"secret"}
     assert "not cleaned up" in capsys.readouterr().err, "the line is written as before"
+
+
+@pytest.mark.usefixtures("_patient")
+def test_they_reach_a_collector_by_grpc_as_well() -> None:
+    logs.configure("json", "info")
+    with collecting_by_grpc() as (collector, endpoint):
+        sending = monitor(endpoint, protocol="grpc", headers={"Authorization": "secret"})
+        with sending.telling(Told(), {}):
+            relay([*sending.watch("", WIRING)])
+            structlog.get_logger().bind(slot="s").warning("not cleaned up")
+        assert len(collector.spans) == 3
+        assert [record.event_name for record in collector.logs] == ["walrelay.not_cleaned_up"]
+        assert points(collector.numbers["walrelay_records"])[0].as_int == 3
+        assert {each["authorization"] for each in collector.headers} == {"secret"}
 
 
 def points(metric: Metric) -> list[Any]:
