@@ -94,7 +94,7 @@ def test_the_compose_file_runs_walrelay_as_these_roles() -> None:
     services = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]
     dsns = {name: service.get("environment", {}).get("DATABASE_URL", "") for name, service in services.items()}
     users = {name: conninfo_to_dict(dsn)["user"] for name, dsn in dsns.items() if dsn}
-    assert users == {"init": "outbox_owner", "walrelay": "relay"}
+    assert users == {"init": "outbox_owner", "walrelay": "relay", "admin": "oncall"}
     assert services["grants"]["environment"]["PGUSER"] == "outbox_owner"
     mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     assert {"./roles.sql", "./grants.sql"} <= set(mounted)

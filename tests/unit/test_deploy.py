@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from walrelay.admin.access import Door
 from walrelay.cli.docs import pages, section
+from walrelay.config.admin import AdminSettings
 from walrelay.telemetry.instruments import INSTRUMENTS
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +91,16 @@ def test_the_compose_file_has_what_prometheus_and_grafana_read() -> None:
     (provider,) = yaml.safe_load((DEPLOY / "grafana/provisioning/dashboards/walrelay.yaml").read_text())["providers"]
     mounted = [volume.split(":")[1] for volume in services["grafana"]["volumes"]]
     assert f"{provider['options']['path']}/walrelay.json" in mounted
+
+
+def test_the_compose_file_has_the_console_for_this_machine_only_and_says_by_which_token() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    assert yaml.safe_load(text)["services"]["admin"]["ports"] == ["127.0.0.1:8642:8642"]
+    admin = AdminSettings.model_validate(yaml.safe_load((DEPLOY / "walrelay.yaml").read_text())["admin"])
+    (token,) = re.findall(r"walrelay_[a-z_]{20,}", text)
+    found = Door(admin).caller({"authorization": [f"Bearer {token}"]}, "127.0.0.1", None)
+    assert found is not None
+    assert found.may("admin")
 
 
 def test_each_page_of_the_runbook_has_the_same_form() -> None:
