@@ -27,3 +27,12 @@ CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
 
 CREATE INDEX IF NOT EXISTS dead_letters_open ON walrelay.dead_letters (slot_name, topic, key)
     WHERE status IN ('waiting', 'blocked');
+
+-- An operator's correction of the record, which a replay publishes instead of it; NULL: there is none. A table of an
+-- earlier version gets these columns, unless a replay has it locked: the relay must not wait behind both.
+SET LOCAL lock_timeout = '2s';
+ALTER TABLE walrelay.dead_letters
+    ADD COLUMN IF NOT EXISTS edited_record json,
+    ADD COLUMN IF NOT EXISTS edited_at     timestamptz,
+    ADD COLUMN IF NOT EXISTS edited_by     text,
+    ADD COLUMN IF NOT EXISTS edit_reason   text;

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,35 @@ def test_a_message_that_is_too_large_is_set_aside_and_replayed_when_the_limit_is
     assert closed["status"] == "replayed"
     assert closed["closed_by"]
     assert "0 replayed" in deployment.command("dlq", "replay")
+    kafka.delete_topics(small_topic)
+
+
+def test_a_message_that_is_too_large_is_edited_and_the_consumer_gets_it_as_edited(
+    deploy: Deploy, database: Database, kafka: Kafka, small_topic: str, tmp_path: Path
+) -> None:
+    deployment = deploy(database, kafka, small_topic, refusals=KEPT)
+    relay = deployment.start()
+    before, poison = deployment.write("1", text_of(30_000))
+    deployment.catch_up()
+    (letter,) = letters(deployment)
+    edited = tmp_path / "edited.json"
+    edited.write_text(json.dumps({**letter["record"], "payload": {"image": "bucket/1.png"}}))
+    told = deployment.command("dlq", "edit", poison, "--file", str(edited), "--reason", "too large", "--yes")
+    assert '+    "image": "bucket/1.png"' in told
+    assert first_deliveries(deployment) == [before], "an edit alone publishes nothing"
+    relay.kill()
+    deployment.start()
+    assert "1 replayed" in deployment.command("dlq", "replay")
+    assert "0 replayed" in deployment.command("dlq", "replay")
+    (after,) = deployment.write("2")
+    deployment.catch_up()
+    messages = [message for message in deployment.delivered() if event_id(message) == poison]
+    assert [message.value for message in messages] == [b'{"image": "bucket/1.png"}']
+    assert (header(messages[0], "position"), messages[0].key) == (letter["position"], b"a")
+    assert first_deliveries(deployment) == [before, poison, after]
+    (kept,) = letters(deployment)
+    assert (kept["status"], kept["edit_reason"], kept["record"]) == ("replayed", "too large", letter["record"])
+    assert kept["edited_record"]["payload"] == '{"image": "bucket/1.png"}'
     kafka.delete_topics(small_topic)
 
 

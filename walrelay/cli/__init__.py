@@ -21,7 +21,7 @@ SUMMARIES = {
     "compare": "Compare the topics of another publisher with the relay's.",
     "config": "Check the settings file, print an example or its JSON Schema.",
     "demo": "Run a demo: commit events, relay them, count what arrived.",
-    "dlq": "List, show, replay, discard or export the dead letters.",
+    "dlq": "List, show, edit, replay, discard or export the dead letters.",
     "docs": "Print a page of the manual, a section, or the list of pages.",
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drain": "Publish what was committed until now, then pause.",

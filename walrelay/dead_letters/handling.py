@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import DeadLetter, Origin, message_from, record_from
-from walrelay.dead_letters.store import TABLE, meaning, missing, present, text
+from walrelay.dead_letters.store import EDIT_COLUMNS, TABLE, edits_are_kept, meaning, missing, present, text
 from walrelay.dead_letters.tenants import TenantFilter
 from walrelay.lsn import LSN
+from walrelay.model import OutboxRecord
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK
@@ -23,6 +24,7 @@ _LETTER = (
 )
 _PAGE = 200  # dead letters that are in memory at a time
 _BATCH = 1000  # dead letters that are discarded at a time
+_DIGITS = 19  # more than any number of a dead letter has
 _PATIENCE = 60.0  # seconds for another process that has them locked: twice as long as a replay waits for a receipt
 
 
@@ -70,8 +72,21 @@ class DeadLetterFilter(NamedTuple):
         return self._replace(statuses=self.statuses or OPEN)
 
 
+OrderKey = tuple[str, bytes]
+"""Topic and key."""
+
+
+class DeadLetterEdit(NamedTuple):
+    """A correction of the record: what a replay publishes instead of it."""
+
+    record: OutboxRecord
+    at: datetime
+    by: str
+    reason: str
+
+
 class StoredDeadLetter(NamedTuple):
-    """A row of the table."""
+    """A row of the table. `edit`: None where its record is as it was."""
 
     id: int
     first_at: datetime
@@ -82,6 +97,12 @@ class StoredDeadLetter(NamedTuple):
     slot: str
     sink: str
     letter: DeadLetter
+    edit: DeadLetterEdit | None = None
+
+    @property
+    def record(self) -> OutboxRecord | None:
+        """What a replay publishes: as edited."""
+        return self.letter.record if self.edit is None else self.edit.record
 
     @property
     def place(self) -> DeadLetterPlace:
@@ -90,15 +111,19 @@ class StoredDeadLetter(NamedTuple):
 
 
 class DeadLetterKey(NamedTuple):
-    """What has an order: dead letters with the same topic and key."""
+    """What has an order: dead letters with the same topic and key. `as_edited`: those of an edited one's messages, by
+    today's rules.
+    """
 
     id: int
     topic: str | None
     key: bytes | None
+    edited: bool = False
+    as_edited: frozenset[OrderKey] = frozenset()
 
     @property
-    def order_key(self) -> tuple[str | None, bytes | None]:
-        return self.topic, self.key
+    def order_keys(self) -> frozenset[OrderKey]:
+        return self.as_edited if self.topic is None or self.key is None else self.as_edited | {(self.topic, self.key)}
 
 
 class DeadLetterTable:
@@ -112,6 +137,7 @@ class DeadLetterTable:
         if not present(catalog):
             raise missing()
         catalog.commits_survive()
+        self.keeps_edits = edits_are_kept(catalog)
 
     def find(self, wanted: DeadLetterFilter) -> list[int]:
         """Their ids, in order."""
@@ -148,8 +174,11 @@ class DeadLetterTable:
         return [id_ for (id_,) in self._rows(query, self._slot, list(ids), list(ids))]
 
     def keys(self, ids: Sequence[int]) -> list[DeadLetterKey]:
-        rows = self._rows(f"SELECT id, topic, key FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids))
-        return [DeadLetterKey(id_, topic, None if key is None else bytes(key)) for id_, topic, key in rows]
+        edited = "edited_record IS NOT NULL" if self.keeps_edits else "false"
+        rows = self._rows(
+            f"SELECT id, topic, key, {edited} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids)
+        )
+        return [DeadLetterKey(row[0], row[1], None if row[2] is None else bytes(row[2]), row[3]) for row in rows]
 
     @contextmanager
     def locked(self, keys: Sequence[DeadLetterKey], statuses: Sequence[str]) -> Iterator[list[StoredDeadLetter]]:
@@ -158,7 +187,7 @@ class DeadLetterTable:
         """
         connection = self.catalog.connection
         with meaning(connection), connection.transaction():
-            for topic, key in sorted({(key.topic, key.key) for key in keys if key.topic and key.key is not None}):
+            for topic, key in sorted(order_key for each in keys for order_key in each.order_keys):
                 connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, topic, key))
             connection.execute(
                 f"SELECT FROM {TABLE} WHERE id = ANY(%s) FOR UPDATE".encode(), ([key.id for key in keys],)
@@ -172,6 +201,19 @@ class DeadLetterTable:
                 list(statuses),
             )
             yield self._letters([id_ for (id_,) in turn])
+
+    def first_open_before(self, place: DeadLetterPlace, topic: str, key: bytes) -> int | None:
+        """The id of the first open dead letter with that topic and key, if it comes before `place`."""
+        rows = self._rows(
+            f"SELECT id FROM {TABLE} WHERE slot_name = %s AND topic = %s AND key = %s::bytea AND status IN ('waiting',"
+            f" 'blocked') AND ({_ORDER}) < (%s::pg_lsn, %s, %s, %s) ORDER BY {_ORDER} LIMIT 1",
+            self._slot,
+            text(topic),
+            key,
+            str(place.commit_lsn),
+            *place[1:],
+        )
+        return rows[0][0] if rows else None
 
     def replayed(self, ids: Sequence[int], by: str) -> None:
         """Only while they are `locked`."""
@@ -201,7 +243,8 @@ class DeadLetterTable:
         return len(self._rows(query, status, text(by), why and text(why), self._slot, list(ids), listed, listed))
 
     def _letters(self, ids: Sequence[int]) -> list[StoredDeadLetter]:
-        rows = self._rows(f"SELECT {_LETTER} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids))
+        columns = ", ".join((_LETTER, *(EDIT_COLUMNS if self.keeps_edits else ["NULL"] * len(EDIT_COLUMNS))))
+        rows = self._rows(f"SELECT {columns} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids))
         return [_stored(row) for row in rows]
 
     def _rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -216,12 +259,15 @@ def _conditions(wanted: DeadLetterFilter) -> tuple[str, list[Any]]:
         ("error = %s", wanted.error),
         ("last_at >= %s", wanted.since),
         ("last_at < %s", wanted.until),
-        ("%s IN (record_id, id::text)", None if wanted.id is None else text(wanted.id)),
         ("key = %s::bytea", wanted.key),
         ("id = ANY(%s)", None if wanted.ids is None else list(wanted.ids)),
     ]
     given = [(condition, value) for condition, value in parts if value is not None]
     conditions, values = ["true", *(condition for condition, _ in given)], [value for _, value in given]
+    if wanted.id is not None:  # not as one expression: each has an index
+        number = int(wanted.id) if wanted.id.isascii() and wanted.id.isdigit() and len(wanted.id) < _DIGITS else 0
+        conditions.append("(record_id = %s OR id = %s)")
+        values += [text(wanted.id), number]
     if wanted.after is not None:
         conditions.append(f"({_ORDER}) > (%s::pg_lsn, %s, %s, %s)")
         values += [str(wanted.after.commit_lsn), *wanted.after[1:]]
@@ -233,10 +279,8 @@ def _pattern(topic: str) -> str:
 
 
 def _stored(row: tuple[Any, ...]) -> StoredDeadLetter:
-    head, (lsn, ordinal, number, record_id, status, error, reason, topic, key, record, message, raw, attempts) = (
-        row[:8],
-        row[8:],
-    )
+    head, content, (edited, *edit) = row[:8], row[8:-4], row[-4:]
+    lsn, ordinal, number, record_id, status, error, reason, topic, key, record, message, raw, attempts = content
     letter = DeadLetter(
         Origin(LSN.parse(lsn), ordinal, number, record_id),
         status,
@@ -249,4 +293,4 @@ def _stored(row: tuple[Any, ...]) -> StoredDeadLetter:
         None if raw is None else bytes(raw),
         attempts,
     )
-    return StoredDeadLetter._make((*head, letter))
+    return StoredDeadLetter._make((*head, letter, edited and DeadLetterEdit(record_from(edited), *edit)))

@@ -4,23 +4,22 @@ A wave has at most one dead letter of each key, so that one that is refused agai
 one transaction in PostgreSQL: after a crash its messages are published again, with the same ids.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from time import monotonic
 from typing import Literal, NamedTuple
 
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
-from walrelay.dead_letters.handling import DeadLetterKey
+from walrelay.dead_letters.handling import DeadLetterKey, OrderKey
+from walrelay.dead_letters.republishing import Republishing, order_keys
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
-from walrelay.model import REPLAYED, Message, OutboxRecord, Receipt, Refusal, sink_and_topic
+from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Sink
 from walrelay.wiring import Wiring
 
 _WAVE = 200  # dead letters
 _WAIT = 0.05  # seconds
-
-Route = Callable[[OutboxRecord], Sequence[Message]]
 
 
 class ReplayOutcome(NamedTuple):
@@ -33,44 +32,61 @@ class ReplayOutcome(NamedTuple):
 
 class DeadLetterReplay:
     """Publishes dead letters of `table`. `open_sink` opens another sink after a refusal that ended one; `by`: who
-    replays; `patience`: seconds without a receipt until the replay fails; `sinks`: the names of the relay's sinks, if
-    it has several.
+    replays; `patience`: seconds without a receipt until the replay fails; `block_key`: whether the relay keeps the
+    later messages of a dead letter's key behind it.
     """
 
     def __init__(
         self,
         table: DeadLetterTable,
-        route: Route,
+        republishing: Republishing,
         open_sink: Callable[[], Sink],
         by: str,
         patience: float = 30.0,
-        sinks: Collection[str] = (),
+        *,
+        block_key: bool = False,
     ) -> None:
-        self._table, self._route, self._open, self._by, self._patience = table, route, open_sink, by, patience
-        self._sinks = sinks
+        self._table, self._republishing, self._open, self._by = table, republishing, open_sink, by
+        self._patience, self._block_key = patience, block_key
 
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
         """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
-        left = self._table.keys(ids)
-        stuck: set[tuple[str | None, bytes | None]] = set()
+        left = self._with_keys_as_edited(self._table.keys(ids))
+        stuck = set[OrderKey]()
         while left:
             wave, left = _wave(left)
-            free = [each for each in wave if each.order_key not in stuck]
+            free = [each for each in wave if stuck.isdisjoint(each.order_keys)]
             why = "an earlier dead letter of its key was refused"
             yield from (ReplayOutcome(each.id, "left", why) for each in wave if each not in free)
             for outcome in self._publish(free, statuses):
                 if outcome.outcome == "refused":
-                    stuck |= {each.order_key for each in free if each.id == outcome.id and each.key is not None}
+                    stuck.update(*(each.order_keys for each in free if each.id == outcome.id))
                 yield outcome
+
+    def _with_keys_as_edited(self, keys: Sequence[DeadLetterKey]) -> list[DeadLetterKey]:
+        edited = [each.id for each in keys if each.edited]
+        found = {stored.id: self._keys_of_messages(stored) for stored in self._table.letters(edited)}
+        return [each._replace(as_edited=found.get(each.id, frozenset())) for each in keys]
+
+    def _keys_of_messages(self, stored: StoredDeadLetter) -> frozenset[OrderKey]:
+        try:
+            return order_keys(self._republishing.messages(stored))
+        except (Unroutable, Undecodable):
+            return frozenset()  # it will be refused
 
     def _publish(self, batch: Sequence[DeadLetterKey], statuses: Sequence[str]) -> list[ReplayOutcome]:
         outcomes: dict[int, ReplayOutcome] = {}
         failed: WalrelayError | None = None
+        known = {each.id: each.order_keys for each in batch}
         with self._table.locked(batch, statuses) as letters:
             waiting: dict[int, Sequence[Message]] = {}
             for stored in letters:
                 try:
-                    waiting[stored.id] = self._messages(stored)
+                    messages = self._republishing.messages(stored)
+                    if why_not := self._why_not_now(stored, messages, known[stored.id]):
+                        outcomes[stored.id] = ReplayOutcome(stored.id, "left", why_not)
+                    else:
+                        waiting[stored.id] = messages
                 except (Unroutable, Undecodable) as why:
                     error = UNDECODABLE if isinstance(why, Undecodable) else "unroutable"
                     self._table.refused(stored.id, error, str(why))
@@ -85,6 +101,20 @@ class DeadLetterReplay:
             raise failed
         closed = "it is closed, or waits behind another dead letter of its key"
         return [outcomes.get(each.id, ReplayOutcome(each.id, "left", closed)) for each in batch]
+
+    def _why_not_now(self, stored: StoredDeadLetter, messages: Sequence[Message], known: frozenset[OrderKey]) -> str:
+        """Why an edited one may not be published now; empty if it may. The table has looked at the key that was
+        refused.
+        """
+        keys = order_keys(messages) if stored.edit else frozenset()
+        if not keys <= known:
+            return "it was edited meanwhile; replay it again"
+        if self._block_key:
+            for topic, key in sorted(keys):
+                first = self._table.first_open_before(stored.place, topic, key)
+                if first is not None and (topic, key) != (stored.letter.topic, stored.letter.key):
+                    return f"under the key that it has as edited it waits behind dead letter {first}"
+        return ""
 
     def _once(
         self, waiting: dict[int, Sequence[Message]], outcomes: dict[int, ReplayOutcome]
@@ -122,44 +152,20 @@ class DeadLetterReplay:
                 del owed[id_]
                 outcomes[id_] = ReplayOutcome(id_, "replayed")
 
-    def _messages(self, stored: StoredDeadLetter) -> Sequence[Message]:
-        """By today's rules. Unroutable where they give no message, Undecodable where there is no record."""
-        _, _, error, reason, _, _, record, message, *_ = stored.letter
-        if error == UNDECODABLE:
-            raise Undecodable(reason)
-        if record is not None:
-            routed = self._route(record)
-            messages = routed if message is None else self._of_its_sink(stored, routed)
-        else:
-            messages = [] if message is None else [message]
-        if not messages:
-            raise Unroutable("there is nothing to publish: today's rules give no message for it")
-        return [each._replace(headers=[*each.headers, REPLAYED]) for each in messages]
-
-    def _of_its_sink(self, stored: StoredDeadLetter, routed: Sequence[Message]) -> Sequence[Message]:
-        """The message of that number; the only one for the sink that refused it, if the rules have another order now.
-        The other sinks have theirs.
-        """
-        number = stored.letter.origin.number
-        same = routed[number : number + 1]
-        if stored.sink not in self._sinks:
-            return same
-        its = [each for each in routed if sink_and_topic(each.topic)[0] == stored.sink]
-        return same if same and same[0] in its else its if len(its) == 1 else ()
-
 
 def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str) -> DeadLetterReplay:
     """By the rules of the relay, to its sinks."""
-    return DeadLetterReplay(table, wiring.router(table.catalog).route, wiring.sink.open, by, sinks=wiring.sink.names)
+    republishing = Republishing(wiring.router(table.catalog).route, wiring.sink.names)
+    return DeadLetterReplay(table, republishing, wiring.sink.open, by, block_key=wiring.policy.block_key)
 
 
 def _wave(left: Sequence[DeadLetterKey]) -> tuple[list[DeadLetterKey], list[DeadLetterKey]]:
     """The first dead letter of each key, and what is left for later waves; both in order."""
     wave: list[DeadLetterKey] = []
     later: list[DeadLetterKey] = []
-    taken = set()
+    taken = set[OrderKey]()
     for each in left:
-        fits = len(wave) < _WAVE and (each.key is None or each.order_key not in taken)
+        fits = len(wave) < _WAVE and taken.isdisjoint(each.order_keys)
         (wave if fits else later).append(each)
-        taken.add(each.order_key)
+        taken |= each.order_keys
     return wave, later

@@ -26,6 +26,8 @@ from walrelay.postgres.standbys import await_standbys
 
 TABLE = "walrelay.dead_letters"
 
+EDIT_COLUMNS = ("edited_record", "edited_at", "edited_by", "edit_reason")
+
 # The process that changes the table or has locked its rows; one that waits for others itself comes last.
 _HOLDER = f"""
     SELECT {PROCESS_TEXT} FROM pg_locks l LEFT JOIN pg_stat_activity USING (pid)
@@ -212,6 +214,12 @@ def await_letters(catalog: Catalog, slot: Slot) -> None:
 
 def present(catalog: Catalog) -> bool:
     return catalog.value(f"SELECT to_regclass('{TABLE}')") is not None
+
+
+def edits_are_kept(catalog: Catalog) -> bool:
+    """Whether the table has the columns of edits; that of an earlier version has not."""
+    query = f"SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('{TABLE}') AND attname = ANY (%s)"
+    return bool(catalog.value(query, [*EDIT_COLUMNS]) == len(EDIT_COLUMNS))
 
 
 def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:

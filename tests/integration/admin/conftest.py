@@ -48,6 +48,13 @@ class Api:
     def post(self, path: str, body: Any = None, *, scope: str = "operate", token: str = "") -> Any:
         return self.client.post(path, json={} if body is None else body, headers=self._shown(scope, token))
 
+    def put(self, path: str, body: Any, *, scope: str = "operate", token: str = "") -> Any:
+        return self.client.put(path, json=body, headers=self._shown(scope, token))
+
+    def delete(self, path: str, *, scope: str = "operate", token: str = "") -> Any:
+        headers = {**self._shown(scope, token), "Content-Type": "application/json"}
+        return self.client.delete(path, headers=headers)
+
     def _shown(self, scope: str, token: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {token or TOKENS[scope].token}"}
 

@@ -55,6 +55,7 @@ COMMANDS = (
     ("dlq", "list"),
     ("dlq", "show", "1"),
     ("dlq", "export"),
+    ("dlq", "edit", "1", "--take-back", "--yes"),
     ("dlq", "discard", "--reason", "test", "--yes"),
     ("dlq", "replay", "--dry-run"),
     ("dlq", "replay"),

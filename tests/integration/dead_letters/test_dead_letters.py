@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from walrelay.ddl import script
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable, DeadLetterTableWriter
 from walrelay.dead_letters.replay import DeadLetterReplay
+from walrelay.dead_letters.republishing import Republishing
 from walrelay.dead_letters.store import skips, waiting
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
@@ -66,24 +67,6 @@ class Broker:
         return ""
 
 
-@pytest.fixture
-def catalog(database: Database) -> Iterator[Catalog]:
-    database.execute(script("schema"))
-    database.execute(script("dead_letters"))
-    with Catalog(database.dsn) as catalog:
-        yield catalog
-
-
-@pytest.fixture
-def letters(catalog: Catalog) -> DeadLetterTableWriter:
-    return DeadLetterTableWriter(catalog, SLOT, lambda topic: "kafka")
-
-
-@pytest.fixture
-def table(catalog: Catalog) -> DeadLetterTable:
-    return DeadLetterTable(catalog, SLOT)
-
-
 def letter(
     number: int, status: str = "waiting", key: bytes = b"k", topic: str = "t", error: str = "poison"
 ) -> DeadLetter:
@@ -98,7 +81,7 @@ def statuses(database: Database) -> list[tuple[object, ...]]:
 
 
 def replayed(table: DeadLetterTable, broker: Broker, *ids: int) -> list[str]:
-    replay = DeadLetterReplay(table, Router("t").route, lambda: broker, "somebody")
+    replay = DeadLetterReplay(table, Republishing(Router("t").route), lambda: broker, "somebody")
     listed = list(ids) or table.find(DeadLetterFilter(statuses=("waiting", "blocked")))
     return [each.outcome for each in replay.replay([*listed, *table.blocked_behind(listed)], ("waiting", "blocked"))]
 
@@ -208,7 +191,9 @@ def test_letters_that_were_acknowledged_are_closed_although_another_sink_says_no
 ) -> None:
     letters.write(letter(1))
     letters.write(letter(2, topic="u"))
-    silent = DeadLetterReplay(table, Router("t").route, lambda: Broker(silent=b"1"), "somebody", patience=0.2)
+    silent = DeadLetterReplay(
+        table, Republishing(Router("t").route), lambda: Broker(silent=b"1"), "somebody", patience=0.2
+    )
     with pytest.raises(Fatal, match=r"no receipt for 0\.2 s") as caught:
         list(silent.replay(table.find(DeadLetterFilter()), ["waiting"]))
     assert "What has no receipt stays a dead letter" in caught.value.hint

@@ -61,6 +61,7 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "skip": ["--position", "0/1"],
     "dlq list": [],
     "dlq show": ["1"],
+    "dlq edit": ["1", "--reason", "x"],
     "dlq replay": [],
     "dlq discard": ["--reason", "x"],
     "dlq export": [],

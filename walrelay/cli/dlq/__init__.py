@@ -1,27 +1,23 @@
-"""`walrelay dlq`: dead letters listed, shown, exported, replayed and discarded."""
+"""`walrelay dlq`: dead letters listed, shown, exported, edited, replayed and discarded."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
-from walrelay.cli.dlq.forms import filters, selected
+from walrelay.cli.dlq.editing import edit
+from walrelay.cli.dlq.forms import filters, opened, selected
 from walrelay.cli.options import operator
 from walrelay.cli.progress import count, progress
-from walrelay.config import Settings
 from walrelay.dead_letter import UNDECODABLE
-from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters import OPEN, DeadLetterFilter, StoredDeadLetter
+from walrelay.dead_letters.editing import difference
 from walrelay.dead_letters.forms import summary, whole
 from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Fatal
-from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry import logs
-from walrelay.wiring import Wiring
 
 _HEAD = ("letter", "position", "status", "error", "last met")
 _LINE = "{:>7}  {:<20} {:<9}  {:<16}  {}"
@@ -32,7 +28,7 @@ _NAMED = 20  # dead letters that are named one by one
 
 @click.group()
 def dlq() -> None:
-    """List, show, replay, discard or export the dead letters.
+    """List, show, edit, replay, discard or export the dead letters.
 
     A dead letter is a message that was refused, or a record that could not be routed or read. It is kept in full:
     `walrelay docs dead-letters`.
@@ -44,11 +40,7 @@ def dlq() -> None:
     """
 
 
-@contextmanager
-def _table(settings: Settings) -> Iterator[tuple[Wiring, DeadLetterTable]]:
-    wiring = compose.wiring(settings)
-    with Catalog(wiring.dsn) as catalog:
-        yield wiring, DeadLetterTable(catalog, wiring.slot)
+dlq.add_command(edit)
 
 
 @dlq.command("list")
@@ -66,7 +58,7 @@ def listing(relay: Chosen, everything: bool, as_json: bool, **given: Any) -> Non
       walrelay dlq list --status waiting --tenant acme
       walrelay dlq list --error too_large --since 2026-11-21 --json | jq -r .id
     """
-    with _table(relay.settings()) as (wiring, table):
+    with opened(relay.settings()) as (wiring, table):
         found = selected(wiring, **given)
         ids = table.find(found if everything else found.open)
         if ids and not as_json:
@@ -85,7 +77,7 @@ def _lines(stored: StoredDeadLetter) -> str:
     reason = " ".join(letter.reason.split())
     reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."
     first = _LINE.format(stored.id, origin.position, letter.status, letter.error, last)
-    often = count(letter.attempts, "time")
+    often = count(letter.attempts, "time") + (", edited" if stored.edit else "")
     return f"{first}\n{_MORE.format(origin.record_id or 'no id', letter.topic or 'none', key, often, reason)}"
 
 
@@ -108,7 +100,7 @@ def show(relay: Chosen, id_: str, only_value: bool) -> None:
       walrelay dlq show 17
       walrelay dlq show 17 --value | jq
     """
-    with _table(relay.settings()) as (_, table):
+    with opened(relay.settings()) as (_, table):
         ids = table.find(DeadLetterFilter(id=id_))
         if not ids:
             raise Fatal(f"there is no dead letter {id_!r}", hint="`walrelay dlq list` lists them.")
@@ -118,6 +110,7 @@ def show(relay: Chosen, id_: str, only_value: bool) -> None:
                 click.echo((message.value if message else raw) or b"")
                 continue
             click.echo(json.dumps(whole(stored), indent=2, ensure_ascii=False))
+            _show_edit(stored)
             if stored.letter.status in OPEN:
                 if stored.letter.error == UNDECODABLE:
                     click.echo(
@@ -126,7 +119,16 @@ def show(relay: Chosen, id_: str, only_value: bool) -> None:
                     )
                 else:
                     click.echo(f"to publish it: walrelay dlq replay --id {stored.id}", err=True)
+                    click.echo(f"to edit it first: walrelay dlq edit {stored.id} --reason '...'", err=True)
                 click.echo(f"to give it up: walrelay dlq discard --id {stored.id} --reason '...'", err=True)
+
+
+def _show_edit(stored: StoredDeadLetter) -> None:
+    """On stderr: stdout has the JSON alone."""
+    if stored.edit is not None and stored.letter.record is not None:
+        at = f"{stored.edit.at.astimezone():%Y-%m-%d %H:%M:%S}"
+        click.echo(f"edited by {stored.edit.by} at {at}: {stored.edit.reason}", err=True)
+        click.echo(difference(stored.letter.record, stored.edit.record), nl=False, err=True)
 
 
 @dlq.command()
@@ -138,9 +140,9 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
 
     Publishes open dead letters unless --status is given.
 
-    The current settings route the record, so a correction applies; id, position and key stay the same, and a header
-    `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is refused again stays
-    open, and so do later ones of the same key. The relay may be running.
+    The current settings route the record, as it is or was edited, so a correction applies; id and position stay the
+    same, and a header `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is
+    refused again stays open, and so do later ones of the same key. The relay may be running.
 
     \b
     Example:
@@ -149,7 +151,7 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
     """
     settings = relay.settings()
     logs.configure(settings.log.format, settings.log.level)
-    with _table(settings) as (wiring, table):
+    with opened(settings) as (wiring, table):
         ids, statuses = table.find_to_replay(selected(wiring, **given))
         if dry_run:
             for stored in table.letters(ids):
@@ -175,7 +177,10 @@ def _report(outcomes: list[ReplayOutcome]) -> None:
 
 def _short(stored: StoredDeadLetter) -> str:
     letter, origin = stored.letter, stored.letter.origin
-    return f"{stored.id:>7}  {origin.position:<20} {letter.status:<9}  {letter.topic or '':<28} {origin.record_id}"
+    edited = "  (edited)" if stored.edit else ""
+    return (
+        f"{stored.id:>7}  {origin.position:<20} {letter.status:<9}  {letter.topic or '':<28} {origin.record_id}{edited}"
+    )
 
 
 @dlq.command()
@@ -192,7 +197,7 @@ def discard(relay: Chosen, reason: str, dry_run: bool, yes: bool, **given: Any) 
       walrelay dlq discard --id 17 --reason 'test data'
       walrelay dlq discard --topic 'outbox.event.audit*' --until 2026-11-01 --reason 'retention is over' --yes
     """
-    with _table(relay.settings()) as (wiring, table):
+    with opened(relay.settings()) as (wiring, table):
         ids = table.find_to_discard(selected(wiring, **given))
         if not ids and given["id_"] is not None:
             raise Fatal(f"there is no open dead letter {given['id_']!r}", hint="`walrelay dlq list` lists them.")
@@ -219,7 +224,7 @@ def export(relay: Chosen, output: Any, **given: Any) -> None:
     Example:
       walrelay dlq export --status waiting > waiting.jsonl
     """
-    with _table(relay.settings()) as (wiring, table):
+    with opened(relay.settings()) as (wiring, table):
         ids = table.find(selected(wiring, **given))
         for stored in progress(table.letters(ids), len(ids), "exporting"):
             output.write(json.dumps(whole(stored), ensure_ascii=False) + "\n")

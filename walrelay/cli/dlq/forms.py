@@ -1,18 +1,29 @@
-"""The filters that the commands of `walrelay dlq` share."""
+"""What the commands of `walrelay dlq` share: the table, and its filters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from walrelay.dead_letters import DeadLetterFilter, TenantFilter
+from walrelay import compose
+from walrelay.config import Settings
+from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable, TenantFilter
+from walrelay.postgres.catalog import Catalog
 from walrelay.wiring import Wiring
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STATUSES = ("waiting", "blocked", "replayed", "discarded", "skipped")
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[tuple[Wiring, DeadLetterTable]]:
+    wiring = compose.wiring(settings)
+    with Catalog(wiring.dsn) as catalog:
+        yield wiring, DeadLetterTable(catalog, wiring.slot)
 
 
 class _Time(click.DateTime):

@@ -58,6 +58,9 @@ def _applied(
             catalog.connection.execute(step.sql.encode())
             yield step, Outcome(step.verdict)
         except StatementTimeout as cause:
+            if step.kind == "index":
+                yield step, Outcome("left out", f"other transactions were open for {patience:g} s; run init again")
+                continue
             raise blocked(catalog, step.what, patience) from cause
         except PostgresError as cause:
             if connection_lost(cause):  # by SQLSTATE: psycopg's OperationalError also covers errors that no retry cures

@@ -4,10 +4,11 @@ The publication is committed before the slot is made: pgoutput looks it up as it
 what was written before it existed would stop the stream, or since PostgreSQL 18 be skipped (guarantees A18).
 """
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from walrelay.ddl import script
-from walrelay.dead_letters.store import present
+from walrelay.dead_letters.store import edits_are_kept, present
 from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog, Slot
@@ -29,6 +30,7 @@ from walrelay.wiring import Wiring
 Kind = Literal[
     "schema",
     "table",
+    "index",
     "function",
     "rights to write logical messages",
     "partitions of the coming days",
@@ -106,7 +108,7 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
     new_table = days.outbox() if days else script("outbox", table=table)
     steps = [
         SetupStep("schema", "walrelay", schema_is_current(catalog), script("schema")),
-        SetupStep("table", "walrelay.dead_letters", present(catalog), script("dead_letters")),
+        *_dead_letters(catalog),
         *(
             SetupStep("table", f"walrelay.{name}", _table_is_there(catalog, f"walrelay.{name}"), script(name))
             for name in ("replays", "relays", "audit_log")
@@ -122,6 +124,20 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
     if wiring.publication is not None:
         steps.append(_publication(catalog, wiring, wiring.publication))
     return steps
+
+
+def _dead_letters(catalog: Catalog) -> Iterator[SetupStep]:
+    """What an earlier version made is brought up to date if that can be; without it all but edits work, more slowly."""
+    there, current = present(catalog), edits_are_kept(catalog)
+    verdict: Verdict = "updated" if there else "created"
+    yield SetupStep("table", "walrelay.dead_letters", current, script("dead_letters"), optional=there, verdict=verdict)
+    for name in ("dead_letters_order", "dead_letters_record"):
+        valid = catalog.value("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"walrelay.{name}")
+        sql = script(name)
+        if there:  # while the relay writes; one that was given up halfway is not valid
+            made = sql.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
+            sql = made if valid is None else f"REINDEX INDEX CONCURRENTLY walrelay.{name};\n"
+        yield SetupStep("index", f"walrelay.{name}", bool(valid), sql, optional=True)
 
 
 def _refuse_loss(catalog: Catalog, wiring: Wiring, slot: Slot | None) -> None:
