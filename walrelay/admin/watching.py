@@ -12,7 +12,9 @@ from typing import NamedTuple, Self
 
 from walrelay.admin.history import HistoryPart, RelayHistory
 from walrelay.admin.relays import AdminRelay, AdminRelays
+from walrelay.dead_letters.store import waiting_of
 from walrelay.operations.overview import Judgement, RelayGlance, glance, judged
+from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import address
 from walrelay.unforeseen import explained
 
@@ -21,6 +23,7 @@ _REMEMBERED = 10.0  # seconds for which somebody counts who asked once
 _FRESH = 2.0  # seconds; who asks waits for another look where the last one is older
 _PATIENCE = 4.0  # seconds for that
 _AT_ONCE = 8  # databases
+_COUNTED = 5.0  # seconds for which the number of dead letters is good
 
 
 class LiveNumbers(NamedTuple):
@@ -76,6 +79,8 @@ class _Database:
         self.at: float | None = None  # Unix time
         self.found: Sequence[WatchedRelay] = ()
         self.problem: DatabaseProblem | None = None
+        self._letters: Mapping[str, int] | None = None
+        self._counted_at, self._counted_of = -inf, frozenset[str]()
 
     def look(self) -> None:
         try:
@@ -93,8 +98,16 @@ class _Database:
         ours = {each.wiring.slot: each for each in self.relays}
         with self.relays[0].catalog() as catalog:
             self.relays[0].pace.look(catalog)
-            seen = glance(catalog, {slot: each.name for slot, each in ours.items()}, without_table=True)
+            names = {slot: each.name for slot, each in ours.items()}
+            seen = glance(catalog, names, without_table=True, letters=self._count_letters)
         return [self._watched(each, LiveNumbers(), ours.get(each.slot)) for each in seen]
+
+    def _count_letters(self, catalog: Catalog, slots: Sequence[str]) -> Mapping[str, int] | None:
+        """Not at each look: to count 100,000 takes a tenth of a second."""
+        now = monotonic()
+        if now - self._counted_at >= _COUNTED or not self._counted_of.issuperset(slots):
+            self._letters, self._counted_at, self._counted_of = waiting_of(catalog, slots), now, frozenset(slots)
+        return self._letters
 
     def _watched(self, seen: RelayGlance, live: LiveNumbers, admin: AdminRelay | None) -> WatchedRelay:
         per_minute = self.relays[0].pace.known_per_minute()

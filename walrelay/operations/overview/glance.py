@@ -1,5 +1,6 @@
 """All relays of a database as the server has them now: a few statements, however many relays there are."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from walrelay.control.table import RelayRow, no_relays_table, relay_rows, relays_table_exists
@@ -8,6 +9,8 @@ from walrelay.postgres.candidates import Instances, instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.source.lag import reported_lags
+
+CountLetters = Callable[[Catalog, Sequence[str]], Mapping[str, int] | None]
 
 _NOBODY = Instances(False, 0)
 
@@ -43,9 +46,11 @@ class RelayGlance(NamedTuple):
         return self._asdict()
 
 
-def glance(catalog: Catalog, relays: dict[str, str], *, without_table: bool = False) -> list[RelayGlance]:
+def glance(
+    catalog: Catalog, relays: dict[str, str], *, without_table: bool = False, letters: CountLetters = waiting_of
+) -> list[RelayGlance]:
     """These relays, names by slot, and every other that walrelay.relays has. Fatal if it is missing, unless as much
-    as can be known `without_table` is wanted.
+    as can be known `without_table` is wanted. `letters` counts open dead letters, by slot: of many that takes longest.
     """
     there = relays_table_exists(catalog)
     if not (there or without_table):
@@ -55,14 +60,14 @@ def glance(catalog: Catalog, relays: dict[str, str], *, without_table: bool = Fa
     listed = [*rows.values(), *(RelayRow(slot, relays[slot], "not started", *[None] * 5) for slot in unknown)]
     slots = [row.slot for row in listed]
     wal, found, lags = slot_wal(catalog, slots), instances(catalog, slots), reported_lags(catalog, slots)
-    letters = waiting_of(catalog, slots)
+    counts = letters(catalog, slots)
     made = [
         _glance(
             row,
             wal.get(row.slot),
             found.get(row.slot, _NOBODY),
             lags.get(row.slot, 0.0),
-            None if letters is None else letters.get(row.slot, 0),
+            None if counts is None else counts.get(row.slot, 0),
         )
         for row in listed
     ]
