@@ -34,6 +34,8 @@ COMMANDS = (
     ("dlq", "replay", "--dry-run"),
     ("cleanup", "--older-than", "1s", "--dry-run"),
     ("audit",),
+    ("find", "--since", "1h"),
+    ("find", "--since", "1h", "--json"),
     ("replay", "--from", "1h", "--dry-run"),
     ("recover", "--dry-run"),
 )

@@ -167,6 +167,9 @@ def test_each_role_does_its_whole_work_and_is_refused_its_neighbours(deployed: D
         status = json.loads(deployed.command("oncall", "status", "--json"))
         assert status["dead_letters"] == 1
         deployed.command("oncall", "audit")
+        found = json.loads(deployed.command("oncall", "find", "--since", "1h", "--json"))
+        assert sorted(each["state"] for each in found["rows"]) == ["dead_letter", *["published"] * 3]
+        assert found["notices"] == []
         assert "published 3 rows again" in deployed.command("oncall", "replay", "--aggregate", "order")
         deployed.command("oncall", "route", "test", "--rows", "5")
         deployed.command("oncall", "dlq", "list")

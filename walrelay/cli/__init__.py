@@ -26,6 +26,7 @@ SUMMARIES = {
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drain": "Publish what was committed until now, then pause.",
     "drop": "Remove the slot and the publication.",
+    "find": "Find rows: written when, published or not, and where they are.",
     "init": "Make the outbox table, walrelay.emit, publication and slot.",
     "migrate": "Take over from another relay: its settings, and where it stopped.",
     "pause": "Pause a relay: it publishes nothing until it is resumed.",

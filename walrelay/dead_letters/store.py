@@ -261,13 +261,20 @@ def waiting_of(catalog: Catalog, slots: Sequence[str]) -> dict[str, int] | None:
 
 
 class DeadLetterOfRecord(NamedTuple):
-    """What `walrelay audit` says of a dead letter. `status`: waiting, blocked, replayed, discarded or skipped."""
+    """A dead letter without what is of the event itself, but for type and aggregate. `status`: waiting, blocked,
+    replayed, discarded or skipped. `committed_at`: of the record, in microseconds since 1970.
+    """
 
     record_id: str
     position: str
     status: str
     error: str
     topic: str | None
+    letter: int = 0
+    aggregate_type: str | None = None
+    aggregate_id: str | None = None
+    type: str | None = None
+    committed_at: int | None = None
 
 
 def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, list[DeadLetterOfRecord]]:
@@ -275,7 +282,8 @@ def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> d
     if not record_ids or not present(catalog):
         return {}
     rows = catalog.rows(
-        f"SELECT record_id, commit_lsn::text || ':' || ordinal, status, error, topic FROM {TABLE}"
+        "SELECT record_id, commit_lsn::text || ':' || ordinal, status, error, topic, id, record->>'aggregate_type',"
+        f" record->>'aggregate_id', record->>'type', (record->>'committed_at')::int8 FROM {TABLE}"
         " WHERE slot_name = %s AND record_id = ANY (%s::text[]) ORDER BY commit_lsn, ordinal, number",
         slot,
         list(record_ids),

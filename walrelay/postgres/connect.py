@@ -33,12 +33,21 @@ PINNED = "SET search_path = pg_catalog, pg_temp"
 # The text of a value depends on the session (guarantees A33). SET rather than startup options, because PGTZ and
 # PGDATESTYLE in the environment would win over those. Warnings are kept on: since PostgreSQL 18 a warning is the only
 # sign that a publication is skipped (guarantees A18).
+PRINTING = (
+    "client_encoding = 'UTF8'",
+    "DateStyle = 'ISO, MDY'",
+    "IntervalStyle = 'postgres'",
+    "TimeZone = 'UTC'",
+    "extra_float_digits = 1",
+    "bytea_output = 'hex'",
+)
+"""Settings that decide about the text of a value."""
+
 SESSION = (
     f"{PINNED};"
     " SELECT set_config('client_min_messages', 'warning', false)"
     " WHERE current_setting('client_min_messages') = 'error';"
-    " SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET TimeZone = 'UTC';"
-    " SET extra_float_digits = 1; SET bytea_output = 'hex'; SET statement_timeout = 0; SET lock_timeout = 0"
+    f" {'; '.join(f'SET {each}' for each in PRINTING)}; SET statement_timeout = 0; SET lock_timeout = 0"
 )
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]

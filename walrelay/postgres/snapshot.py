@@ -1,7 +1,7 @@
 """The rows of the outbox as they were at one moment: at a new slot's beginning, or now."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from math import inf
 from time import monotonic, sleep
 from typing import Any
@@ -9,15 +9,16 @@ from typing import Any
 from psycopg import pq
 from psycopg.adapt import Loader
 
-from walrelay.errors import Retryable
+from walrelay.errors import Fatal, Retryable
 from walrelay.identifiers import identifier
 from walrelay.postgres import connect, rights
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import ErrorWords, explained
+from walrelay.postgres.failures import ErrorWords, PostgresError, StatementTimeout, explained, first_line
 from walrelay.wire.commands import literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
 _COMMITS, _LOOK = 5.0, 0.01  # seconds to wait for commits, and between two looks
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WORDS = ErrorWords(
     "the connection that reads the outbox broke",
     "the rows of the outbox cannot all be read",
@@ -59,9 +60,12 @@ class View:
             self._connection.execute("SET idle_in_transaction_session_timeout = 0; SET row_security = off")
             if self._connection.info.server_version >= 170000:
                 self._connection.execute("SET transaction_timeout = 0")
-            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._connection.execute(_READ.encode())
             if snapshot is not None:
                 self._connection.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+        self._learn()
+
+    def _learn(self) -> None:
         ((self.xmin, self.xmax, self.microseconds),) = self.rows(
             "SELECT pg_snapshot_xmin(s)::text::int8,"
             " greatest(pg_snapshot_xmin(s)::text::int8, pg_snapshot_xmax(s)::text::int8),"
@@ -112,6 +116,46 @@ class View:
         user = identifier(self._connection.info.user)
         hidden = f"Row-level security hides some: ALTER ROLE {user} BYPASSRLS;"
         return explained(_WORDS, lambda: rights.grants_for_statement(self._connection, query) or hidden)
+
+
+class BorrowedView(View):
+    """A View on the catalog's own connection, with its statement timeout, for a few questions: one connection is
+    enough. The transaction ends when it is closed, and the settings with it.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._connection = catalog.connection
+        try:
+            with self._explained(""):
+                self._connection.execute(_READ.encode())
+                for each in (*connect.PRINTING, "row_security = off"):
+                    self._connection.execute(f"SET LOCAL {each}".encode())
+                if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+                    self._connection.execute("SET LOCAL client_encoding = 'SQL_ASCII'")
+            self._learn()
+        except BaseException:
+            self.close()
+            raise
+
+    def _explained(self, query: str) -> AbstractContextManager[None]:
+        return self._in_time(super()._explained(query))
+
+    @contextmanager
+    def _in_time(self, explained: AbstractContextManager[None]) -> Iterator[None]:
+        with explained:
+            try:
+                yield
+            except StatementTimeout as cause:
+                raise Fatal(
+                    f"the search for rows was given up: {first_line(cause)}",
+                    hint="Ask for ids, or for a shorter period; or give the table an index for what is asked for.",
+                    page="server",
+                ) from cause
+
+    def close(self) -> None:
+        if not (self._connection.closed or connect.is_idle(self._connection)):
+            with suppress(PostgresError):
+                self._connection.execute("ROLLBACK")
 
 
 class _Bytes(Loader):

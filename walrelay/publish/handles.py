@@ -100,14 +100,19 @@ class SinkHandles:
 
     def reader(self, purpose: str) -> ReadBack:
         """Fatal if one of the sinks cannot be read."""
-        readers = {name: handle.reader(f"{purpose}, for sink {name!r},") for name, handle in self._handles.items()}
+        for name, handle in self._handles.items():
+            handle.reader(f"{purpose}, for sink {name!r},")
+        return self._read_back
 
-        def read_back(topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
-            for name, own in self._by_sink(topics).items():
-                for each in readers[name](own, since_ms):
-                    yield each._replace(topic=address(name, each.topic))
+    @property
+    def readers(self) -> Mapping[str, ReadBack]:
+        """See `SinkHandle.readers`."""
+        return {name: self._read_back for name, handle in self._handles.items() if handle.readers}
 
-        return read_back
+    def _read_back(self, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+        for name, own in self._by_sink(topics).items():
+            for each in self._handles[name].readers[""](own, since_ms):
+                yield each._replace(topic=address(name, each.topic))
 
     def topic_streams(self, purpose: str) -> OpenStream:
         """Topics of one sink at a time."""

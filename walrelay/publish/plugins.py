@@ -130,6 +130,12 @@ class SinkHandle:
             )
         return partial(read_back, self._settings)
 
+    @property
+    def readers(self) -> Mapping[str, ReadBack]:
+        """By the names of `kinds`, those sinks that can be read back; topics are addresses."""
+        read_back = self._plugin.read_back
+        return {} if read_back is None else {"": partial(read_back, self._settings)}
+
     def topic_streams(self, purpose: str) -> OpenStream:
         """Opens topics to read everything in them; see `SinkPlugin.topic_stream`. `purpose`: what that is for."""
         topic_stream = self._plugin.topic_stream

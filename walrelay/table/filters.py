@@ -51,13 +51,18 @@ def filter_condition(table: TableDescription, columns: Mapping[str, str | None],
 
 
 def _with_ids(table: TableDescription, ids: Sequence[str]) -> tuple[str, list[Any]]:
-    """Whether the row's id is among them, and the parameter, of the column's own type, so that an index can be used."""
-    column, type_ = f"o.{quoted(table.id)}", table.types.get(table.id)
+    """Whether the row's id is among them, and the parameter."""
+    return _is_one_of(table, table.id, ids)
+
+
+def _is_one_of(table: TableDescription, name: str, texts: Sequence[str]) -> tuple[str, list[Any]]:
+    """Of the column's own type, so that an index can be used."""
+    column, type_ = f"o.{quoted(name)}", table.types.get(name)
     if type_ == _UUID:
-        return f"{column} = ANY (%s::uuid[])", [str(each) for each in _readable(ids, UUID)]
+        return f"{column} = ANY (%s::uuid[])", [str(each) for each in _readable(texts, UUID)]
     if type_ in _INTEGERS:
-        return f"{column} = ANY (%s::int8[])", [each for each in _readable(ids, int) if abs(each) < 2**63]
-    return f"{column}::text = ANY (%s::text[])", list(ids)
+        return f"{column} = ANY (%s::int8[])", [each for each in _readable(texts, int) if abs(each) < 2**63]
+    return f"{column}::text = ANY (%s::text[])", list(texts)
 
 
 def _aggregates(
@@ -69,9 +74,10 @@ def _aggregates(
         alternatives.append(f"{kind}::text = %s::text")
         parameters.append(type_)
         if id_ is not None:
-            which = _column(table, columns, "aggregate_id", "--aggregate TYPE:ID")
-            alternatives[-1] = f"({alternatives[-1]} AND {which}::text = %s::text)"
-            parameters.append(id_)
+            _column(table, columns, "aggregate_id", "--aggregate TYPE:ID")
+            text, values = _is_one_of(table, columns["aggregate_id"] or "", [id_])
+            alternatives[-1] = f"({alternatives[-1]} AND {text})"
+            parameters.append(values)
     return f"({' OR '.join(alternatives)})", parameters
 
 

@@ -169,7 +169,7 @@ def selection_condition(table: TableDescription, selection: Selection, xmax: int
         conditions.append(f"({id_text(table)} = ANY (%s::text[])) IS NOT TRUE")
         parameters.append(list(selection.known))
     for reached in selection.reached:
-        before, keys = _before(table.order, reached.before)
+        before, keys = comes_before(table.order, reached.before)
         conditions.append(f"NOT ({xid8(xmax)} < {reached.xmin} AND {before})")
         parameters += keys
     conditions.append(f"({selection.also.text})")
@@ -188,16 +188,16 @@ def xid8(xmax: int) -> str:
 def after_reached(order: Sequence[Term], reached: Sequence[Reached]) -> tuple[str, list[str]]:
     conditions, parameters = ["true"], list[str]()
     for each in reached:
-        before, keys = _before(order, each.before)
+        before, keys = comes_before(order, each.before)
         conditions.append(f"NOT {before}")
         parameters += keys
     return " AND ".join(conditions), parameters
 
 
-def _before(order: Sequence[Term], key: Key) -> tuple[str, list[str]]:
+def comes_before(order: Sequence[Term], key: Key) -> tuple[str, list[str]]:
     """Whether the row comes before `key`, and the parameters; where values are equal the next term decides."""
     (term, *others), (value, *rest) = order, key
-    nested, parameters = _before(others, tuple(rest)) if others else ("false", [])
+    nested, parameters = comes_before(others, tuple(rest)) if others else ("false", [])
     if value is None:
         return f"({term.expression} IS NULL AND {nested})", parameters
     less = f"{term.expression} IS NULL OR {term.expression} < %s::{term.type}"

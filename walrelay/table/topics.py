@@ -58,7 +58,7 @@ class TopicOf:
 
     def __init__(self, wiring: Wiring, table: TableDescription, roles: tuple[str, ...] = ()) -> None:
         """`roles`: to be among the columns besides."""
-        rules = wiring.rules
+        self._rules = rules = wiring.rules
         self._topics = rules.topics_of()
         outbox = only(wiring.needed, {*rules.fields, *roles})._replace(extra=tuple(rules.naming_columns))
         self._decoder = RowDecoder(outbox, table.types, ZERO)
@@ -74,3 +74,7 @@ class TopicOf:
             return self._topics(record)
         except Unroutable:
             return [_UNROUTABLE]
+
+    def dropping(self, record: OutboxRecord) -> str | None:
+        """The rule that drops a record without topics."""
+        return self._rules.dropping(record)

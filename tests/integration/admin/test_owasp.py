@@ -29,6 +29,7 @@ BODIES: dict[str, Any] = {
     "drain": {},
     "cancel": {},
 }
+QUERIES: dict[str, Any] = {"rows": {"id": "1"}, "stream": {"seconds": 0}}
 
 
 class Operation(NamedTuple):
@@ -49,9 +50,9 @@ class Operation(NamedTuple):
 
     def ask(self, api: Api, relay: str, token: str | None) -> Any:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        body = BODIES.get(self.path.rpartition("/")[2])
-        once = {"seconds": 0} if self.path.endswith("/stream") else None
-        return api.client.request(self.method, self.of(relay), json=body, params=once, headers=headers)
+        last = self.path.rpartition("/")[2]
+        body, query = BODIES.get(last), QUERIES.get(last)
+        return api.client.request(self.method, self.of(relay), params=query, json=body, headers=headers)
 
 
 OPERATIONS = [

@@ -88,6 +88,7 @@ COMMANDS = (
     Command("replay --all", EXACTLY_ONCE, relayed=True),
     Command("audit", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
     Command("audit", EXACTLY_ONCE, relayed=True),
+    Command("find --since 1h --seconds 10", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
     Command("compare --old {topic} --new {topic} --wait 0.1", AT_LEAST_ONCE, BrokerFault(6, 29), relayed=True),
     Command("compare --marked true --wait 0.1", relayed=True),
     Command("recover --dry-run --replace", again="run"),

@@ -47,6 +47,7 @@ COMMANDS = (
     ("replay", "--all"),
     ("replay", "--list"),
     ("audit",),
+    ("find", "--since", "1h", "--json"),
     ("compare", "--marked", "type = 'Placed'", "--marked-at", "created_at", "--wait", "0.1"),
     ("route", "test", "--rows", "5"),
     ("route", "test", "--slot", "5"),

@@ -68,6 +68,7 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "route test": [],
     "migrate offset": ["offsets.dat"],
     "compare": ["--old", "a", "--new", "b"],
+    "find": ["1"],
     "pause": [],
     "resume": [],
     "restart": [],

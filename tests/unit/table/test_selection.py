@@ -29,10 +29,10 @@ def test_all_filters_count_and_values_are_parameters() -> None:
     )
     assert text == (
         "coalesce(o.created_at, 'infinity') >= %s::timestamptz"
-        ' AND ((o."kind"::text = %s::text AND o."of%%"::text = %s::text) OR o."kind"::text = %s::text)'
+        ' AND ((o."kind"::text = %s::text AND o."of%%"::text = ANY (%s::text[])) OR o."kind"::text = %s::text)'
         ' AND o."type"::text = ANY (%s::text[])'
     )
-    assert parameters == ["2026-11-21", "order", "1", "customer", ["A", "B"]]
+    assert parameters == ["2026-11-21", "order", ["1"], "customer", ["A", "B"]]
 
 
 @pytest.mark.parametrize(

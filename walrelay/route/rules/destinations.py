@@ -49,6 +49,12 @@ class Rules(NamedTuple):
         template = TopicTemplate(self.topic)
         return lambda record: [record.topic or template.render(record)]
 
+    def dropping(self, record: OutboxRecord) -> str | None:
+        """The rule that drops a record for which `topics_of` knows no topic."""
+        if not self.routes:
+            return None
+        return RuleRouter(self.routes, self.topic, self.reserved, self.roles).dropping(record)
+
     @property
     def uses_template(self) -> bool:
         """Whether a record may go to the topic of the template, or to the row's own."""

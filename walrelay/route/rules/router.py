@@ -126,6 +126,14 @@ class RuleRouter:
             raise self._unroutable(record)
         return found
 
+    def dropping(self, record: OutboxRecord) -> str | None:
+        """The name of the rule that drops the record, where it becomes no message; `topics` is empty then."""
+        known = self._fields.known()
+        for each in self._rules:
+            if all(matches(read(record, known)) for read, matches in each.tests):
+                return each.rule.name if each.drops else None
+        return None
+
     def verdicts(self, record: OutboxRecord) -> Iterator[Verdict]:
         """What each rule says, for people, up to the last that is asked; raises as `decide` does."""
         known = self._fields.known()
