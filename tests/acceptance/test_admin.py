@@ -61,3 +61,17 @@ def test_a_relay_is_restarted_and_drained_by_jobs(deployment: Deployment) -> Non
         ended = admin.stop()
     assert ended == (0, "")
     relay.stop()
+
+
+def test_an_audit_tells_what_it_found(deployment: Deployment) -> None:
+    deployment.write_settings(admin={"listen": "127.0.0.1:0", "anonymous": "operate"})
+    deployment.start()
+    deployment.write("1", "2", "3")
+    deployment.catch_up()
+    admin, name = AdminProcess(deployment.config), deployment.slot_name
+    try:
+        job = admin.ended(name, admin.post(f"/relays/{name}/audit", {}))
+        assert (job["state"], job["counts"], job["notes"]) == ("done", {"audited": 1}, ["all is well"])
+        assert (job["result"]["ok"], job["result"]["rows"], job["result"]["messages"]) == (True, 3, 3)
+    finally:
+        admin.stop()

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from walrelay import __version__
-from walrelay.admin import edits, letters, observing, overview, pausing, routing, rows, stream, working
+from walrelay.admin import edits, letters, observing, overview, pausing, routing, rows, stream, table, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
 from walrelay.admin.jobs import Jobs
@@ -25,6 +25,7 @@ ROUTERS = (
     edits.router,
     rows.router,
     pausing.router,
+    table.router,
     routing.router,
     working.router,
     stream.router,

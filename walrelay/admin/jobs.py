@@ -49,7 +49,11 @@ class JobProgress:
             self.note()
 
     def note(self) -> None:
-        self._note(self.counts, self.notes)
+        try:
+            self._note(self.counts, self.notes)
+        except WalrelayError:  # the server is away, and with it the lock: nobody would know that it is at work
+            self.stop.set()
+            raise
         self._noted = monotonic()
 
     def __str__(self) -> str:

@@ -177,11 +177,9 @@ def _repeated(report: AuditReport) -> Iterator[str]:
 
 
 def _verdict(report: AuditReport) -> str:
-    if report.faults:
-        return click.style(", ".join(report.faults), fg="red")
-    if not report.rows:
-        return "there were no rows to check"
-    return click.style("all is well", fg="green")
+    if not (report.faults or report.rows):
+        return report.verdict
+    return click.style(report.verdict, fg="red" if report.faults else "green")
 
 
 def _found(listed: list[Found]) -> Iterator[str]:

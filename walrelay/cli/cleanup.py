@@ -11,8 +11,7 @@ from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import Bars, count
 from walrelay.config import values
-from walrelay.operations.cleanup import CleanupReport, CleanupRequest, cleaning
-from walrelay.postgres.slot_records import declare_all_published
+from walrelay.operations.cleanup import CleanupReport, CleanupRequest, age_to_clean, cleaning
 from walrelay.wiring import Wiring
 
 
@@ -68,7 +67,7 @@ def cleanup(
       walrelay cleanup --older-than 12h --pace 0.5
     """
     wiring = compose.wiring(relay.settings())
-    age = wiring.retention if older_than is None else older_than
+    age = age_to_clean(wiring, older_than)
     if age is None:
         raise click.UsageError("How old? Give --older-than, as in --older-than 7d, or set `retention` in the settings.")
     tally = _worked(wiring, CleanupRequest(age, dry_run, pace, timeout))
@@ -85,8 +84,8 @@ def _worked(wiring: Wiring, request: CleanupRequest) -> CleanupReport:
     stop = signalled()
     with cleaning(wiring, request, stop.wait) as (steps, tally):
         with Bars() as bars:
-            for what, done, whole in steps:
-                bars.at(what, done, whole)
+            for step in steps:
+                bars.at(step.what, step.done, step.whole)
                 if stop.is_set():
                     break
         return tally
@@ -101,9 +100,5 @@ def _tell(tally: CleanupReport, slot: str, *, dry_run: bool) -> None:
         click.echo(f"{would}made  the partition of {day}")
     for note in tally.notes:
         click.echo(f"note: {note}", err=True)
-    if tally.unknown:
-        click.echo(
-            "hint: `walrelay init --backfill` makes a slot that publishes such rows. If you know that all of them were"
-            f" published: {declare_all_published(slot)}",
-            err=True,
-        )
+    if hint := tally.hint(slot):
+        click.echo(f"hint: {hint}", err=True)

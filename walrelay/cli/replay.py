@@ -99,13 +99,11 @@ def replay(
     stop = signalled()
     plan = operation.plan_replay(wiring, request, stop.wait, since=first, until=last, name=name, restart=restart)
     click.echo("\n".join(_plan(plan)))
-    rows = sum(group.rows for group in plan.groups)
+    rows = plan.rows
     nothing = not rows and not plan.resumed
     if nothing:
-        left_out = plan.unconfirmed or plan.letters
-        click.echo(
-            "nothing to publish: every matching row is left out (see above)" if left_out else "no row matches", err=True
-        )
+        left_out = "nothing to publish: every matching row is left out (see above)"
+        click.echo(left_out if plan.left_out else "no row matches", err=True)
     if dry_run or nothing:
         ctx.exit(1 if plan.not_found or nothing else 0)
     if rows > _ASKS_ABOVE and not yes and sys.stdin.isatty():
@@ -113,7 +111,7 @@ def replay(
     with BarObserver() as observer:
         done = operation.run_replay(stop, wiring, plan, rate, observer)
     click.echo(f"published {count(observer.rows, 'row')} again")
-    gone = sum(group.rows for group in plan.groups) - observer.rows
+    gone = rows - observer.rows
     if done and gone > 0:
         click.echo(f"note: a clean-up deleted {count(gone, 'row')} before they were replayed", err=True)
     if not done:
@@ -131,20 +129,16 @@ def _plan(plan: ReplayPlan) -> Iterator[str]:
     yield _line("replay", f"{plan.name} ({state})")
     if replaying.since or replaying.until:
         yield _line("period", _period(replaying.since, replaying.until))
-    rows = sum(group.rows for group in plan.groups)
-    yield _line("to publish", count(rows, "row"))
+    yield _line("to publish", count(plan.rows, "row"))
     if plan.groups:
         width = max(len(_topic(group.topic)) for group in plan.groups)
         for group in plan.groups:
             span = f"{_at(group.first)} to {_at(group.last)}" if group.first is not None else "no time known"
             yield _line("", f"{_topic(group.topic):{width}}  {group.type:24} {group.rows:>9}  {span}")
-    if plan.unconfirmed:
-        what = f"{count(plan.unconfirmed, 'row')} that the relay may not have confirmed"
-        yield _line("left out", f"{what}: {plan.why}")
-    if plan.letters:
-        yield _line("left out", f"{count(plan.letters, 'dead letter')}: `walrelay dlq list`")
-    for each in plan.not_found[:_NAMED]:
-        yield _line("not found", f"{each}: the table has no such row")
+    for each in plan.left_out:
+        yield _line("left out", each)
+    for each in plan.unknown[:_NAMED]:
+        yield _line("not found", each)
     if len(plan.not_found) > _NAMED:
         yield _line("not found", f"and {len(plan.not_found) - _NAMED} more")
 

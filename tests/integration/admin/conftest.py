@@ -29,6 +29,10 @@ def admin_section(*visible: str, **more: Any) -> dict[str, Any]:
     return {"tokens": tokens, "requests_per_second": 1000, **more}
 
 
+def initialize(config: Path) -> None:
+    main.main(["init", "--config", str(config)], standalone_mode=False)
+
+
 class Api:
     """The app of a settings file, and whoever asks it."""
 
@@ -41,6 +45,9 @@ class Api:
         self.watch = Watch(self.relays, settings.sample_interval).__enter__()
         app: Any = guarded(self.relays, self.jobs, self.watch, settings, self.bugs.append)
         self.client = TestClient(app, base_url="http://127.0.0.1:8642/api/v1", client=("127.0.0.1", 50_000))
+
+    def init(self) -> None:
+        initialize(self.config)
 
     def get(self, path: str, *, scope: str = "read", token: str = "", **parameters: Any) -> Any:
         return self.client.get(path, params=parameters, headers=self._shown(scope, token))
@@ -73,7 +80,7 @@ def make_api(tmp_path: Path) -> Iterator[MakeApi]:
         document = {**sections, "admin": admin}
         config.write_text(yaml.safe_dump(document if relays is None else {"defaults": document, "relays": relays}))
         if init:
-            main.main(["init", "--config", str(config)], standalone_mode=False)
+            initialize(config)
         made.append(Api(config))
         return made[-1]
 

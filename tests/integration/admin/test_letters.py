@@ -1,6 +1,7 @@
 """Dead letters by way of the admin API: pages, what each scope sees, replays and discards as jobs, and who did it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -53,12 +54,13 @@ def api(make_api: MakeApi, database: Database, published: Path) -> Api:
     return make_api(**sections_of(database) | {"sink": {"kind": "file", "path": str(published)}})
 
 
-def ended(api: Api, database: Database, answer: Any) -> dict[str, Any]:
+def ended(api: Api, database: Database, answer: Any, meanwhile: Callable[[], object] = lambda: None) -> dict[str, Any]:
     """The job, when it is no longer at work."""
     assert answer.status_code == 202, answer.text
     path = f"/relays/{database.name}/jobs/{answer.json()['job']}"
 
     def over() -> dict[str, Any] | None:
+        meanwhile()
         job: dict[str, Any] = api.get(path, scope="operate").json()
         return job if job["state"] != "running" else None
 

@@ -21,6 +21,9 @@ SELECT = {"select": {"everything": True}, "dry_run": True}
 BODIES: dict[str, Any] = {
     "route-test": {"records": [{"id": "1"}]},
     "replay": SELECT,
+    "dead-letters/replay": SELECT,
+    "audit": {},
+    "cleanup": {"older_than_seconds": 1, "dry_run": True},
     "discard": {**SELECT, "reason": "x"},
     "edit": {"record": {"payload": "1"}, "reason": "x"},
     "pause": {"reason": "x"},
@@ -48,11 +51,15 @@ class Operation(NamedTuple):
         """The path for that relay, below the API's; other parameters are a number."""
         return re.sub(r"\{\w+\}", "1", self.path.replace("{relay}", relay)).removeprefix("/api/v1")
 
+    @property
+    def body(self) -> Any:
+        of = self.path.rpartition("{relay}/")[2]
+        return BODIES.get(of, BODIES.get(of.rpartition("/")[2]))
+
     def ask(self, api: Api, relay: str, token: str | None) -> Any:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        last = self.path.rpartition("/")[2]
-        body, query = BODIES.get(last), QUERIES.get(last)
-        return api.client.request(self.method, self.of(relay), params=query, json=body, headers=headers)
+        query = QUERIES.get(self.path.rpartition("/")[2])
+        return api.client.request(self.method, self.of(relay), params=query, json=self.body, headers=headers)
 
 
 OPERATIONS = [

@@ -227,6 +227,12 @@ class AuditReport(NamedTuple):
         return [f"{count} {what}" for count, what in counts if count]
 
     @property
+    def verdict(self) -> str:
+        if self.faults:
+            return ", ".join(self.faults)
+        return "all is well" if self.rows else "there were no rows to check"
+
+    @property
     def hidden(self) -> list[Span]:
         """Partitions that could not be read to their end, because a transaction is open there."""
         return [span for span in self.spans if span.ended < span.high]

@@ -39,12 +39,20 @@ class Period(NamedTuple):
     tenants: Sequence[str] = ()
 
 
-def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> AuditReport:
-    """Reads the table once, the topics once, and again the rows that were not found. Changes nothing."""
+class AuditStopped(Exception):
+    """It was to stop before its end."""
+
+
+def audit(
+    wiring: Wiring, period: Period, wait: Callable[[float], object], stop: Callable[[], bool] = lambda: False
+) -> AuditReport:
+    """Reads the table once, the topics once, and again the rows that were not found. Changes nothing. AuditStopped if
+    `stop` says so meanwhile.
+    """
     read_back = wiring.sink.reader("`walrelay audit`")
     with Catalog(wiring.dsn) as catalog:
         catalog.refuse_standby()
-        audit = _Audit(wiring, catalog, period)
+        audit = _Audit(wiring, catalog, period, stop)
         with View(wiring.dsn, catalog) as view:
             known = confirmed_rows(catalog, view, wiring.slot, _PATIENCE, wait)
             audit.read_rows(view, known)
@@ -56,8 +64,8 @@ def audit(wiring: Wiring, period: Period, wait: Callable[[float], object]) -> Au
 class _Audit:
     """One after the other: rows, topics, report."""
 
-    def __init__(self, wiring: Wiring, catalog: Catalog, period: Period) -> None:
-        self._wiring, self._catalog, self._period = wiring, catalog, period
+    def __init__(self, wiring: Wiring, catalog: Catalog, period: Period, stop: Callable[[], bool]) -> None:
+        self._wiring, self._catalog, self._period, self._stop = wiring, catalog, period, stop
         self._table = describe_table(catalog, wiring)
         self._spans: list[Span] = []
         self._unconfirmed, self._why = 0, ""
@@ -151,7 +159,10 @@ class _Audit:
     def _messages(self, read_back: ReadBack) -> Iterator[Found | Span]:
         letters = self._wiring.policy.topic
         names = sorted({*self._names, letters} if letters else {*self._names})
-        return read_back(names, _ms(self._since - _MARGIN))
+        for each in read_back(names, _ms(self._since - _MARGIN)):
+            if self._stop():
+                raise AuditStopped
+            yield each
 
     def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
         """The rows without a message that still exist, and whether each is older than the slot."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from random import uniform
 from time import monotonic
-from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.operations.cleanup.batches import Batch, Busy, Heap, Rhythm, Session, Wait
+from walrelay.operations.cleanup.request import CleanupReport, CleanupRequest, CleanupStep
 from walrelay.postgres.parts import NothingKnown, managed_by_partman
 from walrelay.table import days
 from walrelay.table.days import Day, Partitions, partitions
@@ -30,40 +29,6 @@ _LOOK = 0.1  # seconds between two queries for what the slots have confirmed
 _NUDGE = 1.0  # seconds after which an idle server is made to write some WAL
 _ATTEMPTS = 20  # to get a lock that others hold
 _PAUSE = 0.5  # seconds at most between two attempts
-
-
-class CleanupRequest(NamedTuple):
-    """Delete rows that are `older_than` that many seconds; None: delete nothing, only make the coming days.
-
-    `pace`: the share of time to work; `patience`: seconds to wait until the slots have confirmed.
-    """
-
-    older_than: float | None
-    dry_run: bool = False
-    pace: float = 0.1
-    patience: float = 30.0
-
-
-class CleanupStep(NamedTuple):
-    """Progress of a pass: `done` of `whole` pages of a table, or seconds of its patience."""
-
-    what: str
-    done: float
-    whole: float
-
-
-@dataclass
-class CleanupReport:
-    """What a pass did, or would do. `rows` are those of dropped partitions too."""
-
-    rows: int = 0
-    unknown: int = 0
-    """Rows that are old enough, but from before the slot: they are not known to be published."""
-    dropped: list[str] = field(default_factory=list)
-    made: list[str] = field(default_factory=list)
-    """The days whose partitions were made."""
-    notes: list[str] = field(default_factory=list)
-    complete: bool = False
 
 
 @contextmanager
@@ -142,7 +107,8 @@ class Cleanup:
                 # The position asked for may be behind the header of a page that nothing was written to yet.
                 self._session.rows("SELECT pg_current_xact_id()")
                 nudged = now
-            yield CleanupStep(f"slot {slots[0].name} to confirm {edge.lsn}", now - begun, self._request.patience)
+            what = f"slot {slots[0].name} to confirm {edge.lsn}"
+            yield CleanupStep(what, now - begun, self._request.patience, waits=True)
             self._wait(_LOOK)
 
     def _tell_what_holds_back(self, cutoff: datetime) -> None:

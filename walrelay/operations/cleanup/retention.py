@@ -7,7 +7,8 @@ from time import monotonic
 
 from walrelay.errors import WalrelayError
 from walrelay.observe import CleanedUp, NotCleanedUp, Observer
-from walrelay.operations.cleanup.cleanup import CleanupReport, CleanupRequest, cleaning
+from walrelay.operations.cleanup.cleanup import cleaning
+from walrelay.operations.cleanup.request import CleanupReport, CleanupRequest
 from walrelay.postgres.catalog import Catalog
 from walrelay.wiring import Wiring
 

@@ -49,6 +49,30 @@ class ReplayPlan(NamedTuple):
     letters: int  # rows that are dead letters
     not_found: list[str]  # ids, or positions and ids, without a row
 
+    @property
+    def rows(self) -> int:
+        """How many are still to be published."""
+        return sum(group.rows for group in self.groups)
+
+    @property
+    def left_out(self) -> list[str]:
+        """Which rows match and are not published, and why."""
+        told = []
+        if self.unconfirmed:
+            told.append(f"{_rows(self.unconfirmed, 'row')} that the relay may not have confirmed: {self.why}")
+        if self.letters:
+            told.append(f"{_rows(self.letters, 'dead letter')}: `walrelay dlq list`")
+        return told
+
+    @property
+    def unknown(self) -> list[str]:
+        """What was asked for by name and has no row."""
+        return [f"{each}: the table has no such row" for each in self.not_found]
+
+
+def _rows(count: int, one: str) -> str:
+    return f"{count} {one if count == 1 else one + 's'}"
+
 
 def plan_replay(
     wiring: Wiring,
