@@ -6,6 +6,7 @@ GRANT USAGE ON SCHEMA walrelay TO relay, shop, oncall, cleaner;
 GRANT SELECT ON walrelay.slots TO relay;
 GRANT SELECT ON walrelay.dead_letters TO relay;
 GRANT SELECT, INSERT, UPDATE ON walrelay.relays TO relay;
+GRANT SELECT, INSERT, UPDATE ON walrelay.activity TO relay;
 GRANT INSERT, UPDATE ON walrelay.dead_letters TO relay; -- for refusals that are not `stop`
 GRANT SELECT, INSERT, UPDATE ON walrelay.positions TO relay; -- for position.keep: table
 -- GRANT SELECT, DELETE ON public.outbox TO relay; -- for retention, where no other role cleans up
@@ -22,6 +23,7 @@ GRANT SELECT ON walrelay.slots TO oncall;
 GRANT SELECT ON walrelay.positions TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.dead_letters TO oncall;
 GRANT SELECT, INSERT, UPDATE ON walrelay.relays TO oncall;
+GRANT SELECT ON walrelay.activity TO oncall;
 GRANT SELECT, INSERT, UPDATE, DELETE ON walrelay.replays TO oncall;
 GRANT SELECT, INSERT ON walrelay.audit_log TO oncall; -- for walrelay admin
 GRANT SELECT, INSERT, UPDATE ON walrelay.jobs TO oncall; -- for walrelay admin

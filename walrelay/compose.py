@@ -85,6 +85,7 @@ def wiring(settings: Settings) -> Wiring:
         retention=settings.retention,
         run_id=None if debezium is None else _run_id(),
         marks=None if marks is None else Marks(marks.where, marks.set),
+        events=settings.events.options,
     )
 
 
@@ -184,7 +185,7 @@ def relay_until(
     with Controls() as controls:
         if control is None:
             control = controls.add("", wiring)
-            observer = Observers(observer, control)
+            observer = Observers(observer, control, control.activity)
         runs = RelayRuns(wiring, observer, from_slot=from_slot, wakes=stop.fileno(), control=control)
         runs.until(stop.is_set, stop.wait, wiring.backoff)
 

@@ -98,6 +98,16 @@ class Limits(NamedTuple):
     shutdown: float = 25.0
 
 
+class EventOptions(NamedTuple):
+    """What the process keeps of the last events. `keep`: how many; 0: none. `payloads`: theirs too. `redact`: by
+    patterns of topics, the paths whose values are null; without a path nothing of the payload is left.
+    """
+
+    keep: int = 1_000
+    payloads: bool = False
+    redact: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = ()
+
+
 class Wiring(NamedTuple):
     """A relay: one slot, one outbox, its sinks. `dsn` includes the password. `retention` in seconds; None: no
     clean-up. `run_id`: of this process, where messages name it.
@@ -120,6 +130,7 @@ class Wiring(NamedTuple):
     retention: float | None = None
     run_id: str | None = None
     marks: Marks | None = None
+    events: EventOptions = EventOptions()
 
     @property
     def table(self) -> str:

@@ -55,8 +55,8 @@ def test_no_block_falls_out_unseen() -> None:
     assert Counter(block.kind for block in blocks if block.reason) == {
         "sh": 18,
         "python": 2,
-        "sql": 8,
-        "yaml": 6,
+        "sql": 9,
+        "yaml": 7,
         "json": 1,
     }
 

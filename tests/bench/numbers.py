@@ -7,8 +7,8 @@ from time import process_time
 
 from walrelay.model import Message
 from walrelay.observe import Acknowledged, Observers, Relayed
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.telemetry.instruments import RelayView
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.prometheus import Exposition
 
 ROUNDS = 5

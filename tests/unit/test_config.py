@@ -85,6 +85,7 @@ def test_a_dsn_and_a_sink_are_all_that_must_be_said() -> None:
     assert settings.retry.model_dump() == {"min_pause": 0.2, "max_pause": 30}
     assert settings.shutdown_timeout == 25
     assert settings.log.model_dump() == {"format": "auto", "level": "info"}
+    assert settings.events.model_dump() == {"keep": 1_000, "payloads": False, "redact": {}}
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -135,8 +136,8 @@ colour: red
         "walrelay.yaml:17: retry.min_pause: 50 is above max_pause (30)",
         "walrelay.yaml:19: log.level: false is not one of debug, info, warning, error",
         "walrelay.yaml:20: unknown key 'colour'; known are source, outbox, route, routes, schema_registry, debezium,"
-        " sink, sinks, refusals, delivery, position, retention, retry, shutdown_timeout, log, http, metrics,"
-        " health, otlp, admin",
+        " sink, sinks, refusals, delivery, position, retention, retry, shutdown_timeout, events, log, http,"
+        " metrics, health, otlp, admin",
     ]
 
 

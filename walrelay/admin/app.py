@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from walrelay import __version__
-from walrelay.admin import edits, letters, observing, overview, pausing, routing, rows, stream, table, working
+from walrelay.admin import activity, edits, letters, observing, overview, pausing, routing, rows, stream, table, working
 from walrelay.admin.callers import Reader
 from walrelay.admin.gate import AdminGate
 from walrelay.admin.jobs import Jobs
@@ -21,6 +21,7 @@ PREFIX = "/api/v1"
 ROUTERS = (
     overview.router,
     observing.router,
+    activity.router,
     letters.router,
     edits.router,
     rows.router,

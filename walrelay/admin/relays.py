@@ -15,6 +15,7 @@ from walrelay.config.admin import AdminSettings
 from walrelay.errors import SettingsError
 from walrelay.model import Finding
 from walrelay.operations import doctor
+from walrelay.operations.activity import RecentEvents, RelayActivity, recent_events, relay_activity
 from walrelay.operations.pausing import WalPace
 from walrelay.operations.status import Status
 from walrelay.wiring import Wiring
@@ -35,10 +36,20 @@ class AdminRelay:
         self._arguments = arguments
         self.status = Remembered(self._status, lambda found: _MOMENT if found.active else _IDLE_SLOT)
         self.findings = Remembered(self._findings, lambda _: _EXAMINED)
+        self.activity = Remembered(self._activity, lambda _: _MOMENT)
+        self.recent_events = Remembered(self._recent_events, lambda _: _MOMENT)
 
     def _status(self) -> Status:
         with self.catalog() as catalog:
             return compose.status(catalog, self.wiring)
+
+    def _activity(self) -> RelayActivity:
+        with self.catalog() as catalog:
+            return relay_activity(catalog, self.wiring.slot)
+
+    def _recent_events(self) -> RecentEvents:
+        with self.catalog() as catalog:
+            return recent_events(catalog, self.wiring.slot)
 
     def _findings(self) -> list[Finding]:
         return [*doctor.examine(self.wiring, self._arguments)]

@@ -116,10 +116,12 @@ class _Relays:
     def _run(self, name: str, dsn: Dsn, stop: Stop, streamed: _Streamed, stack: ExitStack) -> None:
         try:
             wiring = compose.wiring(self._databases.settings(name, dsn))
-            observers = self._watching.watch(name, wiring)
-            control = self._controls.add(name, wiring)
+            watchers = self._watching.watch(name, wiring)
+            control = self._controls.add(name, wiring, watchers)
             stack.callback(self._controls.remove, control)
-            observer = Observers(logs.LogObserver(slot=wiring.slot, relay=name), streamed, *observers, control)
+            observer = Observers(
+                logs.LogObserver(slot=wiring.slot, relay=name), streamed, *watchers, control, control.activity
+            )
             self._observers[name] = observer
             with Spread({name: wiring}, {name: observer}, stop, self._instance) as spread:
                 spread.run(name, lambda turn, told: compose.relay_until(turn, wiring, told, control=control))

@@ -99,11 +99,11 @@ class _Relays(NamedTuple):
             return self._run(watching, controls, orders)
 
     def _run(self, watching: compose.Watching, controls: Controls, orders: int | None) -> int:
-        control = {name: controls.add(name, wiring) for name, wiring in self.wirings.items()}
-        observers = {
-            name: Observers(_log(name, wiring), *watching.watch(name, wiring), control[name])
-            for name, wiring in self.wirings.items()
-        }
+        control, observers = dict[str, RelayControl](), dict[str, Observers]()
+        for name, wiring in self.wirings.items():
+            watchers = watching.watch(name, wiring)
+            made = control[name] = controls.add(name, wiring, watchers)
+            observers[name] = Observers(_log(name, wiring), *watchers, made, made.activity)
 
         def leaving() -> None:
             for observer in observers.values():

@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails
 from walrelay.config import presets, sinks
 from walrelay.config.admin import AdminSettings
 from walrelay.config.debezium import DebeziumSettings
+from walrelay.config.events import EventSettings
 from walrelay.config.monitoring import HealthSettings, HttpSettings, MetricsSettings, OtlpSettings
 from walrelay.config.outbox import OutboxSettings
 from walrelay.config.refusals import RefusalSettings
@@ -97,6 +98,8 @@ class Settings(Section):
     shutdown_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "seconds"})] = 25
     """How long a stop waits for the messages in flight; what is not durable by then is published again at the
     next start. Keep it below the 30 seconds that Kubernetes gives a pod."""
+
+    events: EventSettings = EventSettings()
 
     log: LogSettings = LogSettings()
 

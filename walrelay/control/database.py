@@ -1,15 +1,17 @@
 """The thread of a database: it listens for pauses of the process's relays there, and writes what they report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from walrelay.control.questions import QUESTIONS, Answers
 from walrelay.control.relay import RelayControl
 from walrelay.control.table import CHANNEL, pauses, relays_table_exists, write_report
 from walrelay.errors import Retryable, WalrelayError
+from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import translated
 from walrelay.postgres.notifications import Bell, Notifications
@@ -95,12 +97,16 @@ class DatabaseControl:
     def _serve(self, catalog: Catalog) -> None:
         """While one of the relays leads; and the last reports."""
         catalog.run("SET synchronous_commit = off")  # a report needs no disk, and must not wait for a standby
-        notifications, news = Notifications(catalog, CHANNEL, self._bell), True
+        notifications, answers, news = Notifications(catalog, (CHANNEL, QUESTIONS), self._bell), Answers(catalog), True
         while relays := self._concerned():
             if news or any(each.unread for each in relays):
                 self._read(catalog, [each for each in relays if each.leads])
-            waits = [wait for each in relays if (wait := self._write(catalog, each)) is not None]
-            news = notifications.wait(min(waits, default=None))
+            answers.write(relays, monotonic())
+            waits = [self._write(catalog, each) for each in relays]
+            waits.append(answers.due(monotonic()))
+            came = notifications.wait(min((wait for wait in waits if wait is not None), default=None))
+            news = any(each.channel == CHANNEL for each in came)
+            answers.hear(came, relays)
 
     def _read(self, catalog: Catalog, relays: Sequence[RelayControl]) -> None:
         for each in relays:
@@ -137,11 +143,13 @@ class Controls:
         self._databases: dict[str, DatabaseControl] = {}
         self._lock = Lock()
 
-    def add(self, name: str, wiring: Wiring) -> RelayControl:
-        """A relay of the process, by its name in the settings."""
+    def add(self, name: str, wiring: Wiring, watchers: Iterable[Observer] = ()) -> RelayControl:
+        """A relay of the process, by its name in the settings. It is told what happens, and so is its `activity`.
+        `watchers`: its other observers.
+        """
         with self._lock:
             database = self._databases.setdefault(wiring.dsn, DatabaseControl(wiring.dsn))
-            relay = RelayControl(name, wiring, database.attend)
+            relay = RelayControl(name, wiring, database.attend, watchers)
             database.add(relay)
         return relay
 

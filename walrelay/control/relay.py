@@ -4,11 +4,12 @@ of its database, which writes the one and reads the other.
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from threading import Lock
 from time import monotonic, time
 
+from walrelay.control.activity import ActivityObserver
 from walrelay.control.table import Pause, RelayReport
 from walrelay.lsn import LSN
 from walrelay.observe import (
@@ -38,11 +39,20 @@ _AFTER_AN_ERROR = 60.0
 class RelayControl:
     """An observer of the relay, for as long as the process has it. The relay's thread never waits here."""
 
-    def __init__(self, name: str, wiring: Wiring, attend: Callable[["RelayControl"], None]) -> None:
-        """`name`: empty if the relay has none. `attend` wakes the thread of the database."""
+    def __init__(
+        self,
+        name: str,
+        wiring: Wiring,
+        attend: Callable[["RelayControl"], None],
+        watchers: Iterable[Observer] = (),
+    ) -> None:
+        """`name`: empty if the relay has none. `attend` wakes the thread of the database. `watchers`: the relay's other
+        observers.
+        """
         self.slot, self.name, self._attend = wiring.slot, name or wiring.slot, attend
         self._publication = wiring.publication
         self.instance = f"{socket.gethostname()}:{os.getpid()}"
+        self.activity = ActivityObserver(wiring, self.instance, watchers)  # another observer, for whoever asks
         self.observer: Observer = Observers()  # whom to tell what goes wrong here
         self.pause: Pause | None = None
         self.ends_at = inf  # by `monotonic`: when the pause is over
@@ -56,7 +66,7 @@ class RelayControl:
         self._error, self._error_at = "", 0.0
         self._moved = self._urgent = False
         self._claims = False  # it led when it changed
-        self._written_at, self._told = -inf, ""
+        self._written_at, self._told, self._unanswered = -inf, "", ""
 
     def lead(self) -> None:
         self.leads = self.unread = True
@@ -168,6 +178,13 @@ class RelayControl:
         if why != self._told:
             self._told = why
             text = f"walrelay.relays: {why}; the relay goes on, and its state and a pause may not be seen"
+            self.observer.saw(Noticed(text))
+
+    def cannot_answer(self, why: str) -> None:
+        """Whoever asks gets no answer; told once as long as the reason is the same."""
+        if why != self._unanswered:
+            self._unanswered = why
+            text = f"walrelay.activity: {why}; the relay goes on, and its events and live numbers may not be seen"
             self.observer.saw(Noticed(text))
 
     def absent(self) -> None:

@@ -15,6 +15,7 @@ from walrelay.postgres.sizes import size
 
 TABLE = "walrelay.relays"
 CHANNEL = "walrelay_relays"
+ACTIVITY = "walrelay.activity"
 
 
 def relays_table_exists(catalog: Catalog) -> bool:
@@ -183,8 +184,9 @@ def reported_state(catalog: Catalog, slot: str, since: str) -> tuple[str, str] |
 
 def delete_row(catalog: Catalog, slot: str) -> None:
     """For a slot that is dropped by choice: what was asked of its relay is over."""
-    if relays_table_exists(catalog):
-        catalog.run(f"DELETE FROM {TABLE} WHERE slot_name = %s", slot)
+    for table in (TABLE, ACTIVITY):
+        if catalog.value("SELECT to_regclass(%s)", table) is not None:
+            catalog.run(f"DELETE FROM {table} WHERE slot_name = %s", slot)
 
 
 def note_given_up(catalog: Catalog, position: RelayPosition) -> None:

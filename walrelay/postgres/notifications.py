@@ -3,8 +3,9 @@
 import os
 import select
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import ConnectionBroke, connection_broke
@@ -40,21 +41,29 @@ class Bell:
             os.close(descriptor)
 
 
-class Notifications:
-    """What is notified on a channel, from now on."""
+class Notification(NamedTuple):
+    """Anybody who may connect can send one."""
 
-    def __init__(self, catalog: Catalog, channel: str, bell: Bell) -> None:
-        """`channel`: an identifier. `bell`: ends a wait early."""
-        self._connection, self._bell, self._came = catalog.connection, bell, False
+    channel: str
+    text: str
+
+
+class Notifications:
+    """What is notified on some channels, from now on."""
+
+    def __init__(self, catalog: Catalog, channels: Iterable[str], bell: Bell) -> None:
+        """`channels`: identifiers. `bell`: ends a wait early."""
+        self._catalog, self._connection, self._bell = catalog, catalog.connection, bell
+        self._came = dict[Notification, None]()
         self._connection.add_notify_handler(self._heard)  # for those that come with the answer to a question
-        catalog.run(f"LISTEN {channel}")
+        catalog.run("; ".join(f"LISTEN {channel}" for channel in channels))
         self._poll = select.poll()
         self._poll.register(self._connection.pgconn.socket, select.POLLIN)
         self._poll.register(bell.fileno(), select.POLLIN)
 
-    def wait(self, seconds: float | None) -> bool:
-        """Whether one came since the last call; returns early when the bell rings. Disconnected when the connection is
-        lost.
+    def wait(self, seconds: float | None) -> list[Notification]:
+        """Those that came since the last call, each once; returns early when the bell rings. Disconnected when the
+        connection is lost.
         """
         if not self._came:
             self._poll.poll(None if seconds is None else seconds * 1000)
@@ -62,12 +71,22 @@ class Notifications:
             try:
                 pgconn = self._connection.pgconn
                 pgconn.consume_input()
-                while pgconn.notifies() is not None:
-                    self._came = True
+                while (notify := pgconn.notifies()) is not None:
+                    self._came[Notification(_text(notify.relname), _text(notify.extra))] = None
             except ConnectionBroke as cause:
                 raise connection_broke(cause) from cause
-        came, self._came = self._came, False
-        return came
+        came, self._came = self._came, {}
+        return [*came]
 
-    def _heard(self, _: Any) -> None:
-        self._came = True
+    def end(self, channels: Iterable[str]) -> None:
+        """For a connection that serves for something else afterwards."""
+        self._connection.remove_notify_handler(self._heard)
+        if not self._connection.closed:
+            self._catalog.run("; ".join(f"UNLISTEN {channel}" for channel in channels))
+
+    def _heard(self, notify: Any) -> None:
+        self._came[Notification(notify.channel, notify.payload)] = None
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, NamedTuple
 
+from walrelay.observe.numbers import State
 from walrelay.telemetry.instruments import RelayView
-from walrelay.telemetry.numbers import State
 
 Side = Literal["nobody", "postgres", "relay", "sink", "registry", "leader", "policy", "operator"]
 """Who has to move before the relay can. policy: a refused event stopped it, or a pause that cost too much; operator: an

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.observe import Observer, Observers
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.telemetry.endpoints import Endpoints
 from walrelay.telemetry.listener import Listener
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.otlp.options import OtlpOptions
 from walrelay.telemetry.systemd import SystemdNotifier
 from walrelay.telemetry.views import Views

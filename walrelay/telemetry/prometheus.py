@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
+from walrelay.observe.numbers import Distribution
 from walrelay.telemetry.instruments import INSTRUMENTS, Instrument, RelayView
-from walrelay.telemetry.numbers import Distribution
 
 _UNITS = {"s": " In seconds.", "By": " In bytes."}
 

@@ -5,9 +5,9 @@ from functools import cache
 from threading import Lock
 from time import monotonic
 
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.telemetry.asking import DatabaseAsker
 from walrelay.telemetry.instruments import RelayView
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.wiring import Wiring
 
 _PATIENCE = 3.0  # seconds; a scrape has ten as a rule

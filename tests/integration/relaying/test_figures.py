@@ -9,11 +9,11 @@ import pytest
 from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.operations.figures import SlotFigures, figures
 from walrelay.postgres.catalog import Catalog
 from walrelay.telemetry.asking import DatabaseAsker
 from walrelay.telemetry.instruments import RelayView
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.views import Views
 
 OVER = 60.0  # seconds: nothing here takes as long

@@ -13,9 +13,9 @@ from tests.servers.database import Database, Postgres
 from tests.servers.waiting import wait_until
 from walrelay.cli import run
 from walrelay.observe import Happening
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.relay.spread import Seat
 from walrelay.telemetry.logs import LogObserver
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.otlp.traces import TraceObserver
 
 OVER = 90.0  # seconds: nothing here takes as long

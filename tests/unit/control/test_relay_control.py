@@ -1,6 +1,7 @@
 """What a relay reports, and when: nothing without a reason, or each report would be the reason for the next."""
 
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -24,7 +25,7 @@ from walrelay.observe import (
     Streaming,
     Turned,
 )
-from walrelay.wiring import Wiring
+from walrelay.wiring import EventOptions, Wiring
 
 STREAMING = Streaming("s", LSN(100), "pgoutput")
 
@@ -44,10 +45,8 @@ def woken() -> list[RelayControl]:
 
 @pytest.fixture
 def relay(woken: list[RelayControl]) -> RelayControl:
-    class Slot:
-        slot, publication = "s", None
-
-    made = RelayControl("orders", cast(Wiring, Slot()), woken.append)
+    wiring = SimpleNamespace(slot="s", publication=None, events=EventOptions(), sink=SimpleNamespace(kinds={"": "x"}))
+    made = RelayControl("orders", cast(Wiring, wiring), woken.append)
     made.lead()
     woken.clear()
     return made

@@ -6,10 +6,10 @@ from walrelay.observe import (
     Happening,
     Streaming,
 )
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.operations.figures import SlotFigures
 from walrelay.telemetry.health import RelayHealth, health
 from walrelay.telemetry.instruments import RelayView
-from walrelay.telemetry.numbers import RelayNumbers
 
 STREAMING = Streaming("s", LSN(1), "pgoutput")
 FIGURES = SlotFigures(True, "reserved", "0/5", 0, 10, None, 0.0, 0, 8192, 0, 0)

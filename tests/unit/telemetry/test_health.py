@@ -96,7 +96,7 @@ def test_what_no_retry_cures_is_not_ready_and_says_what_to_do() -> None:
 
 def later(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the numbers' clock is ahead."""
-    monkeypatch.setattr("walrelay.telemetry.numbers.monotonic", lambda: monotonic() + seconds)
+    monkeypatch.setattr("walrelay.observe.numbers.monotonic", lambda: monotonic() + seconds)
 
 
 def test_a_transaction_of_many_rows_is_no_stall_as_long_as_it_gets_receipts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from walrelay.observe import (
     Settled,
     WaitedForRoom,
 )
+from walrelay.observe.numbers import RelayNumbers
+from walrelay.observe.sent import OTHER_TOPICS
 from walrelay.telemetry.instruments import INSTRUMENTS
-from walrelay.telemetry.numbers import OTHER_TOPICS, RelayNumbers
 from walrelay.telemetry.prometheus import Exposition
 
 
@@ -50,7 +51,7 @@ def test_topics_beyond_the_limit_share_a_number() -> None:
     numbers = seen(Relayed(1, 1, many), Relayed(1, 1, many), topics=3)
     assert [*numbers.sent] == [("", "t0"), ("", "t1"), ("", "t2"), ("", OTHER_TOPICS)]
     assert sum(each.messages for each in numbers.sent.values()) == 10_000
-    assert len(numbers._sent) <= 30, "a topic for each row must not fill the memory"
+    assert len(numbers._sent._by_address) <= 30, "a topic for each row must not fill the memory"
 
 
 def test_receipts_of_one_run_after_the_other_add_up() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Event
 
 from walrelay import compose, config
+from walrelay.control.activity import ActivityObserver
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lab.bench.child import Clock, run, tell
 from walrelay.lsn import LSN
@@ -36,9 +37,10 @@ def main(file: str, end: str) -> None:
     wiring, observer = compose.wiring(settings), Observers()
     try:
         with compose.monitored(settings, observer) as watching:
-            numbers = watching.watch("", wiring)
+            watchers = [*watching.watch("", wiring)]
+            watchers.append(ActivityObserver(wiring, "", watchers))  # as `walrelay run` has it
             # The backlog is read again and again from its beginning, and a position in Kafka is of the time before.
-            runs = compose.RelayRuns(wiring, Observers(watch, *numbers) if numbers else watch, from_slot=True)
+            runs = compose.RelayRuns(wiring, Observers(watch, *watchers), from_slot=True)
             runs.run(watch.stop.is_set)
     except WalrelayError as error:
         sys.exit(f"{error}\n{error.hint if isinstance(error, Fatal) else ''}")

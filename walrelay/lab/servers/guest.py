@@ -19,6 +19,7 @@ _BOOKKEEPING = (
     "walrelay.dead_letters",
     "walrelay.replays",
     "walrelay.relays",
+    "walrelay.activity",
     "walrelay.audit_log",
     "walrelay.jobs",
 )

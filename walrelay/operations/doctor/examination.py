@@ -51,6 +51,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("slot", (slot.exists, slot.readable, slot.reader, publication.changes)),
     ("slot", (slot.retained,)),
     ("pause", (relays.table, relays.paused)),
+    ("activity", (relays.activity,)),
     ("failover", (slot.failover_slot, slot.ahead)),
     ("failover", (slot.standbys,)),
     ("failover", (slot.synchronised,)),

@@ -1,8 +1,8 @@
-"""The table walrelay.relays: whether there is one, and whether somebody paused the relay."""
+"""The tables walrelay.relays and walrelay.activity: whether they are there, and whether somebody paused the relay."""
 
 from collections.abc import Iterator
 
-from walrelay.control.table import TABLE, cost, pauses, relays_table_exists
+from walrelay.control.table import ACTIVITY, TABLE, cost, pauses, relays_table_exists
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.catalog import Catalog
@@ -17,6 +17,12 @@ def table(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if slots_table_exists(catalog) and not relays_table_exists(catalog):  # otherwise init was not run at all
         detail = f"there is no table {TABLE}: the relay cannot be paused, and its state is not to be seen"
         yield warning(_SUBJECT, detail, f"{expected.walrelay('init')}  -- then restart the relay")
+
+
+def activity(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    if slots_table_exists(catalog) and catalog.value("SELECT to_regclass(%s)", ACTIVITY) is None:
+        detail = f"there is no table {ACTIVITY}: the relay's live numbers and its last events are not to be seen"
+        yield warning("activity", detail, expected.walrelay("init"))
 
 
 def paused(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

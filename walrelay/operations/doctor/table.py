@@ -88,9 +88,9 @@ def rights(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
         yield problem("privileges", f"{role} lacks rights that the relay needs", grant_statements([*missing, *lesser]))
     elif lesser:
         why = (
-            "cannot see what `walrelay skip` named, clean up, mark rows, or say that it is paused"
+            "cannot see what `walrelay skip` named, clean up, mark rows, or say what it does and that it is paused"
             if expected.retention or expected.marks
-            else "cannot see its dead letters, or say that it is paused"
+            else "cannot see its dead letters, or say what it does and that it is paused"
         )
         yield warning("privileges", f"{role} may relay, but {why}", grant_statements(lesser))
     else:

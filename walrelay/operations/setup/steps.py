@@ -111,7 +111,7 @@ def surroundings(catalog: Catalog, wiring: Wiring, *, partitioned: bool = False)
         *_dead_letters(catalog),
         *(
             SetupStep("table", f"walrelay.{name}", _table_is_there(catalog, f"walrelay.{name}"), script(name))
-            for name in ("replays", "relays", "audit_log")
+            for name in ("replays", "relays", "activity", "audit_log")
         ),
         _jobs(catalog),
         SetupStep("table", table, _table_is_there(catalog, table), new_table),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
+from walrelay.observe.numbers import State
 from walrelay.telemetry.instruments.reading import (
     Instrument,
     Read,
@@ -13,7 +14,6 @@ from walrelay.telemetry.instruments.reading import (
     of_numbers,
     one_of,
 )
-from walrelay.telemetry.numbers import State
 
 _TOPIC = ("sink", "messaging_system", "messaging_destination_name")
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+from walrelay.observe.numbers import Distribution, RelayNumbers
 from walrelay.operations.figures import SlotFigures
 from walrelay.publish.contract import ReadNumbers
-from walrelay.telemetry.numbers import Distribution, RelayNumbers
 
 Sample = tuple[tuple[str, ...], float | Distribution]
 """The values of an instrument's own labels, and the value."""

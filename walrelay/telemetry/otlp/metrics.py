@@ -19,9 +19,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from walrelay import __version__
+from walrelay.observe.numbers import Distribution
 from walrelay.telemetry.instruments import INSTRUMENTS, Instrument, RelayView
 from walrelay.telemetry.instruments.reading import open_name
-from walrelay.telemetry.numbers import Distribution
 
 SCOPE = InstrumentationScope("walrelay", __version__)
 

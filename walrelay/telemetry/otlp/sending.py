@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 
 from walrelay.observe import Observer, notices
-from walrelay.telemetry.numbers import RelayNumbers
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.telemetry.otlp.exporters import Exporter, resource
 from walrelay.telemetry.otlp.logs import LoggedEvent, log_records
 from walrelay.telemetry.otlp.metrics import metrics_data

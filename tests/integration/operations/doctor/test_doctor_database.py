@@ -517,7 +517,7 @@ def test_wal2json_as_far_as_an_ordinary_role_can_tell(patient: Patient, database
     patient.settings["source"]["dsn"] = operator
     database.execute(
         f"GRANT USAGE ON SCHEMA walrelay TO {name}; GRANT SELECT ON ALL TABLES IN SCHEMA walrelay TO {name};"
-        f" GRANT INSERT, UPDATE ON walrelay.relays TO {name}"
+        f" GRANT INSERT, UPDATE ON walrelay.relays, walrelay.activity TO {name}"
     )
     patient.settings["source"]["dsn"] = relay
     assert patient.complaints() == []

@@ -20,11 +20,11 @@ from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Message
 from walrelay.observe import Happening, Noticed, Observer, Observers, Relayed, Retrying, Settled
+from walrelay.observe.numbers import RelayNumbers
 from walrelay.operations.figures import SlotFigures
 from walrelay.telemetry import logs
 from walrelay.telemetry.instruments import INSTRUMENTS, RelayView
 from walrelay.telemetry.monitor import Monitor, MonitorOptions
-from walrelay.telemetry.numbers import RelayNumbers
 from walrelay.telemetry.otlp.exporters import Exporter, resource
 from walrelay.telemetry.otlp.metrics import metrics_data
 from walrelay.telemetry.otlp.options import OtlpOptions, Signal, disabled

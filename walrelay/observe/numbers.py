@@ -5,13 +5,12 @@ The relay's thread writes them and others read them at any time, without a lock:
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 from time import monotonic, time
 from typing import Literal, NamedTuple
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Skipped, sink_and_topic
+from walrelay.model import Skipped
 from walrelay.observe import (
     Acknowledged,
     Backfilled,
@@ -42,15 +41,12 @@ from walrelay.observe import (
     WaitedForRoom,
 )
 from walrelay.observe.processes import NotStarted
+from walrelay.observe.sent import Sent, SentByTopic
 
 State = Literal["starting", "standing by", "streaming", "paused", "retrying", "stopping", "stopped", "failed"]
 
 SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 SIZES = 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000
-
-OTHER_TOPICS = "(other)"
-
-_TOPIC, _VALUE = attrgetter("topic"), attrgetter("value")
 
 
 class Distribution:
@@ -62,15 +58,6 @@ class Distribution:
     def add(self, value: float, times: int = 1) -> None:
         self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
-
-
-class Sent:
-    """What a topic was sent."""
-
-    __slots__ = ("messages", "size")
-
-    def __init__(self) -> None:
-        self.messages = self.size = 0
 
 
 class LastError(NamedTuple):
@@ -93,17 +80,17 @@ class Hindrance(NamedTuple):
 class RelayNumbers:
     """An observer of one relay, for as long as the process runs. Times are `monotonic`, where nothing else is said."""
 
-    def __init__(self, slot: str, *, several_sinks: bool = False, topics: int = 100) -> None:
-        """`topics`: how many have numbers of their own."""
-        self.slot, self._several_sinks, self._most_topics = slot, several_sinks, topics
+    def __init__(self, slot: str, *, several_sinks: bool = False, topics: int = 100, exact: bool = True) -> None:
+        """`topics`: how many have numbers of their own. Not `exact`: what topics were sent may be estimated, and
+        transactions are not counted by size.
+        """
+        self.slot, self._exact, self._sent = slot, exact, SentByTopic(several_sinks, topics, exact=exact)
         self.began_at = time()
         self.state: State = "starting"
         self._streamed = False  # in this state, or before it began to stop
         self.state_since = self.turned_at = self.settled_at = self.read_at = monotonic()
         self.records = self.messages = self.published = self.in_flight = 0
         self.confirmed: LSN = ZERO
-        self.sent: dict[tuple[str, str], Sent] = {}  # by sink and topic
-        self._sent: dict[str, Sent] = {}  # by address
         self.latency, self.round_trip, self.sizes = Distribution(SECONDS), Distribution(SECONDS), Distribution(SIZES)
         self.behind_since: float | None = None  # Unix time, by the server's clock
         self.stalled: Hindrance | None = None  # the oldest transaction has no receipt
@@ -121,6 +108,11 @@ class RelayNumbers:
         self.pause = ""  # who paused the relay, why, and what it costs
 
     @property
+    def sent(self) -> Mapping[tuple[str, str], Sent]:
+        """By sink and topic."""
+        return self._sent.by_topic
+
+    @property
     def leads(self) -> bool:
         return self.state == "streaming" or (self.state == "stopping" and self._streamed)
 
@@ -130,41 +122,22 @@ class RelayNumbers:
             self._relayed(happening)  # type: ignore[arg-type]
         elif kind is Turned:
             self.turned_at = monotonic()
+            self._sent.settle()
         else:
             self._seldom(happening)
 
     def _relayed(self, turn: Relayed) -> None:
-        self.turned_at = self.read_at = monotonic()
+        self.turned_at = self.read_at = now = monotonic()
         self.held_up = None
         self.records += turn.records
         self.messages += turn.messages
-        self.batches += bool(turn.messages)
         self.in_flight = turn.unsettled
-        self._count_sent(turn.taken)
-        for size, times in Counter(turn.sizes).items():
-            self.sizes.add(size, times)
-
-    def _count_sent(self, taken: Sequence[Message]) -> None:
-        """Most turns have one topic, for which no line of Python runs for each message."""
-        topics = Counter(map(_TOPIC, taken))
-        for topic, messages in topics.items():
-            sent = self._sent.get(topic) or self._first_of(topic)
-            sent.messages += messages
-        if len(topics) == 1:
-            sent.size += sum(map(len, filter(None, map(_VALUE, taken))))
-            return
-        for message in taken:
-            sent = self._sent.get(message.topic) or self._first_of(message.topic)
-            sent.size += len(message.value or b"")
-
-    def _first_of(self, address: str) -> Sent:
-        sink, topic = sink_and_topic(address) if self._several_sinks else ("", address)
-        key = (sink, topic) if len(self.sent) < self._most_topics else (sink, OTHER_TOPICS)
-        found = self.sent.get(key) or Sent()
-        if len(self._sent) < 10 * self._most_topics:
-            self._sent[address] = found
-        self.sent = self.sent | {key: found}
-        return found
+        if taken := turn.taken:
+            self.batches += 1
+            self._sent.count(taken, now)
+        if self._exact:
+            for rows, times in Counter(turn.sizes).items():
+                self.sizes.add(rows, times)
 
     def _seldom(self, happening: Happening) -> None:
         match happening:
