@@ -150,7 +150,9 @@ def test_no_output_shows_a_payload_or_a_secret(
     assert WORD in str([each.headers for each in kafka.read_all(topic)])
     assert [name for name, text in outputs.items() if WORD in text] == []
     numbers = {
-        name: text for name, text in outputs.items() if not name.startswith(("log", "dlq", "walrelay-report/events"))
+        name: text
+        for name, text in outputs.items()
+        if not name.startswith(("log", "dlq", "find", "walrelay-report/events"))
     }
     assert [name for name, text in numbers.items() if KEY in text] == []
 

@@ -7,7 +7,9 @@ from typing import Any
 from tests.acceptance.adopting import Adopted, insert, relayed
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment, event_id, header
+from tests.brokers.nats import NatsStream, request
 from tests.servers.database import Database
+from tests.servers.nats import NatsServer
 from tests.servers.topics import Kafka
 
 Row = dict[str, Any]
@@ -131,3 +133,21 @@ def test_the_messages_of_debeziums_router_are_found(adopted: Adopted, topic: str
     (row,) = found(deployment, "--aggregate", "order", "42")
     assert (row["id"], row["type"], row["state"]) == (str(id_), "Placed", "published")
     assert [each["topic"] for each in row["copies"]] == [topic]
+
+
+def test_messages_in_a_stream_of_nats_are_found(deploy: Deploy, database: Database, stoppable_nats: NatsServer) -> None:
+    stream = NatsStream(stoppable_nats)
+    deployment = deploy(database, stream, stream.topic)
+    deployment.start()
+    ids = [deployment.write(str(number))[0] for number in range(3)]
+    deployment.catch_up()
+    numbers = {event_id(each): each.offset + 1 for each in deployment.delivered()}
+    consumers = request(stoppable_nats.url, f"CONSUMER.NAMES.{stream.topic}")["consumers"]
+    for id_ in ids:
+        (row,) = found(deployment, id_)
+        assert (row["state"], row["read_back"]) == ("published", "done")
+        assert [(each["sink"], each["topic"], each["offset"]) for each in row["copies"]] == [
+            ("nats", stream.topic, numbers[id_])
+        ]
+    assert json.loads(deployment.command("audit", "--json"))["messages"] == 3
+    assert request(stoppable_nats.url, f"CONSUMER.NAMES.{stream.topic}")["consumers"] == consumers

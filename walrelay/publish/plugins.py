@@ -126,7 +126,7 @@ class SinkHandle:
         if read_back is None:
             raise Fatal(
                 f"{purpose} reads the topics, and a sink of kind {self.kind!r} cannot read them",
-                hint="So far only the sink kafka can.",
+                hint="So far the sinks kafka and nats can.",
             )
         return partial(read_back, self._settings)
 

@@ -5,7 +5,16 @@ from functools import partial
 
 from walrelay.errors import Fatal
 from walrelay.model import Counting, Finding, System
-from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
+from walrelay.publish.contract import (
+    ExactlyOnce,
+    ExactlyOnceSink,
+    Found,
+    PositionKeeper,
+    Sink,
+    SinkPlugin,
+    SinkTraits,
+    Span,
+)
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.group_positions import GroupPositionKeeper
 from walrelay.sinks.groups import GroupedSink, GroupSize
@@ -68,6 +77,12 @@ def _make_topics(
     return add_subjects(settings, topics, replication_factor)
 
 
+def _read_back(settings: NatsSettings, topics: Sequence[str], since_ms: int) -> Iterator[Found | Span]:
+    with client_library("NATS", "nats"):
+        from walrelay.sinks.nats.read_back import read_back
+    return read_back(settings, topics, since_ms)
+
+
 plugin = SinkPlugin(
     NatsSettings,
     open=_open,
@@ -75,6 +90,7 @@ plugin = SinkPlugin(
     memory=RefusalMemory,
     topic_fault=subject_fault,
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
+    read_back=_read_back,
     make_topics=_make_topics,
     made_as=lambda settings: "subject",
     traits=SinkTraits(
