@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from time import monotonic
+from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -46,6 +47,14 @@ def is_paused(deployment: Deployment) -> bool:
     return bool(row[0])
 
 
+def told_since(relay: RelayProcess) -> list[float]:
+    """When the pause began, by the leader's metric."""
+    port = relay.wait_for("listening")["port"]
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return [float(line.split()[-1]) for line in lines if line.startswith("walrelay_paused_timestamp_seconds{")]
+
+
 def started(deployment: Deployment) -> RelayProcess:
     """A relay that streams, whose row is there."""
     relay = deployment.start()
@@ -84,6 +93,7 @@ def test_a_pause_under_load_loses_and_repeats_nothing(
 
 
 def test_a_pause_outlives_the_process_and_a_takeover(deployment: Deployment) -> None:
+    deployment.write_settings(http={"listen": "127.0.0.1:0"})
     first = started(deployment)
     pause(deployment)
     first.wait_for("paused")
@@ -97,6 +107,10 @@ def test_a_pause_outlives_the_process_and_a_takeover(deployment: Deployment) -> 
     third.wait_for("paused")
     assert deployment.delivered() == []
     assert second.events("streaming") == third.events("streaming") == []
+    assert told_since(third) == [
+        pytest.approx(float(at), abs=0.001)
+        for (at,) in deployment.database.execute("SELECT extract(epoch FROM paused_at) FROM walrelay.relays")
+    ]
     resume(deployment)
     third.wait_for("streaming")
     deployment.catch_up()

@@ -16,6 +16,7 @@ _ABSENT = {
     "walrelay_backfill_rows",
     "walrelay_replay_rows",
     "walrelay_fatal_errors_total",
+    "walrelay_paused_timestamp_seconds",
     "walrelay_kafka_broker_throttle_seconds",
     "walrelay_telemetry_dropped_total",
 }

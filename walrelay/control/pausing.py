@@ -74,7 +74,7 @@ class LeaderPause:
             wal = slot_wal(catalog, [control.slot]).get(control.slot)
             if str(pause) != told:
                 told = str(pause)
-                self._observer.saw(Paused(control.slot, told, cost(wal)))
+                self._observer.saw(Paused(control.slot, told, cost(wal), pause.since))
             if monotonic() >= control.ends_at:
                 why = f"it was to last until {pause.until}"
                 self._end(catalog, pause)

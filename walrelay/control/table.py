@@ -3,6 +3,7 @@ that is over, and send a notification.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
@@ -39,6 +40,14 @@ class Pause(NamedTuple):
     left: float | None = None
     limit: int | None = None
     drops_slot: bool = False
+
+    @property
+    def since(self) -> float | None:
+        """`at` as Unix time; None: not known, because somebody wrote what is no time, or none."""
+        try:
+            return datetime.fromisoformat(self.at).timestamp() or None
+        except (ValueError, OverflowError):  # PostgreSQL knows infinity, and years before 1
+            return None
 
     def __str__(self) -> str:
         text = f"by {self.by or 'an unknown role'}" + (f": {self.reason}" if self.reason else "")

@@ -212,12 +212,14 @@ class Stopping(NamedTuple):
 
 class Paused(NamedTuple):
     """Somebody wants the relay to pause: nothing is read, and the instance keeps the lead. `why`: who, the reason and
-    how it ends. `cost`: the WAL that is retained by now.
+    how it ends. `cost`: the WAL that is retained by now. `since`: when the pause began (Unix time, by the server's
+    clock); None: nobody knows.
     """
 
     slot: str
     why: str
     cost: str
+    since: float | None = None
 
 
 class PauseOver(NamedTuple):

@@ -106,6 +106,7 @@ class RelayNumbers:
         self.hint = ""  # what to do about it
         self.untold = Counter[str]()  # what no collector got, by signal; written by whoever sends it
         self.pause = ""  # who paused the relay, why, and what it costs
+        self.paused_at: float | None = None  # Unix time, by the server's clock; it outlives processes
 
     @property
     def sent(self) -> Mapping[tuple[str, str], Sent]:
@@ -210,9 +211,10 @@ class RelayNumbers:
                 self._enter("standing by")
             case TakingOver():
                 self._enter("starting")
-            case Paused(_, why, cost):
+            case Paused(_, why, cost, since):
                 self.pause = f"paused {why}; {cost}"
                 self._enter("paused")
+                self.paused_at = since
             case PauseOver():
                 self._enter("starting")
             case Stopping() | GivingUp():
@@ -228,6 +230,8 @@ class RelayNumbers:
 
     def _enter(self, state: State) -> None:
         self._streamed = state == "streaming" or (state == "stopping" and self._streamed)
+        if state != "paused":
+            self.paused_at = None
         if state != "streaming":
             self.stalled = self.held_up = self.behind_since = None
         if state in ("standing by", "retrying", "stopped", "failed"):

@@ -11,6 +11,8 @@ from tests.unit.telemetry.relays import STREAMING, message, seen, view
 from walrelay.observe import (
     Acknowledged,
     Behind,
+    Paused,
+    PauseOver,
     Relayed,
     Settled,
     WaitedForRoom,
@@ -88,6 +90,13 @@ def test_every_metric_is_in_the_docs_with_its_unit_its_meaning_and_its_alerts() 
             if re.search(rf"\b{each.name}(_bucket)?\b", str(rule["expr"]))
         )
         assert f"| `{each.name}` | {each.kind} | {each.unit} | {labels} | {each.meaning} | {alerts} |" in page
+
+
+def test_a_pause_is_told_since_when_it_was_asked_for_and_until_it_is_over() -> None:
+    paused = Paused("s", "by a", "", 1500.5)
+    assert samples(seen(paused), "walrelay_paused_timestamp_seconds") == {(): 1500.5}
+    assert samples(seen(paused, PauseOver("resumed", 2.0)), "walrelay_paused_timestamp_seconds") == {}
+    assert samples(seen(), "walrelay_paused_timestamp_seconds") == {}
 
 
 def test_a_lag_is_told_since_when() -> None:

@@ -146,6 +146,14 @@ OF_RELAYS = (
         of_numbers(lambda numbers: int(numbers.leads)),
     ),
     Instrument(
+        "walrelay_paused_timestamp_seconds",
+        "gauge",
+        "s",
+        (),
+        "When the pause began, by the server's clock; absent unless this instance leads the relay and it is paused.",
+        of_numbers(lambda numbers: numbers.paused_at),
+    ),
+    Instrument(
         "walrelay_streams_total",
         "counter",
         "{stream}",
