@@ -67,6 +67,7 @@ def test_no_command_calls_what_others_created_in_public(
         ["doctor"],
         ["init", "--dry-run"],
         ["audit"],
+        ["find", "--aggregate", "thing", "a", "--since", "1h"],
         ["replay", "--all", "--type", "Happened", "--aggregate", "thing:a", "--from", "1h", "--to", "2100-01-01"],
         ["replay", "--list"],
         ["dlq", "list", "--topic", "*", "--since", "2020-01-01", "--key", "a"],

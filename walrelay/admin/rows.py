@@ -1,6 +1,7 @@
 """The route that says what happened to rows of the outbox."""
 
 from datetime import datetime
+from threading import BoundedSemaphore
 from time import sleep
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from walrelay.admin.callers import Operator, Relay
 from walrelay.admin.problems import ApiProblem
+from walrelay.errors import Retryable
 from walrelay.operations import find as operation
 from walrelay.operations.find import RowQuestion
 
@@ -16,6 +18,7 @@ router = APIRouter(tags=["rows"])
 
 Short = Annotated[str, Field(min_length=1, max_length=1_000)]
 _READING = 10.0  # seconds
+_READERS = BoundedSemaphore(4)  # of topics at a time
 
 
 class ShownCopy(BaseModel):
@@ -89,5 +92,10 @@ def rows(
     with relay.catalog() as catalog:
         found = operation.look(relay.wiring, catalog, question, sleep)
     if read_back:
-        found = operation.read_back(relay.wiring, question, found, _READING)
+        if not _READERS.acquire(blocking=False):
+            raise Retryable("four requests read topics back already")
+        try:
+            found = operation.read_back(relay.wiring, question, found, _READING)
+        finally:
+            _READERS.release()
     return FoundRowPage.model_validate(found.as_json())

@@ -43,6 +43,8 @@ def test_a_row_is_found_by_its_id_its_aggregate_and_its_time(api: Api, database:
     assert [each["id"] for page in (first, second) for each in page["rows"]] == [other, id_]
     assert second["next"] is None
     (read,) = rows(api, database, id=id_, read_back="true")["rows"]
+    for _ in range(5):  # one after the other: nobody reads for ever
+        assert rows(api, database, id=id_, read_back="true")["rows"][0]["read_back"] == read["read_back"]
     assert read["read_back"] == "not possible: a sink of kind 'memory' cannot be read back"
 
 

@@ -61,8 +61,9 @@ def advance(database: Database) -> None:
     database.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())", [database.name])
 
 
-def test_a_row_waits_until_the_relay_has_confirmed_it(made: MakeWiring, database: Database) -> None:
-    wiring = made(database)
+@pytest.mark.parametrize("plugin", ["pgoutput", "wal2json"])
+def test_a_row_waits_until_the_relay_has_confirmed_it(made: MakeWiring, database: Database, plugin: str) -> None:
+    wiring = made(database, source={"dsn": database.dsn, "slot": database.name, "plugin": plugin})
     id_ = emit(database)
     row = one(wiring, id_)
     assert (row.id, row.aggregate_type, row.aggregate_id, row.type) == (id_, "order", "a", "Placed")
@@ -82,6 +83,9 @@ def test_what_is_not_known_is_called_unknown(made: MakeWiring, database: Databas
     advance(database)
     assert (one(wiring, before).state, one(wiring, after).state) == ("unknown", "published")
     assert "from before the slot" in one(wiring, before).why
+    database.execute("UPDATE outbox SET published = true WHERE id::text = %s", [before])  # as the other worker does
+    advance(database)
+    assert one(wiring, before).state == "unknown"
     database.execute("ALTER PUBLICATION walrelay SET (publish = 'insert, update')")
     altered = one(wiring, after)
     assert (altered.state, "was altered" in altered.why, "walrelay init" in altered.why) == ("unknown", True, True)
