@@ -9,6 +9,7 @@ import click
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.options import MomentType, operator
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.config.values import duration
 from walrelay.control.table import PauseRequest
 from walrelay.operations.pausing import PauseCost, WalPace, pause_cost
@@ -51,6 +52,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 @click.command()
 @one_relay
+@api_option
 @click.argument("name", required=False, default="")
 @click.option("--reason", default="", help="Why; everybody sees it who asks for the relay's state.")
 @click.option("--for", "period", type=_Duration(), help="Resume after that time: 90s, 30m, 2h.")
@@ -65,6 +67,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 def pause(
     relay: Chosen,
     name: str,
+    api: str,
     reason: str,
     period: datetime | None,
     until: datetime | None,
@@ -91,6 +94,11 @@ def pause(
     if then is not None and limit is None:
         raise click.UsageError("--then says what to do at a limit: give --limit.")
     end = period or until
+    if api:
+        asked = {"reason": reason, "until": end and end.isoformat(), "limit_bytes": limit}
+        asked["at_limit"] = "drop_slot" if then == "drop-slot" else "resume"
+        _pause_remotely(RemoteApi(api), name or relay.name, asked)
+        return
     found, settings = named_relay(relay, name)
     wiring = compose.wiring(settings)
     request = PauseRequest(operator(), reason, None if end is None else end.isoformat(), limit, then == "drop-slot")
@@ -99,10 +107,22 @@ def pause(
         pace.look(catalog)
         paused = pause_relay(catalog, wiring.slot, found, request)
         cost = pause_cost(catalog, wiring.slot, found, pace)
-    click.echo(f"{found} is paused {paused}")
+    _show(found, str(paused), cost)
+
+
+def _pause_remotely(api: RemoteApi, name: str, asked: dict[str, Any]) -> None:
+    relay = api.relay(name)
+    begun = api.post(f"{relay.path}/pause", asked)
+    cost = begun["cost"]
+    known = cost["retained_bytes"], cost["bytes_per_minute"], cost["safe_bytes"], cost["led"]
+    _show(relay.name, begun["paused"], PauseCost(*known))
+
+
+def _show(name: str, paused: str, cost: PauseCost) -> None:
+    click.echo(f"{name} is paused {paused}")
     for line in _lines(cost):
         click.echo(line)
-    click.echo(f"walrelay resume {found}  # ends it")
+    click.echo(f"walrelay resume {name}  # ends it")
 
 
 def _lines(cost: PauseCost) -> list[str]:

@@ -1,6 +1,7 @@
 """`walrelay relays`: the relays of the file's databases, and what their leaders report."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.config import load_relays
 from walrelay.errors import SettingsError
 from walrelay.operations.overview import RelayGlance, glance
@@ -19,9 +21,10 @@ from walrelay.postgres.sizes import size
 @click.command()
 @config_option
 @several_option
+@api_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each relay.")
 @click.pass_context
-def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], as_json: bool) -> None:
+def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], api: str, as_json: bool) -> None:
     """List the relays: who leads, state, lag, pauses.
 
     All of it comes from PostgreSQL, so no process has to run. Relays of other files in the same databases are listed
@@ -31,7 +34,11 @@ def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], 
     Example:
       walrelay relays
       walrelay relays --json | jq 'select(.paused)'
+      walrelay relays --api https://walrelay.internal:8642
     """
+    if api:
+        _show(_remote(RemoteApi(api), relay_names), as_json=as_json)
+        return
     left_out: list[SettingsError] = []
     databases: dict[str, dict[str, str]] = {}
     for name, settings in load_relays(config_path, relay_names, left_out).items():
@@ -44,18 +51,43 @@ def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], 
                 found += [each for each in glance(catalog, slots) if not relay_names or each.slot in slots]
         except Exception as error:  # one database keeps no other from being shown
             codes.append(ending.report(error, f"{', '.join(slots.values())}: "))
+    _show(found, as_json=as_json)
+    ctx.exit(max([ending.DONE, *codes]))
+
+
+def _remote(api: RemoteApi, names: Sequence[str]) -> list[RelayGlance]:
+    found = []
+    for each in api.get("/overview")["relays"]:
+        if not names or each["name"] in names:
+            pause = each["paused"] or {}
+            known = {name: each[name] for name in RelayGlance._fields if name in each}
+            known |= {"paused": each["paused"] is not None} | {name: pause.get(of) for name, of in _PAUSE.items()}
+            found.append(RelayGlance(**known))
+    return sorted(found, key=lambda each: (each.name, each.slot))
+
+
+def _show(found: Sequence[RelayGlance], *, as_json: bool) -> None:
     if as_json:
         for each in found:
             click.echo(json.dumps(each.as_json()))
     elif found:
         click.echo(_table(found), nl=False)
-    ctx.exit(max([ending.DONE, *codes]))
 
 
 _HEAD = ("name", "state", "leader", "position", "lag", "retained WAL", "left until lost", "paused")
 
 
-def _table(found: list[RelayGlance]) -> str:
+_PAUSE = {
+    "pause_reason": "reason",
+    "paused_by": "by",
+    "paused_at": "at",
+    "paused_until": "until",
+    "pause_limit": "limit_bytes",
+    "at_pause_limit": "at_limit",
+}
+
+
+def _table(found: Sequence[RelayGlance]) -> str:
     rows = [_HEAD, *map(_row, found)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

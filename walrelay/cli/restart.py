@@ -6,15 +6,17 @@ from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import operator
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.operations.pausing import restart as restart_relay
 from walrelay.postgres.catalog import Catalog
 
 
 @click.command()
 @one_relay
+@api_option
 @click.argument("name", required=False, default="")
 @click.pass_context
-def restart(ctx: click.Context, relay: Chosen, name: str) -> None:
+def restart(ctx: click.Context, relay: Chosen, name: str, api: str) -> None:
     """Let a relay begin anew, without a new process.
 
     It settles what is under way, closes its sink, and begins as at its start: with a new connection to the broker, and
@@ -26,6 +28,8 @@ def restart(ctx: click.Context, relay: Chosen, name: str) -> None:
     Example:
       walrelay restart orders
     """
+    if api:
+        ctx.exit(_remotely(RemoteApi(api), name or relay.name))
     found, settings = named_relay(relay, name)
     wiring, stop, state = compose.wiring(settings), signalled(), ""
     with Catalog(wiring.dsn) as catalog:
@@ -36,3 +40,15 @@ def restart(ctx: click.Context, relay: Chosen, name: str) -> None:
     if state != "streaming":
         click.echo("stopped: it goes on" if stop.is_set() else "walrelay relays  # says more", err=True)
         ctx.exit(1)
+
+
+def _remotely(api: RemoteApi, name: str) -> int:
+    relay, stop, told = api.relay(name), signalled(), 0
+    for job in api.job(relay, api.post(f"{relay.path}/restart", {}), stop):
+        for note in (job["notes"] or [])[told:]:
+            click.echo(f"{relay.name} is {note}")
+        told = len(job["notes"] or [])
+        if job["state"] != "running":
+            return 0 if job["state"] == "done" else 1
+    click.echo("stopped: it goes on", err=True)
+    return 1

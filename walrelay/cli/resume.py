@@ -4,14 +4,16 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.operations.pausing import resume as resume_relay
 from walrelay.postgres.catalog import Catalog
 
 
 @click.command()
 @one_relay
+@api_option
 @click.argument("name", required=False, default="")
-def resume(relay: Chosen, name: str) -> None:
+def resume(relay: Chosen, name: str, api: str) -> None:
     """Resume a relay that was paused.
 
     It goes on where it stopped.
@@ -22,8 +24,13 @@ def resume(relay: Chosen, name: str) -> None:
     Example:
       walrelay resume orders
     """
-    found, settings = named_relay(relay, name)
-    wiring = compose.wiring(settings)
-    with Catalog(wiring.dsn) as catalog:
-        was_paused = resume_relay(catalog, wiring.slot, found)
+    if api:
+        remote = RemoteApi(api)
+        found, path = remote.relay(name or relay.name)
+        was_paused = remote.post(f"{path}/resume", {})["was_paused"]
+    else:
+        found, settings = named_relay(relay, name)
+        wiring = compose.wiring(settings)
+        with Catalog(wiring.dsn) as catalog:
+            was_paused = resume_relay(catalog, wiring.slot, found)
     click.echo(f"{found} is resumed" if was_paused else f"{found} was not paused")
