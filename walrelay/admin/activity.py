@@ -1,5 +1,6 @@
 """Routes that ask the process that leads a relay: its live numbers, and the last events."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -67,7 +68,7 @@ class ShownActivity(BaseModel):
     skipped: int
     latency: ShownPercentiles | None = Field(description="Seconds from commit to receipt, in the last minute.")
     stalled: ShownStall | None
-    last_error: str | None
+    last_error: str | None = Field(description="null below the scope operate, too.")
     last_error_at: datetime | None
     rules: list[ShownRule]
     topics: list[ShownTopic]
@@ -107,9 +108,9 @@ class ShownEvents(BaseModel):
 
 
 @router.get("/relays/{relay}/activity", summary="Show a relay's live numbers")
-def live(relay: Relay, _: Reader) -> ShownActivity:
+def live(relay: Relay, caller: Reader) -> ShownActivity:
     """As the process that leads counts them: it is asked at most once a second."""
-    return shown_activity(relay.activity())
+    return shown_activity(relay.activity(), operates=caller.may("operate"))
 
 
 @router.get("/relays/{relay}/events", summary="List the last events")
@@ -127,17 +128,18 @@ def events(
         raise ApiProblem(403, "to look for a key takes the scope 'operate': it is of the event")
     found, wanted = relay.recent_events(), EventFilter(topic, id, key)
     chosen = [each for each in found.events if wanted.matches(each)][:limit]
-    shown = [shown_event(each, operates=operates) for each in chosen]
-    about = {name: getattr(found.activity, name) for name in ("instance", "kept", "since")}
-    return ShownEvents.model_validate({"events": shown, **about})
+    return shown_events(found.activity, chosen, operates=operates)
 
 
-def shown_activity(found: RelayActivity) -> ShownActivity:
-    return ShownActivity.model_validate(_members(found))
+def shown_activity(found: RelayActivity, *, operates: bool) -> ShownActivity:
+    """An error may quote an event."""
+    return ShownActivity.model_validate(_members(found) | ({} if operates else {"last_error": None}))
 
 
-def shown_event(event: RecentEvent, *, operates: bool) -> ShownEvent:
-    return ShownEvent.model_validate(event._asdict() | ({} if operates else {"key": None, "payload": None}))
+def shown_events(activity: RelayActivity, events: Sequence[RecentEvent], *, operates: bool) -> ShownEvents:
+    about = {name: getattr(activity, name) for name in ("instance", "kept", "since")}
+    hidden = {} if operates else {"key": None, "payload": None}
+    return ShownEvents.model_validate({"events": [each._asdict() | hidden for each in events], **about})
 
 
 def _members(value: Any) -> Any:

@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 from walrelay.admin.history import HistoryPart, RelayHistory
 from walrelay.admin.relays import AdminRelay, AdminRelays
 from walrelay.dead_letters.store import waiting_of
+from walrelay.errors import Fatal
+from walrelay.operations.activity import RelayActivity, activity
 from walrelay.operations.overview import Judgement, RelayGlance, glance, judged
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.dsn import address
@@ -23,6 +25,7 @@ _REMEMBERED = 10.0  # seconds for which somebody counts who asked once
 _FRESH = 2.0  # seconds; who asks waits for another look where the last one is older
 _PATIENCE = 4.0  # seconds for that
 _AT_ONCE = 8  # databases
+_ANSWER, _UNANSWERED = 1.0, 10.0  # seconds for leaders to answer, and until one is asked again that did not
 _COUNTED = 5.0  # seconds for which the number of dead letters is good
 
 
@@ -79,6 +82,9 @@ class _Database:
         self.at: float | None = None  # Unix time
         self.found: Sequence[WatchedRelay] = ()
         self.problem: DatabaseProblem | None = None
+        self._before: Mapping[str, RelayActivity] = {}
+        self._live: dict[str, LiveNumbers] = {}
+        self._silent_until: dict[str, float] = {}
         self._letters: Mapping[str, int] | None = None
         self._counted_at, self._counted_of = -inf, frozenset[str]()
 
@@ -100,7 +106,34 @@ class _Database:
             self.relays[0].pace.look(catalog)
             names = {slot: each.name for slot, each in ours.items()}
             seen = glance(catalog, names, without_table=True, letters=self._count_letters)
-        return [self._watched(each, LiveNumbers(), ours.get(each.slot)) for each in seen]
+            self._ask_leaders(catalog, [each.slot for each in seen if each.instance is not None])
+        nobody = LiveNumbers()
+        return [self._watched(each, self._live.get(each.slot, nobody), ours.get(each.slot)) for each in seen]
+
+    def _ask_leaders(self, catalog: Catalog, slots: Sequence[str]) -> None:
+        """One that gives no answer is of an earlier version, or frozen; it is not waited for again soon."""
+        now = monotonic()
+        asked = [slot for slot in slots if self._silent_until.get(slot, -inf) <= now]
+        try:
+            answers = activity(catalog, asked, _ANSWER) if asked else {}
+        except Fatal:  # there is no table for answers
+            answers = {}
+        self._silent_until = {slot: until for slot, until in self._silent_until.items() if until > now}
+        self._silent_until |= {slot: now + _UNANSWERED for slot in asked if slot not in answers}
+        self._live = {slot: self._numbers(each) for slot, each in answers.items()}
+        self._before = answers
+
+    def _numbers(self, now: RelayActivity) -> LiveNumbers:
+        before = self._before.get(now.slot)
+        latency, why = now.latency, now.stalled.why if now.stalled is not None else ""
+        p50, p99 = (None, None) if latency is None else (latency.p50, latency.p99)
+        if before is None or (before.instance, before.since) != (now.instance, now.since):
+            return LiveNumbers(None, None, now.in_flight, p50, p99, why)
+        if now.at <= before.at:  # an answer that is shared with somebody else who asked
+            return self._live[now.slot]
+        seconds = now.at - before.at
+        events, size = now.published - before.published, now.published_bytes - before.published_bytes
+        return LiveNumbers(events / seconds, size / seconds, now.in_flight, p50, p99, why)
 
     def _count_letters(self, catalog: Catalog, slots: Sequence[str]) -> Mapping[str, int] | None:
         """Not at each look: to count 100,000 takes a tenth of a second."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.admin.conftest import Api, MakeApi, refused, sections_of
+from tests.integration.admin.test_overview import of_stream
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay import compose
@@ -59,6 +60,31 @@ def test_a_relay_that_runs_says_what_it_does_and_did(api: Api, database: Databas
     assert ids(limit=1) == [second]
     assert ids(topic="*.order") == ids(id=first) == ids(key="k1") == [first]
     assert ids(topic="*.order", key="k2") == []
+
+
+def test_the_overview_has_rates_and_the_stream_the_events(api: Api, database: Database) -> None:
+    def relay() -> Any:
+        (found,) = api.get("/overview").json()["relays"]
+        return found if found["published_per_second"] is not None else None
+
+    found = wait_until(relay, 30, "two answers of the leader")
+    assert found["level"] == "ok"
+    assert found["state"] == "streaming"
+    assert found["in_flight"] == 0
+    row = "INSERT INTO public.outbox (aggregate_type, aggregate_id, type) VALUES ('order', 'k3', 'Paid')"
+
+    def flows() -> bool:
+        database.execute(row)
+        return bool(relay()["published_per_second"])
+
+    wait_until(flows, 30, "a rate above 0")
+    history = api.get(f"/relays/{database.name}/history", minutes=5).json()["series"]
+    assert max(filter(None, history["published_per_second"])) > 0
+    told = of_stream(api.get("/stream", scope="operate", relay=database.name, seconds=0).text)
+    assert told["activity"]["published"] >= 3
+    assert told["events"]["events"][-1]["key"] == "k1"
+    hidden = of_stream(api.get("/stream", relay=database.name, seconds=0).text)
+    assert {each["key"] for each in hidden["events"]["events"]} == {None}
 
 
 def test_keys_and_payloads_take_the_scope_operate(api: Api, database: Database) -> None:
