@@ -86,7 +86,7 @@ def rows(
     if aggregate_id is not None and aggregate_type is None:
         raise ApiProblem(422, "aggregate_id needs aggregate_type")
     aggregate = None if aggregate_type is None else (aggregate_type, aggregate_id)
-    question = RowQuestion(id or (), aggregate, since, until, max(limit, len(id or ())), after, topic or ())
+    question = RowQuestion(id or (), aggregate, since, until, max(limit, len(id or ())), after, read_back, topic or ())
     if not question.asks:
         raise ApiProblem(422, "say which rows: id, aggregate_type, since or until")
     with relay.catalog() as catalog:

@@ -66,7 +66,9 @@ def find(
       walrelay find --aggregate order 42
       walrelay find --since 10m --no-read-back --json | jq '.rows[] | select(.state == "waiting")'
     """
-    question = RowQuestion(ids, aggregate, since and since.at, until and until.at, max(limit, len(ids)), topics=topics)
+    question = RowQuestion(
+        ids, aggregate, since and since.at, until and until.at, max(limit, len(ids)), "", read_back, topics
+    )
     if not question.asks:
         raise click.UsageError("Which rows? Give an id, --aggregate order 42, or --since 10m.")
     wiring = compose.wiring(relay.settings())

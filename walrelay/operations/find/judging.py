@@ -5,7 +5,7 @@ from datetime import datetime
 
 from walrelay.dead_letters.store import DeadLetterOfRecord
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
-from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowState, TracedRow
+from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowState, TracedRow, iso
 from walrelay.operations.find.rows import TableRow
 
 OPEN = ("waiting", "blocked")
@@ -80,9 +80,8 @@ def _state(row: TableRow, progress: RelayProgress) -> tuple[RowState, str, str]:
         at = row.written_at if row.committed_at is None else row.committed_at
         if progress.waits(row.id, at):
             return "waiting", progress.behind, progress.behind
-        why = (
-            f"{progress.behind}. Whether that is behind this row is not known: the topics say, when they are read back"
-        )
+        oldest = "" if progress.waiting_since is None else f" (what waits was committed from {_time(progress)} on)"
+        why = f"{progress.behind}. Whether it is past this row is not known{oldest}; reading the topics back says it"
         return "unknown", why, progress.behind
     since = progress.parts.get(row.part, PublishedFrom(why="its table was attached just now"))
     if since.why:
@@ -92,6 +91,10 @@ def _state(row: TableRow, progress: RelayProgress) -> tuple[RowState, str, str]:
     else:
         return "published", "the relay has confirmed it", ""
     return "unknown", why, ""
+
+
+def _time(progress: RelayProgress) -> str:
+    return f"{iso(progress.waiting_since)}".replace("T", " ").replace("+00:00", " UTC")
 
 
 def _is_from(written_at: int | None, committed_at: int | None, time: str) -> bool:

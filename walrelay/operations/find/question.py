@@ -12,7 +12,8 @@ from walrelay.table.selection import Key
 
 class RowQuestion(NamedTuple):
     """Rows with these ids, or of an aggregate (type, and id unless all are meant), or written in a period; all that is
-    given has to match. `after`: `next` of the page before. `topics`: to be read back besides those of the rules.
+    given has to match. `after`: `next` of the page before. `reads`: topics are to be read back; `topics`: these besides
+    those of the rules.
     """
 
     ids: Sequence[str] = ()
@@ -21,6 +22,7 @@ class RowQuestion(NamedTuple):
     until: datetime | None = None
     limit: int = 50
     after: str = ""
+    reads: bool = False
     topics: Sequence[str] = ()
 
     @property

@@ -27,6 +27,7 @@ from walrelay.wiring import Wiring
 
 _TEXT, _INT8, _BOOL = 25, 20, 16
 _LARGE = 8 * 2**20  # bytes of a table; to read a smaller one takes a moment
+_SAMPLE = 64 * 2**20  # bytes of it that are read for the topics of its rows
 _SHOWN = ("aggregate_type", "aggregate_id", "type")
 
 
@@ -91,15 +92,20 @@ class RowSearch:
         more = page_of(page[-1][-width:]) if len(found) > question.limit else None
         return RowsOfTable([self._row(values) for values in page], more, self._notices)
 
-    def topics(self) -> Iterator[str]:
-        """Those that rows of the whole table go to."""
+    def topics(self) -> tuple[set[str], list[str]]:
+        """Those that rows of the table go to, by a sample of them if it is large; and what that leaves out."""
         table, topic_of = self._table, self._topic_of
-        if topic_of is None or not topic_of.columns:
-            return
+        if topic_of is None or not topic_of.columns or table.id not in table.types:
+            return set(), self._notices
         listed = ", ".join(f"o.{quoted(each)}" for each in topic_of.columns)
-        query = f"SELECT DISTINCT {listed} FROM {table.name} AS o"
-        for values in self._view.stream(query, [], [table.types[each] for each in topic_of.columns]):
-            yield from filter(None, topic_of.all(topic_of.record(values)))
+        share, sample = 100 * _SAMPLE / max(1, self._size()), ""
+        if share < 100:
+            sample = f"TABLESAMPLE SYSTEM ({share:.4f})"
+            self._notices.append("which topics rows go to was found out by a sample of them: name others to read")
+        query = f"SELECT DISTINCT {listed} FROM {table.name} AS o {sample}"
+        types = [table.types[each] for each in topic_of.columns]
+        records = (topic_of.record(values) for values in self._view.stream(query, [], types))
+        return {topic for record in records for topic in topic_of.all(record) if topic}, self._notices
 
     def _made_topic_of(self) -> TopicOf | None:
         """None where the table does not suit the rules."""
@@ -192,7 +198,11 @@ class RowSearch:
         view.rows("SELECT set_config('enable_seqscan', 'on', true)")
         if all(map(_is_looked_up, _scans(plan[0]["Plan"]))):
             return 0
-        ((found,),) = view.rows(
+        return self._size()
+
+    def _size(self) -> int:
+        """Bytes of the table and its partitions."""
+        ((found,),) = self._view.rows(
             "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(to_regclass(%s))"
             " WHERE isleaf), pg_relation_size(to_regclass(%s)))::int8",
             [self._wiring.table] * 2,

@@ -33,7 +33,7 @@ def look(wiring: Wiring, catalog: Catalog, question: RowQuestion, wait: Callable
     rows = [traced(each, progress, letters.get(each.id, ())) for each in found]
     rows += [without_row(each, letters.get(each, ())) for each in gone]
     topics = {*question.topics}
-    if any(not each.due and not each.in_table for each in rows):
+    if question.reads and any(not each.due and not each.in_table for each in rows):
         topics |= _topics_of_rows(wiring, catalog, notices)
     return FoundRows(rows, more, notices, sorted(topics))
 
@@ -55,9 +55,11 @@ def _topics_of_rows(wiring: Wiring, catalog: Catalog, notices: list[str]) -> set
         return rules.whole_topics
     try:
         with BorrowedView(catalog) as view:
-            return {*rules.whole_topics, *RowSearch(wiring, catalog, view).topics()}
+            found, told = RowSearch(wiring, catalog, view).topics()
     except Denied:
         raise
     except (Fatal, Retryable) as why:
         notices.append(f"which topics rows go to was not found out, so name those to read: {why}")
         return rules.whole_topics
+    notices += told
+    return {*rules.whole_topics, *found}

@@ -197,6 +197,18 @@ def test_an_id_is_looked_up_and_a_search_without_an_index_is_told(made: MakeWiri
     assert found(wiring, RowQuestion(aggregate=("order", "77"))).notices == []
 
 
+def test_the_topics_of_a_row_that_is_gone_are_those_of_others(
+    made: MakeWiring, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wiring = made(database)
+    emit(database)
+    question = RowQuestion(["gone"], reads=True, topics=["named"])
+    assert found(wiring, question).topics == ["named", "outbox.event.order"]
+    assert found(wiring, question._replace(reads=False)).topics == ["named"]
+    monkeypatch.setattr("walrelay.operations.find.rows._SAMPLE", 4096)
+    assert ["by a sample" in each for each in found(wiring, question).notices] == [True]
+
+
 def test_a_search_that_takes_too_long_is_given_up(made: MakeWiring, database: Database) -> None:
     wiring = made(database)
     with database.connect(autocommit=False) as other, Catalog(wiring.dsn) as catalog:
