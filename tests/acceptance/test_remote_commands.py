@@ -20,6 +20,11 @@ def test_commands_say_and_do_the_same_by_the_api_as_by_the_database(deployment: 
         assert seen.keys() == known.keys()
         for member in ("name", "slot", "state", "instance", "paused"):
             assert seen[member] == known[member]
+        (row,) = json.loads(deployment.command("find", *written, "--json", *by_api))["rows"]
+        (known,) = json.loads(deployment.command("find", *written, "--json"))["rows"]
+        assert row | {"why": ""} == known | {"why": ""}  # it may have been confirmed meanwhile
+        assert row["copies"][0]["topic"] == deployment.topic
+        assert "published" in deployment.command("find", *written, *by_api)
         told = deployment.command("pause", *by_api, "--reason", "upgrade", "--for", "2h", "--limit", "10GB")
         assert f"{name} is paused by anonymous: upgrade; until" in told
         assert "retained WAL" in told

@@ -10,6 +10,7 @@ import click
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.options import Moment, MomentType
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.operations import find as operation
 from walrelay.operations.find import FoundRows, RowQuestion, TracedRow
 from walrelay.postgres.catalog import Catalog
@@ -22,6 +23,7 @@ _PATIENCE = 300.0  # seconds for one statement: to search a large table takes it
 
 @click.command()
 @one_relay
+@api_option
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--aggregate", nargs=2, metavar="TYPE ID", help="Rows of this aggregate, the latest first.")
 @click.option("--since", type=MomentType(), help="Rows written at or after this time; 2h means that long ago.")
@@ -43,6 +45,7 @@ _PATIENCE = 300.0  # seconds for one statement: to search a large table takes it
 def find(
     ctx: click.Context,
     relay: Chosen,
+    api: str,
     ids: tuple[str, ...],
     aggregate: tuple[str, str] | None,
     since: Moment | None,
@@ -71,12 +74,15 @@ def find(
     )
     if not question.asks:
         raise click.UsageError("Which rows? Give an id, --aggregate order 42, or --since 10m.")
-    wiring = compose.wiring(relay.settings())
-    with Catalog(wiring.dsn) as catalog:
-        set_statement_timeout(catalog.connection, _PATIENCE)
-        found = operation.look(wiring, catalog, question, sleep)
-    if read_back:
-        found = operation.read_back(wiring, question, found, seconds)
+    if api:
+        found = _remotely(RemoteApi(api), relay.name, question, read_back=read_back)
+    else:
+        wiring = compose.wiring(relay.settings())
+        with Catalog(wiring.dsn) as catalog:
+            set_statement_timeout(catalog.connection, _PATIENCE)
+            found = operation.look(wiring, catalog, question, sleep)
+        if read_back:
+            found = operation.read_back(wiring, question, found, seconds)
     if as_json:
         click.echo(json.dumps(found.as_json()))
     else:
@@ -86,6 +92,23 @@ def find(
             click.echo(f"note: {notice}", err=True)
     nowhere = [each for each in found.rows if not (each.in_table or each.copies or each.dead_letter)]
     ctx.exit(1 if nowhere or not found.rows else 0)
+
+
+def _remotely(api: RemoteApi, name: str, question: RowQuestion, *, read_back: bool) -> FoundRows:
+    """By the API, which reads topics for ten seconds at most."""
+    kind, key = question.aggregate or (None, None)
+    told = api.get(
+        f"{api.relay(name).path}/rows",
+        id=[*question.ids],
+        aggregate_type=kind,
+        aggregate_id=key,
+        since=question.since and question.since.isoformat(),
+        until=question.until and question.until.isoformat(),
+        limit=min(question.limit, 500),
+        topic=[*question.topics],
+        read_back="true" if read_back else "false",
+    )
+    return operation.of_json(told)
 
 
 def lines(found: FoundRows) -> Iterator[str]:

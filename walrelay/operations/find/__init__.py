@@ -2,7 +2,7 @@
 
 from walrelay.operations.find.question import RowQuestion
 from walrelay.operations.find.reading import read_back
-from walrelay.operations.find.report import FoundRows, RowCopy, RowDeadLetter, TracedRow, iso
+from walrelay.operations.find.report import FoundRows, RowCopy, RowDeadLetter, TracedRow, iso, of_json
 from walrelay.operations.find.run import look
 
-__all__ = ["FoundRows", "RowCopy", "RowDeadLetter", "RowQuestion", "TracedRow", "iso", "look", "read_back"]
+__all__ = ["FoundRows", "RowCopy", "RowDeadLetter", "RowQuestion", "TracedRow", "iso", "look", "of_json", "read_back"]

@@ -103,6 +103,40 @@ def iso(microseconds: int | None) -> str | None:
         return None
 
 
+def of_json(told: Mapping[str, Any]) -> FoundRows:
+    """What `FoundRows.as_json` made, in this process or another."""
+    return FoundRows([_row_of(each) for each in told["rows"]], told["next"], told["notices"])
+
+
+def _row_of(told: Mapping[str, Any]) -> TracedRow:
+    letter = told["dead_letter"]
+    return TracedRow(
+        told["id"],
+        told["aggregate_type"],
+        told["aggregate_id"],
+        told["type"],
+        _microseconds(told["written_at"]),
+        _microseconds(told["committed_at"]),
+        told["in_table"],
+        told["state"],
+        told["why"],
+        dead_letter=None if letter is None else RowDeadLetter(**letter),
+        copies=tuple(_copy_of(each) for each in told["copies"]),
+        read_back=told["read_back"],
+    )
+
+
+def _copy_of(told: Mapping[str, Any]) -> RowCopy:
+    members = {name: value for name, value in told.items() if name != "timestamp"}
+    return RowCopy(**members, timestamp_ms=(_microseconds(told["timestamp"]) or 0) // 1000)
+
+
+def _microseconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
 def _copy(copy: RowCopy) -> dict[str, Any]:
     sink, topic, partition, offset, timestamp_ms, position, replayed = copy
     return {
