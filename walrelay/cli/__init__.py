@@ -26,6 +26,7 @@ SUMMARIES = {
     "doctor": "List what keeps a relay from starting, each with its fix.",
     "drain": "Publish what was committed until now, then pause.",
     "drop": "Remove the slot and the publication.",
+    "events": "Show the last events that a relay published.",
     "find": "Find rows: written when, published or not, and where they are.",
     "init": "Make the outbox table, walrelay.emit, publication and slot.",
     "migrate": "Take over from another relay: its settings, and where it stopped.",
@@ -42,6 +43,7 @@ SUMMARIES = {
     "skip": "Let the relay skip what cannot be read.",
     "status": "Show the slot's position, its lag and the WAL it holds back.",
     "tail": "Print what waits in the slot, without moving its position.",
+    "top": "Watch the relays: rates, lag, WAL, latency, errors.",
 }
 """By command, which is also its module: the list is shown without importing any of them."""
 

@@ -11,7 +11,7 @@ from walrelay.wiring import EventOptions
 
 
 class EventSettings(Section):
-    """The last events, which the relay's process keeps in its memory for the admin API and others: what each
+    """The last events, which the relay's process keeps in its memory for `walrelay events` and the admin API: what each
     is, where it went, and when. `walrelay docs activity` explains it in full."""
 
     keep: Annotated[int, Field(ge=0, le=10_000)] = 1_000

@@ -4,6 +4,7 @@ a database.
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from time import monotonic
 from typing import Any, NamedTuple
@@ -107,6 +108,35 @@ class RecentEvent(NamedTuple):
     confirmed_at: float | None
     bytes: int
     payload: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Times as ISO 8601 has them."""
+        return {name: _iso(value) if name in _TIMES else value for name, value in self._asdict().items()}
+
+
+_TIMES = {"at", "committed_at", "read_at", "published_at", "acknowledged_at", "confirmed_at"}
+
+
+def _iso(time: float | None) -> str | None:
+    return None if time is None else datetime.fromtimestamp(time, UTC).isoformat(timespec="microseconds")
+
+
+class Rates(NamedTuple):
+    """What a relay does in a second."""
+
+    published: float
+    bytes: float
+
+
+def rates(before: RelayActivity | None, now: RelayActivity | None) -> Rates | None:
+    """Between two answers; None where they are not of one process, or of one moment."""
+    if before is None or now is None or (before.instance, before.since) != (now.instance, now.since):
+        return None
+    seconds = now.at - before.at
+    if seconds <= 0:
+        return None
+    of_bytes = now.published_bytes - before.published_bytes
+    return Rates((now.published - before.published) / seconds, of_bytes / seconds)
 
 
 class RecentEvents(NamedTuple):

@@ -56,7 +56,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
 
 ALL = dict(commands(main))
 OF_A_RELAY = {name for name, command in ALL.items() if any("--config" in each.opts for each in command.params)}
-OF_ALL = {"run", "init", "doctor", "status", "report", "config check", "relays"}
+OF_ALL = {"run", "init", "doctor", "status", "report", "config check", "relays", "top"}
 NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover": ["--yes"], "tail": []} | {
     "skip": ["--position", "0/1"],
     "dlq list": [],
@@ -69,6 +69,7 @@ NEEDED = {"audit": [], "cleanup": [], "replay": [], "drop": ["--yes"], "recover"
     "migrate offset": ["offsets.dat"],
     "compare": ["--old", "a", "--new", "b"],
     "find": ["1"],
+    "events": [],
     "pause": [],
     "resume": [],
     "restart": [],

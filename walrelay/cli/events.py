@@ -1,0 +1,116 @@
+"""`walrelay events`: the last events of a relay, by the process that leads it."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+
+import click
+
+from walrelay import compose
+from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.ending import signalled
+from walrelay.errors import Fatal
+from walrelay.operations.activity import EventFilter, RecentEvent, RecentEvents, recent_events
+from walrelay.postgres.catalog import Catalog
+from walrelay.supervise import Stop
+
+_FEW = 20
+_INTERVAL = 1.0  # seconds between two questions
+_SOON = 3.0  # seconds for which an event that is not durable yet is held back
+
+
+@click.command()
+@one_relay
+@click.option("-f", "--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
+@click.option("--topic", default="", metavar="PATTERN", help="Of these topics; * matches any characters.")
+@click.option("--id", "id_", default="", help="With this id.")
+@click.option("--key", default="", help="With this key.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=_FEW, show_default=True, help="At most so many of the last."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each event.")
+def events(relay: Chosen, follow: bool, topic: str, id_: str, key: str, limit: int, as_json: bool) -> None:
+    """Show the last events that a relay published.
+
+    The process that leads the relay keeps the last 1,000 (`events.keep`), and is asked for them through PostgreSQL.
+    The latest is at the end. A line says when the event was handed to the sink, its id, type, topic and key, and how
+    long after its commit it was durable; with --json each step has its time. Payloads are kept, and shown with --json,
+    only by `events.payloads`.
+
+    \b
+    Example:
+      walrelay events
+      walrelay events --follow --topic 'payments.*'
+      walrelay events --id 6a6dafb0-54b5-4e3c-9a5e-0c9f3f1f2d11 --json
+    """
+    wiring = compose.wiring(relay.settings())
+    wanted = EventFilter(topic, id_, key)
+    stop = signalled() if follow else None
+    with Catalog(wiring.dsn) as catalog:
+        found = recent_events(catalog, wiring.slot, 0, wanted)
+        _print(reversed(found.events[:limit]), as_json)
+        if not found.events and not follow:
+            kept = found.activity.kept
+            click.echo(
+                f"note: none of the {kept} events that are kept is meant" if kept else "note: none yet", err=True
+            )
+        if stop is not None:
+            _follow(catalog, wiring.slot, wanted, found, stop, as_json)
+
+
+def _follow(catalog: Catalog, slot: str, wanted: EventFilter, last: RecentEvents, stop: Stop, as_json: bool) -> None:
+    process, after, told = _process(last), last.activity.last_event, ""
+    while not stop.wait(_INTERVAL):
+        try:
+            found = recent_events(catalog, slot, after)
+            if _process(found) != process:  # its events are counted anew
+                process, after = _process(found), 0
+                found = recent_events(catalog, slot, after)
+        except Fatal as error:
+            if str(error) != told:
+                told = str(error)
+                click.echo(f"note: {error}; waiting for it", err=True)
+            continue
+        told = ""
+        ready = list[RecentEvent]()
+        for each in reversed(found.events):
+            if each.acknowledged_at is None and found.activity.at - each.at < _SOON:
+                break  # the next answer has more of it
+            ready.append(each)
+        if ready and ready[0].number > after + 1 and after:
+            click.echo(f"note: {ready[0].number - after - 1} more were published than are kept", err=True)
+        after = ready[-1].number if ready else after
+        _print(filter(wanted.matches, ready), as_json)
+
+
+def _process(found: RecentEvents) -> tuple[str, float]:
+    return found.activity.instance, found.activity.since
+
+
+def _print(found: Iterable[RecentEvent], as_json: bool) -> None:
+    for each in found:
+        click.echo(json.dumps(each.as_json(), ensure_ascii=False) if as_json else _line(each))
+
+
+def _line(event: RecentEvent) -> str:
+    at = datetime.fromtimestamp(event.at).strftime("%H:%M:%S.%f")[:-3]
+    if event.acknowledged_at is None:
+        durable = click.style("not durable yet", fg="yellow")
+    else:
+        durable = click.style(_after(event.acknowledged_at - event.committed_at), fg="green")
+    topic = f"{event.sink}:{event.topic}" if event.sink else event.topic
+    of_key = "" if event.key is None else f" [{_plain(event.key)}]"
+    what = f"{_plain(event.id or '-')}  {_plain(event.type or '-')}"
+    return (
+        f"{click.style(at, dim=True)}  {what} → {topic}{of_key}  {event.bytes} bytes  {event.position or ''}  {durable}"
+    )
+
+
+def _after(seconds: float) -> str:
+    milliseconds = max(0.0, seconds * 1000)
+    return f"durable after {milliseconds:.1f} ms" if milliseconds < 10_000 else f"durable after {seconds:.1f} s"
+
+
+def _plain(text: str) -> str:
+    """What a terminal would obey is shown as it is written."""
+    return text if text.isprintable() else ascii(text)[1:-1]
