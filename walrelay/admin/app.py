@@ -14,7 +14,7 @@ from walrelay.admin.jobs import Jobs
 from walrelay.admin.pages import show_console
 from walrelay.admin.problems import MEDIA_TYPE, ProblemDocument, handle
 from walrelay.admin.relays import AdminRelays
-from walrelay.admin.watching import Watch
+from walrelay.admin.watching import AdminWatch
 from walrelay.config.admin import AdminSettings
 
 PREFIX = "/api/v1"
@@ -37,7 +37,7 @@ What `walrelay status`, `doctor`, `dlq` and others say and do, for programs. Err
 Scopes: `read`, `operate`, `admin`; each includes those before it. A request that changes something is JSON."""
 
 
-def api(relays: AdminRelays | None = None, jobs: Jobs | None = None, watch: Watch | None = None) -> FastAPI:
+def api(relays: AdminRelays | None = None, jobs: Jobs | None = None, watch: AdminWatch | None = None) -> FastAPI:
     """The routes, without the gate. Without `relays`, `jobs` and `watch` for the document alone."""
     app = FastAPI(
         title="walrelay admin API",
@@ -64,7 +64,7 @@ def api(relays: AdminRelays | None = None, jobs: Jobs | None = None, watch: Watc
 
 
 def guarded(
-    relays: AdminRelays, jobs: Jobs, watch: Watch, settings: AdminSettings, bug: Callable[[Exception], None]
+    relays: AdminRelays, jobs: Jobs, watch: AdminWatch, settings: AdminSettings, bug: Callable[[Exception], None]
 ) -> AdminGate:
     """The whole app."""
     return AdminGate(api(relays, jobs, watch), settings, bug)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from walrelay import __version__
 from walrelay.admin.access import Caller
 from walrelay.admin.callers import Reader, Relay
-from walrelay.admin.watching import Overview, Watch, WatchedRelay
+from walrelay.admin.watching import AdminWatch, Overview, WatchedRelay
 from walrelay.config.admin import AccessScope
 from walrelay.operations.overview import Level
 
@@ -26,7 +26,7 @@ class ShownCaller(BaseModel):
     version: str = Field(description="Of walrelay.")
 
 
-class ShownPause(BaseModel):
+class OverviewPause(BaseModel):
     """A pause that is not over."""
 
     by: str | None
@@ -66,7 +66,7 @@ class RelayOverview(BaseModel):
     latency_p99: float | None
     dead_letters: int | None
     last_error: str | None = Field(description="Also one that is over; null below the scope operate.")
-    paused: ShownPause | None
+    paused: OverviewPause | None
     updated_at: str | None = Field(description="When the leader last reported.")
 
 
@@ -94,12 +94,12 @@ class ShownHistory(BaseModel):
     series: dict[str, list[float | None]] = Field(description="A value for each step; null: nothing is known.")
 
 
-def _watch(request: Request) -> Watch:
-    watch: Watch = request.app.state.watch
+def _watch(request: Request) -> AdminWatch:
+    watch: AdminWatch = request.app.state.watch
     return watch
 
 
-Watching = Annotated[Watch, Depends(_watch)]
+Watching = Annotated[AdminWatch, Depends(_watch)]
 
 _URGENCY: Mapping[Level, int] = {"critical": 0, "warning": 1, "ok": 2}
 
@@ -122,7 +122,7 @@ def _sees(caller: Caller, relay: WatchedRelay) -> bool:
 
 def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
     seen, admin, live = each.seen, each.admin, each.live
-    pause = ShownPause(
+    pause = OverviewPause(
         by=seen.paused_by,
         reason=seen.pause_reason,
         at=seen.paused_at,

@@ -17,7 +17,7 @@ from walrelay.admin.journal import AdminJournal
 from walrelay.admin.overview import Watching, shown_overview
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
-from walrelay.admin.watching import Watch
+from walrelay.admin.watching import AdminWatch
 from walrelay.admin.working import JobPage, shown_job
 from walrelay.errors import WalrelayError
 from walrelay.operations.activity import recent_events
@@ -81,7 +81,7 @@ async def stream(
 
 
 async def _events(
-    watch: Watch, caller: Caller, relay: AdminRelay | None, streams: Streams, seconds: float
+    watch: AdminWatch, caller: Caller, relay: AdminRelay | None, streams: Streams, seconds: float
 ) -> AsyncIterator[str]:
     tellers: list[Teller] = [_Overview(watch, caller)]
     if relay is not None:
@@ -117,7 +117,7 @@ Teller = Callable[[], Sequence[tuple[str, str]]]
 
 
 class _Overview:
-    def __init__(self, watch: Watch, caller: Caller) -> None:
+    def __init__(self, watch: AdminWatch, caller: Caller) -> None:
         self._look, self._watch, self._caller = watch.overview, watch, caller
 
     def __call__(self) -> list[tuple[str, str]]:

@@ -154,7 +154,7 @@ def _unknown(database: str, relay: AdminRelay, problem: DatabaseProblem) -> Watc
     return WatchedRelay(database, seen, Judgement("critical", problem.detail, problem.hint), LiveNumbers(), None, relay)
 
 
-class Watch:
+class AdminWatch:
     """A context: inside, databases are looked at every `interval` seconds (0: only while somebody watches)."""
 
     def __init__(self, relays: AdminRelays, interval: float) -> None:

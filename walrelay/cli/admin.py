@@ -93,7 +93,7 @@ def _serve(path: Path) -> None:
         found.found()
         stop = signalled()
         observer.saw(Listening(settings.address[0], listener.getsockname()[1]))
-        with closing(jobs.Jobs()) as at_work, watching.Watch(found, settings.sample_interval) as watch:
+        with closing(jobs.Jobs()) as at_work, watching.AdminWatch(found, settings.sample_interval) as watch:
             whole = app.guarded(found, at_work, watch, settings, bug)
             server.serve(whole, settings, listener, stop, watch.leave)
 

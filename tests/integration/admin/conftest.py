@@ -13,7 +13,7 @@ from walrelay.admin.access import NewToken, new_token
 from walrelay.admin.app import guarded
 from walrelay.admin.jobs import Jobs
 from walrelay.admin.relays import AdminRelays
-from walrelay.admin.watching import Watch
+from walrelay.admin.watching import AdminWatch
 from walrelay.cli import main
 from walrelay.config.admin import AdminSettings
 
@@ -42,7 +42,7 @@ class Api:
         settings = AdminSettings.model_validate(written.get("defaults", written)["admin"])
         self.jobs = Jobs()
         self.relays = AdminRelays(config, settings, lambda name: f" --relay {name}" if name else "")
-        self.watch = Watch(self.relays, settings.sample_interval).__enter__()
+        self.watch = AdminWatch(self.relays, settings.sample_interval).__enter__()
         app: Any = guarded(self.relays, self.jobs, self.watch, settings, self.bugs.append)
         self.client = TestClient(app, base_url="http://127.0.0.1:8642/api/v1", client=("127.0.0.1", 50_000))
 
