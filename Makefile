@@ -12,7 +12,7 @@ PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check 
 # The suites in the order in which they run. A directory that is missing is left out.
 SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
 EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
-SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance))
+SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance browser))
 
 # How many workers run tests side by side, each with servers of its own; most of the time tests wait. 0: the tests run one
 # after the other, as they must if they share a server that somebody else runs (tests/servers/choose.py).

@@ -13,8 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-_ORDER = ["acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
+_ORDER = ["browser", "acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
 _ALONE = ("tests/acceptance/", "tests/integration/")
+_TOGETHER = "tests/browser/"
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
@@ -41,8 +42,10 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def unit_of_work(nodeid: str) -> str:
-    """What is handed out together with the test: nothing, or its module."""
+    """What is handed out together with the test: nothing, its module, or all tests of one browser."""
     path = nodeid.partition("::")[0]
+    if path.startswith(_TOGETHER):
+        return _TOGETHER
     return nodeid if path.startswith(_ALONE) and not _shares_a_fixture(path) else path
 
 

@@ -144,6 +144,11 @@ def newest_redis_program() -> Path:
     return program
 
 
+def chromium_program() -> Path:
+    """A browser for the tests of the console."""
+    return installed.program("chromium", "Chromium", "chromium")
+
+
 def pulsar_programs() -> tuple[Path, Path]:
     """Java, and the directory of the distribution."""
     java = installed.program("java", "Java", "openjdk-17-jre-headless")

@@ -23,6 +23,7 @@ def test_two_workers_have_no_port_in_common(count: int) -> None:
     [
         ("tests/unit/test_lsn.py::test_it[1]", "tests/unit/test_lsn.py"),
         ("tests/acceptance/test_graceful.py::test_it[1]", "tests/acceptance/test_graceful.py::test_it[1]"),
+        ("tests/browser/test_relay.py::test_it", "tests/browser/"),  # one browser for all
         (
             "tests/acceptance/test_package.py::test_it",
             "tests/acceptance/test_package.py",

@@ -43,7 +43,8 @@ export async function problemOf(response) {
   return problem;
 }
 
-export async function ask(path, { method = "GET", body, query, signal } = {}) {
+// `text`: a body that is JSON already.
+export async function ask(path, { method = "GET", body, text, query, signal } = {}) {
   let response;
   try {
     response = await fetch(url(path, query), {
@@ -52,7 +53,7 @@ export async function ask(path, { method = "GET", body, query, signal } = {}) {
       cache: "no-store",
       credentials: "omit",
       headers: headers(method === "GET" ? {} : { "Content-Type": "application/json" }),
-      body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
+      body: method === "GET" ? undefined : (text ?? JSON.stringify(body ?? {})),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;

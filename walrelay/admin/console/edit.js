@@ -20,7 +20,7 @@ export function Editor({ relay, letter, onClose, onSaved }) {
     const done = await doing.run(() => ask(at(relay, `/dead-letters/${letter.letter}/edit`), { method: "PUT", body: { record, reason: reason.trim() } }));
     if (done) {
       tell("The edit is stored. A replay publishes it.");
-      onSaved();
+      onSaved(done.becomes?.notices ?? []);
     }
   };
   return html`<form onSubmit=${save}><${Section} title="Edit the record" id="editor">

@@ -10,11 +10,12 @@ import { session, whyNot } from "./session.js";
 import { useStore } from "./store.js";
 import { Asked, Empty, Loading, Section, Time } from "./ui.js";
 
-export function EventLife({ relay, id }) {
+// `led`: whether an instance leads the relay, which remembers when; null: not known yet.
+export function EventLife({ relay, id, led }) {
   const me = useStore(session, (value) => value.me);
   const refused = whyNot("operate", me);
   const rows = useAsked(refused ? null : at(relay, "/rows"), { query: { id, read_back: true } });
-  const events = useAsked(at(relay, "/events"), { query: { id, limit: 50 } });
+  const events = useAsked(led ? at(relay, "/events") : null, { query: { id, limit: 50 } });
   const row = rows.data?.rows[0] ?? null;
   const kept = (events.data?.events ?? []).filter((each) => each.id === id);
   return html`<div class="stack">
@@ -34,7 +35,7 @@ export function EventLife({ relay, id }) {
 
 function Life({ relay, row, event }) {
   const steps = [
-    { name: "Written", at: row?.written_at, what: row ? html`${row.type} of ${row.aggregate_type} ${row.aggregate_id}` : "" },
+    { name: "Written", at: row?.written_at, what: row ? html`${shownKey(row.type)} of ${shownKey(row.aggregate_type)} ${shownKey(row.aggregate_id)}` : "" },
     { name: "Committed", at: event?.committed_at ?? row?.committed_at, what: event?.commit_lsn ? html`at <code>${event.commit_lsn}</code>` : "" },
     { name: "Read from the WAL", at: event?.read_at, what: event?.position ? html`as <code>${event.position}</code>` : "" },
     { name: "Published", at: event?.published_at, what: event ? html`to <code>${event.topic}</code>${event.sink ? ` of ${event.sink}` : ""}${shownKey(event.key) ? html`, key <code>${shownKey(event.key)}</code>` : ""}` : "" },
@@ -62,7 +63,8 @@ function Life({ relay, row, event }) {
 
 function ending(relay, row) {
   if (row.dead_letter) {
-    const number = typeof row.dead_letter === "object" ? row.dead_letter.letter : row.dead_letter;
+    const { letter: number, topic } = row.dead_letter;
+    if (number === null) return { level: "critical", text: html`It is a dead letter in <code>${topic}</code>.` };
     return { level: "critical", text: html`It is <a href=${hashOf(["relays", relay, "dead-letters", String(number)])}>dead letter ${number}</a>.` };
   }
   if (row.state === "published") {

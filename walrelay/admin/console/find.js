@@ -1,6 +1,7 @@
 // Looks for rows of the outbox: by id, by what they are about, or by time.
 
 import { at, useAsked } from "./api.js";
+import { shownKey } from "./format.js";
 import { html, useState } from "./html.js";
 import { Icon } from "./icons.js";
 import { go, hashOf } from "./router.js";
@@ -22,7 +23,7 @@ export function Find({ relay }) {
   const submit = (event) => {
     event.preventDefault();
     if (by === "id" && given.id?.trim()) go(["relays", relay, "events", given.id.trim()]);
-    if (by === "aggregate" && given.aggregate_id?.trim()) setQuery({ aggregate_type: given.aggregate_type?.trim(), aggregate_id: given.aggregate_id.trim(), limit: 100 });
+    if (by === "aggregate" && given.aggregate_type?.trim()) setQuery({ aggregate_type: given.aggregate_type.trim(), aggregate_id: given.aggregate_id?.trim(), limit: 100 });
     if (by === "time" && given.since) setQuery({ since: new Date(given.since).toISOString(), until: given.until ? new Date(given.until).toISOString() : undefined, limit: 100 });
   };
   const aside = html`<fieldset class="segmented"><legend class="hidden">Look for it by</legend>
@@ -30,7 +31,7 @@ export function Find({ relay }) {
   return html`<${Section} title="Find an event" id="find" aside=${aside}>
     ${refused && by !== "id" ? html`<p class="muted">${refused}</p>` : html`<form class="filters" role="search" aria-label="Events" onSubmit=${submit}>
       ${by === "id" && html`<label class="search grow"><${Icon} name="search" /><span class="hidden">Id of the event</span><input type="search" data-search placeholder="Id of the event   /" ...${field("id")} /></label>`}
-      ${by === "aggregate" && html`<label><span>Aggregate type</span><input data-search placeholder="order" ...${field("aggregate_type")} /></label><label class="grow"><span>Aggregate id</span><input placeholder="42" required ...${field("aggregate_id")} /></label>`}
+      ${by === "aggregate" && html`<label><span>Aggregate type</span><input data-search placeholder="order" required ...${field("aggregate_type")} /></label><label class="grow"><span>Aggregate id</span><input placeholder="42" ...${field("aggregate_id")} /></label>`}
       ${by === "time" && html`<label><span>Since</span><input type="datetime-local" data-search required ...${field("since")} /></label><label><span>until</span><input type="datetime-local" ...${field("until")} /></label>`}
       <button type="submit" class="button">Find</button>
     </form>`}
@@ -43,9 +44,9 @@ function Rows({ relay, told }) {
   return html`${told.notices.map((each) => html`<p class="muted small">${each}</p>`)}
     <div class="scroll" tabindex="0" role="region" aria-label="Rows that were found"><table class="plain">
     <thead><tr>${["Event", "Type", "About", "Written", "State"].map((each) => html`<th scope="col">${each}</th>`)}</tr></thead>
-    <tbody>${told.rows.map((each) => html`<tr key=${each.id}>
-      <td><a class="id" href=${hashOf(["relays", relay, "events", each.id])}>${each.id}</a></td><td>${each.type}</td>
-      <td>${each.aggregate_type} ${each.aggregate_id}</td><td><${Time} at=${each.written_at} /></td>
+    <tbody>${told.rows.map((each, index) => html`<tr key=${index}>
+      <td><a class="id" href=${hashOf(["relays", relay, "events", shownKey(each.id)])}>${shownKey(each.id)}</a></td><td>${shownKey(each.type)}</td>
+      <td>${shownKey(each.aggregate_type)} ${shownKey(each.aggregate_id)}</td><td><${Time} at=${each.written_at} /></td>
       <td><${RowState} row=${each} /></td></tr>`)}</tbody></table></div>
     ${told.next && html`<p class="muted small">There are more: look for a shorter time.</p>`}`;
 }

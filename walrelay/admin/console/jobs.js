@@ -1,11 +1,11 @@
 // What was asked for by way of the API, and how far it is.
 
-import { at, useAsked } from "./api.js";
-import { count, plural } from "./format.js";
+import { ask, at, useAsked } from "./api.js";
+import { bytes, count, plural } from "./format.js";
 import { html, useState } from "./html.js";
 import { watched } from "./live.js";
 import { useStore } from "./store.js";
-import { Asked, Empty, ProblemBox, Section, Status, Time } from "./ui.js";
+import { Action, Asked, Empty, ProblemBox, Section, Status, Time, useDoing } from "./ui.js";
 
 const LEVELS = { running: "paused", done: "ok", failed: "critical", interrupted: "warning" };
 const NAMES = {
@@ -32,38 +32,43 @@ export function RunningJobs({ relay }) {
   const { jobs } = useJobs(relay);
   const running = jobs.filter((each) => each.state === "running");
   if (!running.length) return null;
-  return html`<${Section} title="At work" id="running-jobs"><${JobTable} jobs=${running} /><//>`;
+  return html`<${Section} title="At work" id="running-jobs"><${JobTable} relay=${relay} jobs=${running} /><//>`;
 }
 
 export function Jobs({ relay }) {
   const { asked, jobs } = useJobs(relay);
   return html`<${Section} title="Jobs" id="jobs">
     <${Asked} asked=${asked} what="Asking for jobs">${() => (jobs.length
-      ? html`<${JobTable} jobs=${jobs} />`
+      ? html`<${JobTable} relay=${relay} jobs=${jobs} />`
       : html`<${Empty} title="Nothing was asked for yet">Replays, discards, restarts and audits are here with their progress.<//>`)}<//>
   <//>`;
 }
 
-function JobTable({ jobs }) {
+function JobTable({ relay, jobs }) {
   return html`<table class="relays jobs" role="table" aria-label="Jobs, the latest first">
     <thead role="rowgroup"><tr role="row">${["Job", "State", "Progress", "By", "Begun"].map((each) => html`<th scope="col" role="columnheader">${each}</th>`)}</tr></thead>
-    <tbody role="rowgroup">${jobs.map((each) => html`<${JobRow} key=${each.id} job=${each} />`)}</tbody>
+    <tbody role="rowgroup">${jobs.map((each) => html`<${JobRow} key=${each.id} relay=${relay} job=${each} />`)}</tbody>
   </table>`;
 }
 
-function JobRow({ job }) {
+function JobRow({ relay, job }) {
+  const doing = useDoing();
+  const cancel = () => doing.run(() => ask(at(relay, `/jobs/${job.id}/cancel`), { method: "POST", body: {} }));
+  const shown = job.action === "drain" ? bytes : count;
   const [open, setOpen] = useState(false);
   const done = Object.values(job.counts).reduce((sum, each) => sum + each, 0);
-  const counts = Object.entries(job.counts).map(([outcome, number]) => `${count(number)} ${outcome.replaceAll("_", " ")}`).join(", ");
+  const counts = Object.entries(job.counts).map(([outcome, number]) => `${shown(number)} ${outcome.replaceAll("_", " ")}`).join(", ");
   return html`<tr role="row">
     <th scope="row" role="rowheader" data-label="Job">${NAMES[job.action] ?? job.action}<span class="sub">no. ${job.id}</span></th>
     <td role="cell" data-label="State"><${Status} level=${LEVELS[job.state]} text=${job.state} />
+      ${job.state === "running" && html`<${Action} scope="operate" kind="small" disabled=${doing.busy} onClick=${cancel}>Cancel<span class="hidden"> job ${job.id}</span><//>`}
+      ${doing.problem && html`<${ProblemBox} problem=${doing.problem} />`}
       ${job.state === "interrupted" && html`<span class="sub">its process ended; ask again</span>`}</td>
     <td role="cell" data-label="Progress" class="progress-cell">
       ${job.total > 0 && html`<progress max=${job.total} value=${Math.min(done, job.total)} aria-label=${`Progress of job ${job.id}`}></progress>`}
-      <span class="num small">${job.total > 0 ? `${count(done)} of ${count(job.total)}` : ""}${counts ? ` · ${counts}` : ""}</span>
+      <span class="num small">${job.total > 0 ? `${shown(done)} of ${shown(job.total)}` : ""}${counts ? ` · ${counts}` : ""}</span>
       ${job.error && html`<${ProblemBox} problem=${{ message: job.error, hint: job.hint }} />`}
-      ${job.notes?.length > 0 && html`<button type="button" class="button small" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${plural(job.notes.length, "note")}</button>
+      ${job.notes?.length > 0 && html` <button type="button" class="button small" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${plural(job.notes.length, "note")}</button>
         ${open && html`<ul class="notes">${job.notes.map((each, index) => html`<li key=${index}>${each}</li>`)}</ul>`}`}
     </td>
     <td role="cell" data-label="By">${job.caller}</td>

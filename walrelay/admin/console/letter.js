@@ -11,7 +11,7 @@ import { Headers, MessageView, Payload } from "./payload.js";
 import { hashOf, route } from "./router.js";
 import { session, whyNot } from "./session.js";
 import { useStore } from "./store.js";
-import { Action, Asked, Empty, ProblemBox, Section, tell, Time, useDoing } from "./ui.js";
+import { Action, Asked, Empty, ProblemBox, Section, sentence, tell, Time, useDoing } from "./ui.js";
 
 export function Letter({ relay, letter, onDone }) {
   const { query } = useStore(route);
@@ -30,6 +30,7 @@ export function Letter({ relay, letter, onDone }) {
 function Whole({ relay, told, again }) {
   const [editing, setEditing] = useState(false);
   const [bulk, setBulk] = useState(null);
+  const [notices, setNotices] = useState([]);
   const taking = useDoing();
   const open = told.status === "waiting" || told.status === "blocked";
   const why = !open ? `It is ${told.status}.` : told.record ? "" : "It has no record that could be edited.";
@@ -37,6 +38,7 @@ function Whole({ relay, told, again }) {
   const takeBack = () => taking.run(async () => {
     await ask(at(relay, `/dead-letters/${told.letter}/edit`), { method: "DELETE" });
     tell("The record is what it was.");
+    setNotices([]);
     again();
   });
   return html`
@@ -55,9 +57,10 @@ function Whole({ relay, told, again }) {
       </dl>
       ${taking.problem && html`<${ProblemBox} problem=${taking.problem} />`}
     <//>
-    ${editing && html`<${Editor} relay=${relay} letter=${told} onClose=${() => setEditing(false)} onSaved=${() => (setEditing(false), again())} />`}
+    ${editing && html`<${Editor} relay=${relay} letter=${told} onClose=${() => setEditing(false)} onSaved=${(said) => (setEditing(false), setNotices(said), again())} />`}
     ${!editing && told.edited && told.edited_record && html`<${Section} title="The edit" id="edit" aside=${html`<${Action} scope="operate" kind="small" disabled=${!open || taking.busy} why=${`It is ${told.status}.`} onClick=${takeBack}>Take it back<//>`}>
       <p class="muted">Edited by <b>${told.edited_by}</b> <${Time} at=${told.edited_at} />${told.edit_reason ? `: ${told.edit_reason}` : ""}. A replay publishes it as edited.</p>
+      ${notices.map((each) => html`<p class="reason" key=${each}>${sentence(each)}</p>`)}
       <${Diff} before=${editable(told.record)} after=${editable(told.edited_record)} />
     <//>`}
     ${!editing && record && html`<${Section} title=${told.edited ? "The record, as edited" : "The record"} id="record"><${RecordView} record=${record} /><//>`}

@@ -23,7 +23,7 @@ function tellOverview(told) {
     if (kept.length > KEPT_RATES) kept.shift();
     rates.set(each.name, kept);
   }
-  overview.set({ at: told.at, relays: told.relays, problems: told.problems ?? [], rates });
+  overview.set({ at: told.at, relays: told.relays.map((each) => ({ ...each, sinks: each.sinks ?? [] })), problems: told.problems ?? [], rates });
 }
 
 function tellActivity(told) {
@@ -42,7 +42,7 @@ function tellEvents(told) {
   });
 }
 
-const nameOf = (event) => `${event.position} ${event.sink} ${event.topic} ${event.id}`;
+export const nameOf = (event) => `${event.commit_lsn} ${event.position} ${event.sink} ${event.topic} ${event.number}`;
 
 function tellJobs(told) {
   watched.set({ jobs: Array.isArray(told) ? told : (told.jobs ?? []) });

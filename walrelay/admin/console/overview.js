@@ -50,7 +50,7 @@ function Relays({ told, rates }) {
 }
 
 function matches(relay, filter) {
-  const text = [relay.name, relay.slot, relay.database, ...relay.sinks, condition(relay).text, relay.level].join(" ").toLowerCase();
+  const text = [relay.name, relay.slot, relay.database, ...(relay.sinks ?? []), condition(relay).text, relay.level].join(" ").toLowerCase();
   return filter.toLowerCase().split(/\s+/).every((each) => text.includes(each));
 }
 
@@ -83,7 +83,7 @@ function Row({ relay, values }) {
   return html`<tr role="row" class=${`row-${level}`}>
     <th scope="row" role="rowheader" data-label="Relay">
       ${relay.in_settings === false ? html`<span class="relay-name">${relay.name}</span>` : html`<a class="relay-name" href=${link}>${relay.name}</a>`}
-      <span class="sub">${relay.database}${relay.sinks.length ? ` → ${relay.sinks.join(", ")}` : ""}${relay.in_settings === false ? " · not in this settings file" : ""}</span>
+      <span class="sub">${relay.database}${relay.sinks?.length ? ` → ${relay.sinks.join(", ")}` : ""}${relay.in_settings === false ? " · not in this settings file" : ""}</span>
     </th>
     <td role="cell" data-label="State">
       <${Status} level=${level} text=${text} />

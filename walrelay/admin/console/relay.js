@@ -40,12 +40,13 @@ export function RelayPage({ relay, rest }) {
   const known = useStore(overview, ({ relays }) => relays !== null);
   const [dialog, setDialog] = useState(null);
   const view = rest[0] ?? "";
+  const led = row ? row.instance !== null : known ? false : null;
   const close = () => setDialog(null);
   return html`
     <${Head} relay=${relay} row=${row} onDialog=${setDialog} />
     <${Tabs} relay=${relay} view=${view} row=${row} />
     ${known && !row && view === "" && html`<${Empty} title=${`There is no relay ${relay} to see`}><a href="#/">All relays</a><//>`}
-    <${Shown} relay=${relay} row=${row} view=${view} rest=${rest} />
+    <${Shown} relay=${relay} row=${row} led=${led} view=${view} rest=${rest} />
     ${dialog === "pause" && html`<${PauseDialog} relay=${relay} onClose=${close} />`}
     ${dialog === "resume" && html`<${ResumeDialog} relay=${relay} row=${row} onClose=${close} />`}
     ${(dialog === "restart" || dialog === "drain") && html`<${ChangeDialog} relay=${relay} row=${row} what=${dialog} onClose=${close} />`}
@@ -58,7 +59,7 @@ function Head({ relay, row, onDialog }) {
     <div>
       <nav aria-label="You are here" class="crumbs"><a href="#/">Relays</a> <span aria-hidden="true">/</span></nav>
       <h1>${relay} <${Status} ...${state} /></h1>
-      ${row && html`<p class="muted small">${[row.database, `slot ${row.slot}`, row.sinks.join(", "), row.delivery?.replaceAll("_", " ")].filter(Boolean).join(" · ")}</p>`}
+      ${row && html`<p class="muted small">${[row.database, `slot ${row.slot}`, row.sinks?.join(", "), row.delivery?.replaceAll("_", " ")].filter(Boolean).join(" · ")}</p>`}
     </div>
     <div class="buttons">
       ${row?.paused
@@ -81,11 +82,11 @@ function Tabs({ relay, view, row }) {
   </nav>`;
 }
 
-function Shown({ relay, row, view, rest }) {
-  if (view === "") return html`<${Now} relay=${relay} row=${row} />`;
+function Shown({ relay, row, led, view, rest }) {
+  if (view === "") return html`<${Now} relay=${relay} row=${row} led=${led} />`;
   if (view === "dead-letters") return html`<${DeadLetters} relay=${relay} letter=${rest[1]} />`;
-  if (view === "events" && rest[1]) return html`<${EventLife} relay=${relay} id=${rest[1]} />`;
-  if (view === "events") return html`<div class="stack"><${Find} relay=${relay} /><${RecentEvents} relay=${relay} rows=${100} filters /></div>`;
+  if (view === "events" && rest[1]) return html`<${EventLife} relay=${relay} id=${rest[1]} led=${led} />`;
+  if (view === "events") return html`<div class="stack"><${Find} relay=${relay} /><${RecentEvents} relay=${relay} rows=${100} led=${led} filters /></div>`;
   if (view === "jobs") return html`<${Jobs} relay=${relay} />`;
   if (view === "doctor") return html`<${Doctor} relay=${relay} />`;
   if (view === "route-test") return html`<${RouteTest} relay=${relay} />`;
@@ -94,7 +95,7 @@ function Shown({ relay, row, view, rest }) {
   return html`<${Empty} title="There is nothing at this address"><a href=${hashOf(["relays", relay])}>${relay}</a><//>`;
 }
 
-function Now({ relay, row }) {
+function Now({ relay, row, led }) {
   const status = useAsked(at(relay), { every: 5 });
   return html`<div class="stack">
     ${row && row.level !== "ok" && html`<${Trouble} row=${row} />`}
@@ -113,7 +114,7 @@ function Now({ relay, row }) {
     ${status.data?.status?.problems.length > 0 && html`<${Section} title="What is wrong with the slot" id="problems">
       <ul class="findings">${status.data.status.problems.map((each) => html`<${Finding} key=${each.subject} finding=${each} />`)}</ul>
     <//>`}
-    <${RecentEvents} relay=${relay} rows=${12} />
+    <${RecentEvents} relay=${relay} rows=${12} led=${led} />
   </div>`;
 }
 

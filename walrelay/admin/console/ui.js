@@ -1,6 +1,6 @@
 // The parts that every view is made of.
 
-import { html, useEffect, useRef, useState } from "./html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 import { absolute, ago } from "./format.js";
 import { Icon } from "./icons.js";
 import { session, whyNot } from "./session.js";
@@ -97,11 +97,12 @@ export function Section({ title, id, aside, children, level = 2 }) {
 // A modal dialog. Esc closes it, and the browser gives the focus back.
 export function Dialog({ title, onClose, wide = false, children }) {
   const element = useRef(null);
-  useEffect(() => {
-    const before = document.activeElement;
-    element.current.showModal();
-    element.current.querySelector("[autofocus]")?.focus();
+  useLayoutEffect(() => {
+    const [dialog, before] = [element.current, document.activeElement];
+    dialog.showModal();
+    dialog.querySelector("[autofocus]")?.focus();
     return () => {
+      dialog.close();  // what is behind an open one can have no focus
       if (before instanceof HTMLElement && document.contains(before)) before.focus();
     };
   }, []);
