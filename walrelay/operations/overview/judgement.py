@@ -8,6 +8,7 @@ from walrelay.postgres.sizes import size
 Level = Literal["ok", "warning", "critical"]
 
 _LATE, _TOO_LATE = 5.0, 60.0  # seconds that the oldest event has waited for
+_NOTEWORTHY = 1_000_000  # bytes of WAL
 _SOON = 3600.0  # seconds until the slot is lost
 
 
@@ -47,7 +48,8 @@ def judged(relay: RelayGlance, safe_seconds: float | None, stalled: str = "") ->
         one = relay.dead_letters == 1
         why = f"{relay.dead_letters:,} dead {'letter waits' if one else 'letters wait'} for a decision"
         return Judgement("warning", why, "walrelay dlq list")
-    return Judgement("ok", "nothing waits" if not relay.lag_bytes else f"{size(relay.lag_bytes)} of WAL to read")
+    behind = relay.lag_bytes or 0  # an answer to whoever looks at it is a little WAL, too
+    return Judgement("ok", "nothing waits" if behind < _NOTEWORTHY else f"{size(behind)} of WAL to read")
 
 
 def _broken(relay: RelayGlance) -> Judgement | None:
