@@ -1,5 +1,6 @@
 """What is known of each row, as values and as JSON."""
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -111,10 +112,10 @@ def of_json(told: Mapping[str, Any]) -> FoundRows:
 def _row_of(told: Mapping[str, Any]) -> TracedRow:
     letter = told["dead_letter"]
     return TracedRow(
-        told["id"],
-        told["aggregate_type"],
-        told["aggregate_id"],
-        told["type"],
+        _text(told["id"]) or "",
+        _text(told["aggregate_type"]),
+        _text(told["aggregate_id"]),
+        _text(told["type"]),
         _microseconds(told["written_at"]),
         _microseconds(told["committed_at"]),
         told["in_table"],
@@ -124,6 +125,11 @@ def _row_of(told: Mapping[str, Any]) -> TracedRow:
         copies=tuple(_copy_of(each) for each in told["copies"]),
         read_back=told["read_back"],
     )
+
+
+def _text(told: Any) -> str | None:
+    """The inverse of `shown`."""
+    return b64decode(told["base64"]).decode("utf-8", "surrogateescape") if isinstance(told, dict) else told
 
 
 def _copy_of(told: Mapping[str, Any]) -> RowCopy:

@@ -209,6 +209,14 @@ def test_the_topics_of_a_row_that_is_gone_are_those_of_others(
     assert ["by a sample" in each for each in found(wiring, question).notices] == [True]
 
 
+def test_without_a_table_only_dead_letters_and_topics_are_left(made: MakeWiring, database: Database) -> None:
+    wiring = made(database, route={"topic": "things"})
+    database.execute("DROP TABLE outbox CASCADE")
+    answer = found(wiring, RowQuestion(["a"], reads=True))
+    assert (answer.rows[0].state, answer.rows[0].in_table, answer.topics) == ("unknown", False, ["things"])
+    assert any("not searched: there is no such table" in each for each in answer.notices)
+
+
 def test_a_search_that_takes_too_long_is_given_up(made: MakeWiring, database: Database) -> None:
     wiring = made(database)
     with database.connect(autocommit=False) as other, Catalog(wiring.dsn) as catalog:

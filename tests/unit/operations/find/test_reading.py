@@ -1,5 +1,6 @@
 """Reading topics back for some rows: what is found, when it ends, and what that says."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from walrelay.errors import Fatal
-from walrelay.operations.find import FoundRows, RowQuestion, TracedRow, read_back
+from walrelay.operations.find import FoundRows, RowQuestion, TracedRow, of_json, read_back
 from walrelay.operations.find.copies import read_topics
 from walrelay.publish import Found, ReadBack, Span
 from walrelay.wiring import Policy
@@ -108,6 +109,12 @@ def test_topics_are_read_from_the_time_of_the_row(traced: TracedRow, question: R
     assert topics == ["t"]
     assert abs(since_ms / 1000 - since.timestamp()) < 600
     assert ("a time to begin at" in notices) == (not traced.at and question.since is None and traced.id == "a")
+
+
+def test_an_answer_is_the_same_after_a_way_as_json() -> None:
+    copied, _ = seen(FakeSink(message("a", offset=7), span()), row(aggregate_id="\udcff", type="Placed"))
+    answer = FoundRows([copied, TracedRow("b", in_table=False)], "next", ["a notice"])
+    assert of_json(json.loads(json.dumps(answer.as_json()))).as_json() == answer.as_json()
 
 
 def test_a_row_without_a_topic_is_looked_for_nowhere() -> None:
