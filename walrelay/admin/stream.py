@@ -56,9 +56,7 @@ class Streams:
     "/stream",
     summary="Be told what changes",
     response_class=StreamingResponse,
-    responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Until it ends."}
-    },
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Until it ends."}},
 )
 async def stream(
     request: Request,

@@ -1,6 +1,7 @@
 """The admin API of a settings file on a real database, asked without a network."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,27 +70,31 @@ class Api:
 MakeApi = Callable[..., Api]
 
 
+@contextmanager
+def made_api(
+    directory: Path, *, relays: dict[str, dict[str, Any]] | None = None, init: bool = True, **sections: Any
+) -> Iterator[Api]:
+    """From sections of the settings, or from `relays`, each with sections; init is run for each database."""
+    config = directory / "walrelay.yaml"
+    admin = sections.pop("admin", None) or admin_section(*list(relays or ())[:1])
+    document = {**sections, "admin": admin}
+    config.write_text(yaml.safe_dump(document if relays is None else {"defaults": document, "relays": relays}))
+    if init:
+        initialize(config)
+    api = Api(config)
+    try:
+        yield api
+    finally:
+        api.jobs.close()
+        api.watch.__exit__()
+        api.relays.close()
+    assert api.bugs == []
+
+
 @pytest.fixture
 def make_api(tmp_path: Path) -> Iterator[MakeApi]:
-    """From sections of the settings, or from `relays`, each with sections; init is run for each database."""
-    made = list[Api]()
-
-    def make(*, relays: dict[str, dict[str, Any]] | None = None, init: bool = True, **sections: Any) -> Api:
-        config = tmp_path / "walrelay.yaml"
-        admin = sections.pop("admin", None) or admin_section(*list(relays or ())[:1])
-        document = {**sections, "admin": admin}
-        config.write_text(yaml.safe_dump(document if relays is None else {"defaults": document, "relays": relays}))
-        if init:
-            initialize(config)
-        made.append(Api(config))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.jobs.close()
-        each.watch.__exit__()
-        each.relays.close()
-        assert each.bugs == []
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(made_api(tmp_path, **settings))
 
 
 @pytest.fixture
