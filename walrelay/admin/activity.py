@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from walrelay.admin.callers import Reader, Relay
 from walrelay.admin.problems import ApiProblem
-from walrelay.operations.activity import EventFilter, RecentEvent, RelayActivity
+from walrelay.control.asking import EventFilter, RecentEvent, RelayActivity
 
 router = APIRouter(tags=["activity"])
 

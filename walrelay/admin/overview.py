@@ -121,7 +121,8 @@ def _sees(caller: Caller, relay: WatchedRelay) -> bool:
 
 
 def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
-    seen, admin, live = each.seen, each.admin, each.live
+    admin, (seen, judgement, live, rates, safe_seconds) = each.admin, each.look
+    latency = live.latency if live is not None else None
     pause = OverviewPause(
         by=seen.paused_by,
         reason=seen.pause_reason,
@@ -131,7 +132,7 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         at_limit=seen.at_pause_limit,  # type: ignore[arg-type]
     )
     operates = caller.may("operate")
-    quotes = seen.last_error is not None and each.judgement.why == seen.last_error
+    quotes = seen.last_error is not None and judgement.why == seen.last_error
     return RelayOverview(
         name=admin.name if admin is not None else seen.name,
         slot=seen.slot,
@@ -139,9 +140,9 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         in_settings=admin is not None,
         sinks=[sink.kind for sink in admin.settings.named_sinks.values()] if admin is not None else None,
         delivery=admin.settings.delivery if admin is not None else None,
-        level=each.judgement.level,
-        why=each.judgement.why if operates or not quotes else "an error, which takes the scope operate to see",
-        todo=each.judgement.todo,
+        level=judgement.level,
+        why=judgement.why if operates or not quotes else "an error, which takes the scope operate to see",
+        todo=judgement.todo,
         state=seen.state,
         instance=seen.instance,
         standbys=seen.standbys,
@@ -150,13 +151,13 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         lag_seconds=seen.lag_seconds,
         retained_bytes=seen.retained_bytes,
         safe_bytes=seen.safe_bytes,
-        safe_seconds=each.safe_seconds,
+        safe_seconds=safe_seconds,
         wal_status=seen.wal_status,
-        published_per_second=live.published_per_second,
-        bytes_per_second=live.bytes_per_second,
-        in_flight=live.in_flight,
-        latency_p50=live.latency_p50,
-        latency_p99=live.latency_p99,
+        published_per_second=rates.published if rates is not None else None,
+        bytes_per_second=rates.bytes if rates is not None else None,
+        in_flight=live.in_flight if live is not None else None,
+        latency_p50=latency.p50 if latency is not None else None,
+        latency_p99=latency.p99 if latency is not None else None,
         dead_letters=seen.dead_letters,
         last_error=seen.last_error if operates else None,
         paused=pause if seen.paused else None,

@@ -12,12 +12,12 @@ from walrelay.admin.pool import CatalogPool
 from walrelay.admin.remembered import Remembered
 from walrelay.config import Settings, load_databases, load_relays
 from walrelay.config.admin import AdminSettings
+from walrelay.control.asking import RecentEvents, RelayActivity, recent_events, relay_activity
 from walrelay.errors import SettingsError
 from walrelay.model import Finding
 from walrelay.operations import doctor
-from walrelay.operations.activity import RecentEvents, RelayActivity, recent_events, relay_activity
-from walrelay.operations.pausing import WalPace
 from walrelay.operations.status import Status
+from walrelay.postgres.wal_pace import WalPace
 from walrelay.wiring import Wiring
 
 _MOMENT = 1.0  # seconds for which a status is good

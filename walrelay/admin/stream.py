@@ -19,8 +19,8 @@ from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
 from walrelay.admin.watching import AdminWatch
 from walrelay.admin.working import JobPage, shown_job
+from walrelay.control.asking import recent_events
 from walrelay.errors import WalrelayError
-from walrelay.operations.activity import recent_events
 
 router = APIRouter(tags=["overview"])
 

@@ -10,13 +10,9 @@ from threading import Condition, Thread
 from time import monotonic, time
 from typing import NamedTuple, Self
 
-from walrelay.admin.history import HistoryPart, RelayHistory
+from walrelay.admin.history import SERIES, HistoryPart, RelayHistory
 from walrelay.admin.relays import AdminRelay, AdminRelays
-from walrelay.dead_letters.store import waiting_of
-from walrelay.errors import Fatal
-from walrelay.operations.activity import RelayActivity, activity
-from walrelay.operations.overview import Judgement, RelayGlance, glance, judged
-from walrelay.postgres.catalog import Catalog
+from walrelay.operations.overview import DatabaseLook, Judgement, RelayGlance, SeenRelay
 from walrelay.postgres.dsn import address
 from walrelay.unforeseen import explained
 
@@ -25,34 +21,18 @@ _REMEMBERED = 10.0  # seconds for which somebody counts who asked once
 _FRESH = 2.0  # seconds; who asks waits for another look where the last one is older
 _PATIENCE = 4.0  # seconds for that
 _AT_ONCE = 8  # databases
-_ANSWER, _UNANSWERED = 1.0, 10.0  # seconds for leaders to answer, and until one is asked again that did not
-_COUNTED = 5.0  # seconds for which the number of dead letters is good
-
-
-class LiveNumbers(NamedTuple):
-    """What the leader's process tells, and what that is a second; None: nobody tells it. `stalled`: what it
-    waits for.
-    """
-
-    published_per_second: float | None = None
-    bytes_per_second: float | None = None
-    in_flight: int | None = None
-    latency_p50: float | None = None
-    latency_p99: float | None = None
-    stalled: str = ""
 
 
 class WatchedRelay(NamedTuple):
-    """A relay at the last look. `admin`: None where it is of another settings file. `safe_seconds`: until its slot is
-    lost at the present rate of WAL; None: it is not.
-    """
+    """A relay at the last look. `admin`: None where it is of another settings file."""
 
     database: str
-    seen: RelayGlance
-    judgement: Judgement
-    live: LiveNumbers
-    safe_seconds: float | None
+    look: SeenRelay
     admin: AdminRelay | None
+
+    @property
+    def slot(self) -> str:
+        return self.look.seen.slot
 
 
 class DatabaseProblem(NamedTuple):
@@ -82,76 +62,44 @@ class _Database:
         self.at: float | None = None  # Unix time
         self.found: Sequence[WatchedRelay] = ()
         self.problem: DatabaseProblem | None = None
-        self._before: Mapping[str, RelayActivity] = {}
-        self._live: dict[str, LiveNumbers] = {}
-        self._silent_until: dict[str, float] = {}
-        self._letters: Mapping[str, int] | None = None
-        self._counted_at, self._counted_of = -inf, frozenset[str]()
+        self._looking = DatabaseLook(relays[0].pace)
 
     def look(self) -> None:
         try:
-            self.found, self.problem = self._look(), None
+            self.found, self.problem = self._looked(), None
         except Exception as error:  # it is told in its place, and the others are shown
             known = explained(error)
             self.problem = DatabaseProblem(self.address, str(known), known.hint)
             self.found = [_unknown(self.address, each, self.problem) for each in self.relays]
         self.at = time()
         for each in self.found:
-            history = self.histories.setdefault(each.seen.slot, RelayHistory())
-            history.add(self.at, {**each.seen._asdict(), **each.live._asdict()})
+            self.histories.setdefault(each.slot, RelayHistory()).add(self.at, _numbers(each.look))
 
-    def _look(self) -> list[WatchedRelay]:
+    def _looked(self) -> list[WatchedRelay]:
         ours = {each.wiring.slot: each for each in self.relays}
         with self.relays[0].catalog() as catalog:
-            self.relays[0].pace.look(catalog)
-            names = {slot: each.name for slot, each in ours.items()}
-            seen = glance(catalog, names, without_table=True, letters=self._count_letters)
-            self._ask_leaders(catalog, [each.slot for each in seen if each.instance is not None])
-        nobody = LiveNumbers()
-        return [self._watched(each, self._live.get(each.slot, nobody), ours.get(each.slot)) for each in seen]
+            found = self._looking.look(catalog, {slot: each.name for slot, each in ours.items()})
+        return [WatchedRelay(self.address, each, ours.get(each.seen.slot)) for each in found]
 
-    def _ask_leaders(self, catalog: Catalog, slots: Sequence[str]) -> None:
-        """One that gives no answer is of an earlier version, or frozen; it is not waited for again soon."""
-        now = monotonic()
-        asked = [slot for slot in slots if self._silent_until.get(slot, -inf) <= now]
-        try:
-            answers = activity(catalog, asked, _ANSWER) if asked else {}
-        except Fatal:  # there is no table for answers
-            answers = {}
-        self._silent_until = {slot: until for slot, until in self._silent_until.items() if until > now}
-        self._silent_until |= {slot: now + _UNANSWERED for slot in asked if slot not in answers}
-        self._live = {slot: self._numbers(each) for slot, each in answers.items()}
-        self._before = answers
 
-    def _numbers(self, now: RelayActivity) -> LiveNumbers:
-        before = self._before.get(now.slot)
-        latency, why = now.latency, now.stalled.why if now.stalled is not None else ""
-        p50, p99 = (None, None) if latency is None else (latency.p50, latency.p99)
-        if before is None or (before.instance, before.since) != (now.instance, now.since):
-            return LiveNumbers(None, None, now.in_flight, p50, p99, why)
-        if now.at <= before.at:  # an answer that is shared with somebody else who asked
-            return self._live[now.slot]
-        seconds = now.at - before.at
-        events, size = now.published - before.published, now.published_bytes - before.published_bytes
-        return LiveNumbers(events / seconds, size / seconds, now.in_flight, p50, p99, why)
-
-    def _count_letters(self, catalog: Catalog, slots: Sequence[str]) -> Mapping[str, int] | None:
-        """Not at each look: to count 100,000 takes a tenth of a second."""
-        now = monotonic()
-        if now - self._counted_at >= _COUNTED or not self._counted_of.issuperset(slots):
-            self._letters, self._counted_at, self._counted_of = waiting_of(catalog, slots), now, frozenset(slots)
-        return self._letters
-
-    def _watched(self, seen: RelayGlance, live: LiveNumbers, admin: AdminRelay | None) -> WatchedRelay:
-        per_minute = self.relays[0].pace.known_per_minute()
-        safe = None if seen.safe_bytes is None or not per_minute else seen.safe_bytes / per_minute * 60
-        return WatchedRelay(self.address, seen, judged(seen, safe, live.stalled), live, safe, admin)
+def _numbers(look: SeenRelay) -> dict[str, float | None]:
+    """As the history has them."""
+    live, rates = look.live, look.rates
+    latency = live.latency if live is not None else None
+    return {
+        **{name: getattr(look.seen, name) for name in SERIES if name in RelayGlance._fields},
+        "published_per_second": rates.published if rates is not None else None,
+        "bytes_per_second": rates.bytes if rates is not None else None,
+        "in_flight": live.in_flight if live is not None else None,
+        "latency_p50": latency.p50 if latency is not None else None,
+        "latency_p99": latency.p99 if latency is not None else None,
+    }
 
 
 def _unknown(database: str, relay: AdminRelay, problem: DatabaseProblem) -> WatchedRelay:
     nothing = None, None, None, None, None, None, None, None
     seen = RelayGlance(relay.name, relay.wiring.slot, "unknown", *nothing, False)
-    return WatchedRelay(database, seen, Judgement("critical", problem.detail, problem.hint), LiveNumbers(), None, relay)
+    return WatchedRelay(database, SeenRelay(seen, Judgement("critical", problem.detail, problem.hint)), relay)
 
 
 class AdminWatch:
@@ -202,7 +150,7 @@ class AdminWatch:
         databases = [*self._databases.values()]
         found: dict[tuple[str, str], WatchedRelay] = {}
         for each in (each for database in databases for each in database.found):
-            where = each.database, each.seen.slot
+            where = each.database, each.slot
             if where not in found or each.admin is not None:  # a file may name one database in several ways
                 found[where] = each
         at = [database.at for database in databases if database.at is not None]

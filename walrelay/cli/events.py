@@ -9,8 +9,8 @@ import click
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
+from walrelay.control.asking import EventFilter, RecentEvent, RecentEvents, recent_events
 from walrelay.errors import Fatal
-from walrelay.operations.activity import EventFilter, RecentEvent, RecentEvents, recent_events
 from walrelay.postgres.catalog import Catalog
 from walrelay.supervise import Stop
 

@@ -12,10 +12,11 @@ from walrelay.cli.options import MomentType, operator
 from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.config.values import duration
 from walrelay.control.table import PauseRequest
-from walrelay.operations.pausing import PauseCost, WalPace, pause_cost
+from walrelay.operations.pausing import PauseCost, pause_cost
 from walrelay.operations.pausing import pause as pause_relay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import parse_size, size
+from walrelay.postgres.wal_pace import WalPace
 
 
 class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4

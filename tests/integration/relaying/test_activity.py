@@ -7,10 +7,10 @@ import pytest
 
 from tests.integration.relaying.harness import Outbox, Relaying
 from tests.servers.database import Database
+from walrelay.control.asking import EventFilter, activity, recent_events, relay_activity
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.observe import Noticed
-from walrelay.operations.activity import EventFilter, activity, recent_events, relay_activity
 from walrelay.postgres.catalog import Catalog
 
 LONG = 30.0  # seconds, on a busy machine

@@ -3,10 +3,9 @@
 import click
 import pytest
 
-from walrelay.cli.top.looking import SeenRelay
 from walrelay.cli.top.table import columns, cut, heading, plain, row, seconds, short
-from walrelay.operations.activity import Rates, RelayActivity, rates
-from walrelay.operations.overview import Judgement, RelayGlance
+from walrelay.control.asking import Rates, RelayActivity, rates
+from walrelay.operations.overview import Judgement, RelayGlance, SeenRelay
 
 LIVE = RelayActivity(
     "s", "host:1", 10.0, 1.0, "streaming", 5, 5, 50, None, 7, 0.0, 0.0, 0, 0, 0, 0, None, None, None, None, (), (),

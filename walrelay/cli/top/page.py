@@ -7,9 +7,10 @@ from time import monotonic
 
 import click
 
-from walrelay.cli.top.looking import Looking, SeenRelay, TopLook
+from walrelay.cli.top.looking import Looking, TopLook
 from walrelay.cli.top.table import COLORS, COLUMNS, columns, cut, heading, plain, row, seconds, short
 from walrelay.cli.top.terminal import Terminal
+from walrelay.operations.overview import SeenRelay
 from walrelay.postgres.sizes import size
 from walrelay.unforeseen import explained
 

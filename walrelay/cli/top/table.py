@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from walrelay.cli.top.looking import SeenRelay
+from walrelay.operations.overview import SeenRelay
 
 COLORS = {"ok": "green", "warning": "yellow", "critical": "red"}
 NOT_KNOWN = "-"

@@ -2,5 +2,6 @@
 
 from walrelay.operations.overview.glance import RelayGlance, glance
 from walrelay.operations.overview.judgement import Judgement, Level, judged
+from walrelay.operations.overview.looking import DatabaseLook, SeenRelay
 
-__all__ = ["Judgement", "Level", "RelayGlance", "glance", "judged"]
+__all__ = ["DatabaseLook", "Judgement", "Level", "RelayGlance", "SeenRelay", "glance", "judged"]

@@ -1,7 +1,7 @@
 """Pausing a relay and resuming it, and what is made of that: a restart without a new process, and a drain."""
 
 from walrelay.operations.pausing.drain import Drain, DrainRequest
-from walrelay.operations.pausing.pause import PauseCost, WalPace, pause, pause_cost, resume
+from walrelay.operations.pausing.pause import PauseCost, pause, pause_cost, resume
 from walrelay.operations.pausing.restart import RestartStep, refuse_restart, restart
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "DrainRequest",
     "PauseCost",
     "RestartStep",
-    "WalPace",
     "pause",
     "pause_cost",
     "refuse_restart",
