@@ -57,6 +57,8 @@ def test_each_consumer_reads_the_form_that_it_knows(enveloped: Deployment) -> No
     assert json.loads(last.value or b"")["message"] == {"as": "masstransit"}
 
     assert json.loads(enveloped.command("audit", "--json"))["ok"]
+    found = json.loads(enveloped.command("find", "--since", "1h", "--json"))["rows"]
+    assert [len(each["copies"]) for each in found] == [1] * 6
 
 
 def test_a_row_that_does_not_suit_is_a_dead_letter_that_says_why(enveloped: Deployment) -> None:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from walrelay.decode.records import as_text
 from walrelay.errors import WalrelayError
+from walrelay.identifiers import identifier
 from walrelay.operations.find.question import RowQuestion, key_of, page_of
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import size
@@ -82,10 +83,8 @@ class RowSearch:
             f" LIMIT {question.limit + 1:d}"
         )
         if (bytes_read := self._reads_all(query, asked.parameters)) >= _LARGE:
-            self._notices.append(
-                f"no index answers this question: the whole table was read ({size(bytes_read)}). An index on the"
-                " columns that are asked for would make it fast: CREATE INDEX CONCURRENTLY"
-            )
+            what = f"no index answers this question: the whole table was read ({size(bytes_read)})"
+            self._notices.append(f"{what}. {self._index(question)}")
         found = [*self._view.stream(query, asked.parameters, types)]
         page = found[: question.limit]
         width = len(table.order)
@@ -133,6 +132,18 @@ class RowSearch:
             text, keys = comes_before(table.order, key_of(question.after, len(table.order)))
             conditions.append(RowCondition(text, keys))
         return all_of(*conditions)
+
+    def _index(self, question: RowQuestion) -> str:
+        """The statement that makes one that would."""
+        columns = self._wiring.outbox.columns
+        wanted = [columns.id] if question.ids else []
+        if question.aggregate is not None and not wanted:
+            wanted = [columns.aggregate_type, columns.aggregate_id][: 1 if question.aggregate[1] is None else 2]
+        named = ", ".join(identifier(each) for each in wanted or [columns.created_at] if each)
+        if not named:
+            return "Times of commits have no index"
+        concurrently = "" if self._table.partitioned else "CONCURRENTLY "
+        return f"To make it fast: CREATE INDEX {concurrently}ON {self._wiring.table} ({named});"
 
     @property
     def _created_at(self) -> str:

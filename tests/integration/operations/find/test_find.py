@@ -192,8 +192,9 @@ def test_an_id_is_looked_up_and_a_search_without_an_index_is_told(made: MakeWiri
     assert found(wiring, RowQuestion([id_])).notices == []
     scanned = found(wiring, RowQuestion(aggregate=("order", "77")))
     assert [each.id for each in scanned.rows] == [id_]
-    assert ["no index answers" in each for each in scanned.notices] == [True]
-    database.execute("CREATE INDEX ON outbox (aggregate_type, aggregate_id)")
+    (notice,) = scanned.notices
+    assert "no index answers" in notice
+    database.execute(notice.partition("fast: ")[2])
     assert found(wiring, RowQuestion(aggregate=("order", "77"))).notices == []
 
 
