@@ -14,9 +14,10 @@ const CHARTS = [
   { title: "Behind", shown: duration, series: [["lag_seconds", "age of the oldest event", "--chart-1"]] },
   { title: "WAL", shown: bytes, series: [["retained_bytes", "held", "--chart-1"], ["safe_bytes", "safe yet", "--chart-2"]] },
   { title: "Commit to receipt", shown: duration, series: [["latency_p50", "p50", "--chart-1"], ["latency_p99", "p99", "--chart-2"]] },
-  { title: "In flight", shown: count, series: [["in_flight", "messages", "--chart-1"]] },
-  { title: "Dead letters", shown: count, series: [["dead_letters", "open", "--chart-3"]] },
+  { title: "In flight", shown: count, whole: true, series: [["in_flight", "messages", "--chart-1"]] },
+  { title: "Dead letters", shown: count, whole: true, series: [["dead_letters", "open", "--chart-3"]] },
 ];
+const WHOLE = [1, 2, 5].flatMap((each) => [0, 1, 2, 3, 4, 5, 6].map((power) => each * 10 ** power)).sort((a, b) => a - b);
 const HEIGHT = 132;
 const ROWS = 30; // of the table
 
@@ -82,13 +83,13 @@ function options(chart, group, width, setPointed) {
   return {
     width,
     height: HEIGHT,
-    padding: [8, 18, 0, 0],
+    padding: [8, 28, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: `walrelay ${group}` }, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 24, values: (_, ticks) => ticks.map((each) => clock(each).slice(0, 5)) },
-      { ...axis, size: 58, space: 28, values: (_, ticks) => ticks.map((each) => (each === 0 ? "0" : chart.shown(each).replace("/s", ""))) },
+      { ...axis, grid: { show: false }, size: 24, space: 64, values: (_, ticks, axis, space, step) => ticks.map((each) => clock(each).slice(0, step < 60 ? 8 : 5)) },
+      { ...axis, size: 58, space: 28, ...(chart.whole ? { incrs: WHOLE } : {}), values: (_, ticks) => ticks.map((each) => (each === 0 ? "0" : chart.shown(each).replace("/s", ""))) },
     ],
     series: [
       {},

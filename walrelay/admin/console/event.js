@@ -1,7 +1,7 @@
 // An event's life: written, committed, read, published, acknowledged, confirmed, and where it is now.
 
 import { at, useAsked } from "./api.js";
-import { absolute, clock, duration, moment, shownKey } from "./format.js";
+import { absolute, between, clock, duration, moment, shownKey } from "./format.js";
 import { html } from "./html.js";
 import { Icon } from "./icons.js";
 import { Payload } from "./payload.js";
@@ -48,8 +48,8 @@ function Life({ relay, row, event }) {
   return html`<ol class="life">
     ${steps.map((step) => {
       const date = moment(step.at);
-      const after = date && last ? (date - last) / 1000 : null;
-      last = date ?? last;
+      const after = between(last, step.at);
+      last = step.at ?? last;
       const state = date ? "done" : past ? "unknown" : "open";
       return html`<li key=${step.name} class=${`life-${state}`}>
         <span class="life-mark"><${Icon} name=${date ? "ok" : "none"} label=${date ? "done" : past ? "not kept" : "not yet"} /></span>

@@ -1,7 +1,7 @@
 // What was published lately, as it happens; it can be held still to read it.
 
 import { at, useAsked } from "./api.js";
-import { bytes, clock, count, duration, moment, shownKey } from "./format.js";
+import { between, bytes, clock, count, duration, shownKey } from "./format.js";
 import { html, useState } from "./html.js";
 import { nameOf, watched } from "./live.js";
 import { hashOf } from "./router.js";
@@ -59,8 +59,6 @@ function EventTable({ relay, events }) {
 }
 
 function took(event) {
-  const from = moment(event.committed_at);
-  const to = moment(event.acknowledged_at);
-  if (!to) return html`<span class="faint">no receipt yet</span>`;
-  return from ? duration(Math.max(0, (to - from) / 1000)) : "–";
+  if (!event.acknowledged_at) return html`<span class="faint">no receipt yet</span>`;
+  return duration(between(event.committed_at, event.acknowledged_at));
 }

@@ -122,7 +122,7 @@ function edge(name, x1, y1, x2, y2, per, stalled, late = false) {
   const path = y1 === y2 || x1 === x2 ? `M${x1},${y1}L${x2},${y2}` : `M${x1},${y1}C${bend},${y1} ${bend},${y2} ${x2},${y2}`;
   const label = x1 === x2
     ? { x: x1 + 8, y: (y1 + y2) / 2 + 4, anchor: "start" }
-    : late ? { x: x2 - 6, y: y2 - 6, anchor: "end" } : { x: bend, y: (y1 + y2) / 2 - 8, anchor: "middle" };
+    : late ? { x: x2 - 6, y: y2 > y1 + 4 ? y2 + 16 : y2 - 6, anchor: "end" } : { x: bend, y: (y1 + y2) / 2 - 8, anchor: "middle" };
   return { name, path, per, stalled, label };
 }
 
@@ -132,7 +132,7 @@ function Edge({ path, per, label, stalled }) {
   return html`<g class=${`edge${moves ? " edge-moves" : ""}${stalled && !moves ? " edge-stalled" : ""}`}>
     <path d=${path} class="edge-line" />
     ${moves && html`<path d=${path} class="edge-traffic" style=${{ animationDuration: `${seconds.toFixed(2)}s` }} />`}
-    ${label && html`<text x=${label.x} y=${label.y} text-anchor=${label.anchor} class="edge-label num">${rate(per)}</text>`}
+    ${label && isNumber(per) && html`<text x=${label.x} y=${label.y} text-anchor=${label.anchor} class="edge-label num">${rate(per)}</text>`}
   </g>`;
 }
 

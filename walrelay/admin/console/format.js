@@ -43,7 +43,7 @@ export function duration(seconds) {
   if (!isNumber(seconds)) return DASH;
   const s = Math.max(0, seconds);
   if (s === 0) return "0 s";
-  if (s < 0.001) return "< 1 ms";
+  if (s < 0.0001) return "< 0.1 ms";
   if (s < 1) return s < 0.1 ? `${s < 0.01 ? (s * 1000).toFixed(1) : Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`;
   if (s < 10) return `${Number(s.toFixed(1))} s`;
   if (s < 60) return `${Math.floor(s)} s`;
@@ -63,6 +63,19 @@ export function moment(value) {
   if (value === null || value === undefined || value === "") return null;
   const date = new Date(typeof value === "number" ? value * 1000 : value);
   return Number.isNaN(date.getTime()) ? null : date;
+}
+
+// The seconds between two times, to the microsecond, which a Date does not have; null where one is not known.
+export function between(from, to) {
+  const [a, b] = [exactly(from), exactly(to)];
+  return a === null || b === null ? null : b - a;
+}
+
+function exactly(value) {
+  const date = moment(value);
+  if (!date) return null;
+  const fraction = /\.(\d+)/.exec(String(value));
+  return fraction && typeof value === "string" ? Math.floor(date.getTime() / 1000) + Number(`0.${fraction[1]}`) : date.getTime() / 1000;
 }
 
 export function ago(value, now = Date.now()) {
