@@ -119,8 +119,12 @@ class RelayNumbers:
 
     def saw(self, happening: Happening) -> None:
         kind = type(happening)
-        if kind is Relayed:  # these happen all the time
+        if kind is Relayed:  # these happen in every turn, so no patterns are tried for them
             self._relayed(happening)  # type: ignore[arg-type]
+        elif kind is Acknowledged:
+            self._acknowledged(*happening)
+        elif kind is Settled:
+            self._settled(*happening)
         elif kind is Turned:
             self.turned_at = monotonic()
             self._sent.settle()
@@ -128,29 +132,38 @@ class RelayNumbers:
             self._seldom(happening)
 
     def _relayed(self, turn: Relayed) -> None:
+        records, messages, taken, sizes, self.in_flight, _, _ = turn
         self.turned_at = self.read_at = now = monotonic()
         self.held_up = None
-        self.records += turn.records
-        self.messages += turn.messages
-        self.in_flight = turn.unsettled
-        if taken := turn.taken:
+        self.records += records
+        self.messages += messages
+        if taken:
             self.batches += 1
             self._sent.count(taken, now)
-        if self._exact:
-            for rows, times in Counter(turn.sizes).items():
-                self.sizes.add(rows, times)
+        if sizes and self._exact:
+            self._count_sizes(sizes)
+
+    def _count_sizes(self, sizes: Sequence[int]) -> None:
+        """In a backlog transactions are often alike."""
+        if sizes.count(sizes[0]) == len(sizes):
+            self.sizes.add(sizes[0], len(sizes))
+            return
+        for rows, times in Counter(sizes).items():
+            self.sizes.add(rows, times)
+
+    def _acknowledged(self, messages: int, unsettled: int) -> None:
+        self.published += messages
+        self.in_flight = unsettled
+        if self.held_up is not None and self.held_up.by == "sink":
+            self.held_up = None
+
+    def _settled(self, since_commit: float, since_read: float, _: LSN) -> None:
+        self.settled_at = monotonic()
+        self.latency.add(since_commit)
+        self.round_trip.add(since_read)
 
     def _seldom(self, happening: Happening) -> None:
         match happening:
-            case Settled(since_commit, since_read):
-                self.settled_at = monotonic()
-                self.latency.add(since_commit)
-                self.round_trip.add(since_read)
-            case Acknowledged(messages, unsettled):
-                self.published += messages
-                self.in_flight = unsettled
-                if self.held_up is not None and self.held_up.by == "sink":
-                    self.held_up = None
             case Confirmed(lsn, unsettled):
                 self.settled_at = self.turned_at = monotonic()
                 self.confirmed, self.in_flight = lsn, unsettled

@@ -43,6 +43,15 @@ def test_what_is_sent_is_counted_by_topic() -> None:
     assert samples(numbers, "walrelay_in_flight_messages") == {(): 3}
 
 
+def test_turns_of_one_topic_and_of_several_and_transactions_alike_and_not_count_the_same() -> None:
+    alike = seen(Relayed(3, 3, [message("a"), message("a", None), message("a")], [3, 3], 3))
+    assert samples(alike, "messaging_client_sent_messages_total") == {("a", "kafka", ""): 3}
+    assert samples(alike, "walrelay_sent_bytes_total") == {("a", "kafka", ""): 10}
+    mixed = seen(Relayed(3, 0, [], [3, 1, 3], 3))
+    assert (alike.sizes.sum, mixed.sizes.sum) == (6, 7)
+    assert (alike.sizes.counts, mixed.sizes.counts) == ([0, 2, *[0] * 6], [1, 2, *[0] * 6])
+
+
 def test_the_address_of_one_of_several_sinks_is_taken_apart() -> None:
     numbers = seen(Relayed(1, 1, [message("left:a:b")]), several_sinks=True)
     assert [*numbers.sent] == [("left", "a:b")]
