@@ -32,6 +32,14 @@ class AdminProcess:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.first['port']}/api/v1{path}", timeout=60) as answer:
             return json.load(answer)
 
+    def ask(self, path: str) -> int:
+        """The status alone, whatever it is."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.first['port']}/api/v1{path}", timeout=90) as answer:
+                return int(answer.status)
+        except HTTPError as refused:
+            return refused.code
+
     def post(self, path: str, body: Any) -> Any:
         """The answer, or the problem, if it is refused."""
         asked = urllib.request.Request(

@@ -1,10 +1,13 @@
 """The installed command `walrelay admin`, beside a relay and without one."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.acceptance.admin_process import AdminProcess
+from tests.acceptance.checking import assert_delivered
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.test_pause import is_paused, started
+from tests.servers.waiting import wait_until
 
 
 def test_it_tells_of_a_relay_that_runs_and_of_one_that_ended(deployment: Deployment) -> None:
@@ -75,3 +78,32 @@ def test_an_audit_tells_what_it_found(deployment: Deployment) -> None:
         assert (job["result"]["ok"], job["result"]["rows"], job["result"]["messages"]) == (True, 3, 3)
     finally:
         admin.stop()
+
+
+def test_a_relay_goes_on_while_the_admin_api_cannot(deployment: Deployment) -> None:
+    """All connections of the API wait for a lock, and all that it is asked for waits for them."""
+    database = deployment.database
+    deployment.write_settings(admin={"listen": "127.0.0.1:0", "connections": 1, "statement_timeout": 60})
+    relay = started(deployment)
+    backends = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    of_the_relay = [pid for (pid,) in database.execute(backends)]
+    admin, path = AdminProcess(deployment.config), f"/relays/{deployment.slot_name}/jobs"
+    try:
+        assert admin.get(path) == {"jobs": [], "next": None}
+        with database.connect(autocommit=False) as blocking, ThreadPoolExecutor(8) as executor:
+            blocking.execute("LOCK TABLE walrelay.jobs")
+            asked = [executor.submit(admin.ask, path) for _ in range(8)]
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+            wait_until(lambda: database.execute(waiting, ["%walrelay.jobs%"]) == [(1,)], 30, "the API to wait")
+            for number in range(3):
+                deployment.write(str(number))
+                deployment.catch_up()
+            assert not any(each.done() and each.result() == 200 for each in asked)
+            blocked = "SELECT pid FROM unnest(%s::int[]) AS pid WHERE pg_blocking_pids(pid) <> '{}'"
+            assert database.execute(blocked, [of_the_relay]) == []
+            blocking.rollback()
+        assert sorted({each.result() for each in asked}) in ([200], [200, 503])
+    finally:
+        admin.stop()
+    relay.stop()
+    assert assert_delivered(deployment).duplicates == 0

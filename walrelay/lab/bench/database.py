@@ -47,6 +47,7 @@ CREATE ROLE {ROLE} LOGIN REPLICATION;
 GRANT USAGE ON SCHEMA {SCHEMA}, walrelay TO {ROLE};
 GRANT SELECT, UPDATE ON {TABLE} TO {ROLE};
 GRANT SELECT ON walrelay.slots, walrelay.dead_letters TO {ROLE};
+GRANT SELECT, INSERT, UPDATE ON walrelay.relays, walrelay.activity TO {ROLE};
 GRANT UPDATE (published_from) ON walrelay.slots TO {ROLE}; -- for run --from-slot, with which exactly-once is measured
 """
 

@@ -32,6 +32,7 @@ from walrelay.lab.bench.processes import (
     Overseer,
     Way,
     relay_settings,
+    start_asking,
     start_ends,
     write_settings,
 )
@@ -54,6 +55,9 @@ _REHEARSALS = {
     RELAY: Assignment(0, 0, "steady", 500, 8, 0),
     EXACTLY_ONCE: Assignment(0, 0, "steady", 400, 8, 0),
 }
+
+
+_ANSWERED = 0.9  # the share of requests at the admin API that must be answered
 
 
 class TopicEnd:
@@ -88,6 +92,7 @@ class Stage(NamedTuple):
     assignments: IO[str]  # the writer's
     settings: Path  # the relay's
     environment: Mapping[str, str]  # the workers'
+    owner: Mapping[str, str]  # the same for the role that owns the tables
     embedded: bool
 
 
@@ -139,12 +144,29 @@ def _running(stage: Stage, way: Way | None) -> Iterator[Child | None]:
         return
     worker = stage.backstage.start(way.name, way.command(stage.settings), environment=stage.environment)
     try:
-        with stage.overseer.over(worker):
+        with stage.overseer.over(worker), _asked(stage, way.asked) if way.asked else nullcontext():
             yield worker
         if worker.end(signal.SIGTERM, _PATIENCE) != 0:
             raise worker.failure("did not stop cleanly")
     finally:
         worker.end(signal.SIGTERM)
+
+
+@contextmanager
+def _asked(stage: Stage, rate: int) -> Iterator[None]:
+    """The admin API is asked so often a second; Fatal if it was not."""
+    api, asks = start_asking(stage.backstage, stage.settings, stage.owner, rate)
+    try:
+        with stage.overseer.over(api), stage.overseer.over(asks):
+            yield
+        asks.end(signal.SIGTERM, _PATIENCE)
+        told = json.loads(asks.output.readline())
+        answered = sum(count for answer, count in told["answers"].items() if answer == "200")
+        if answered < _ANSWERED * rate * told["seconds"]:
+            raise Fatal(f"the admin API was to answer {rate} requests/s, and did: {told}")
+    finally:
+        asks.end(signal.SIGTERM)
+        api.end(signal.SIGTERM)
 
 
 def _write(stage: Stage, way: Way | None, assignment: Assignment, account: LatencyAccount) -> None:
@@ -216,6 +238,7 @@ def _compared(
     overseer = Overseer(ends.commits, ends.receipts, topic_end.offsets(), progress)
     stack.enter_context(overseer.over(ends.writer))
     stack.enter_context(overseer.over(ends.consumer))
+    owner = {**environment}
     if postgres.embedded:
         environment["DATABASE_URL"] = make_conninfo(dsn, user=ROLE)
     stage = Stage(
@@ -229,6 +252,7 @@ def _compared(
         ends.assignments,
         settings,
         environment,
+        owner,
         postgres.embedded,
     )
     _rehearse(stage, request.names)

@@ -15,7 +15,7 @@ from walrelay.config import Settings
 from walrelay.lab.bench.account import CommittedEvent, LatencyAccount, Received
 from walrelay.lab.bench.child import POSITIONS, PUBLICATION, SLOT, TABLE, TOPIC
 from walrelay.lab.bench.screen import SegmentProgress
-from walrelay.lab.servers.backstage import Backstage, Child
+from walrelay.lab.servers.backstage import Backstage, Child, free_port
 
 RELAY, EXACTLY_ONCE, DIRECT = "walrelay", "exactly-once", "direct"
 
@@ -30,6 +30,7 @@ class Way(NamedTuple):
     listens: bool = False
     exactly_once: bool = False
     direct: bool = False  # the writer produces, and there is no worker
+    asked: int = 0  # requests a second at the admin API, which runs beside the relay
 
     def command(self, settings: Path) -> list[str]:
         """To be run with DATABASE_URL and KAFKA_BOOTSTRAP_SERVERS in the environment."""
@@ -54,6 +55,7 @@ _WAYS = (
     _every("polling-10ms", 0.01),
     Way("polling-backoff", ["--back-off"], 1, 60),
     Way("polling-notify", ["--listen", "--every", "5"], 0, 5, listens=True),
+    Way("walrelay-admin", asked=100),
 )
 WAYS: Mapping[str, Way] = {way.name: way for way in _WAYS}
 
@@ -75,6 +77,27 @@ def write_settings(path: Path) -> None:
     """The relay's settings file; JSON is YAML too."""
     path.write_text(json.dumps(_SETTINGS))
     _exactly_once(path).write_text(json.dumps({**_SETTINGS, "delivery": "exactly_once"}))
+
+
+_AFTER_OTHERS = ("nice", "-n", "10")
+
+
+def start_asking(
+    backstage: Backstage, settings: Path, environment: Mapping[str, str], rate: int
+) -> tuple[Child, Child]:
+    """The admin API, and who asks it; both are at work. On a core of the relay's they come after it, as the unit in
+    deploy/ says.
+    """
+    port, own = free_port(), settings.with_name("admin.yaml")
+    section = {"listen": f"127.0.0.1:{port}", "requests_per_second": 10 * rate}
+    own.write_text(json.dumps({**_SETTINGS, "admin": section}))
+    command = [*_AFTER_OTHERS, sys.executable, "-m", "walrelay", "admin", "--config", str(own)]
+    api = backstage.start("the admin API", command, environment=environment)
+    asking = [*_AFTER_OTHERS, sys.executable, "-m", "walrelay.lab.bench.asking", str(port), SLOT, str(rate)]
+    asks = backstage.start("who asks the admin API", asking, environment=environment, output=True)
+    if not asks.output.readline():
+        raise (asks if api.running else api).failure("did not start")
+    return api, asks
 
 
 def _exactly_once(settings: Path) -> Path:

@@ -14,6 +14,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=m?s\b)")
 _OURS = "walrelay"
 _LABELS = {
     "exactly-once": "walrelay, exactly once",
+    "walrelay-admin": "walrelay, its admin API asked",
     "direct": "produced after COMMIT",
     "polling-backoff": "polling with back-off",
     "polling-notify": "polling on NOTIFY",

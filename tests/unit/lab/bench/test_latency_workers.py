@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from walrelay.cli.bench.latency import STRATEGIES
+from walrelay.cli.bench.latency import BESIDE, STRATEGIES
 from walrelay.lab.bench import polling
 from walrelay.lab.bench.processes import WAYS, Journal
 
@@ -64,4 +64,4 @@ def test_a_journal_is_read_as_it_grows_in_whole_lines(tmp_path: Path) -> None:
 
 def test_the_command_line_knows_the_strategies_that_there_are() -> None:
     """Written there once more, so that `--help` needs nothing that may not be installed."""
-    assert tuple(WAYS) == STRATEGIES
+    assert tuple(WAYS) == STRATEGIES + BESIDE
