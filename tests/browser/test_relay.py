@@ -81,6 +81,25 @@ def test_a_pause_says_what_it_costs_and_wants_a_reason_and_ends_by_resuming(open
     wait_until(lambda: any(id_ in str(each) for each in shop.messages("orders")), 30, "the event to be published")
 
 
+def test_a_restart_is_a_job_and_a_drain_ends_in_a_pause(open_page: OpenPage, shop: Shop) -> None:
+    page = open_page("#/relays/orders/jobs", caller="operate")
+    page.get_by_role("button", name="Restart …").click()
+    page.get_by_role("dialog", name="Restart orders").get_by_role("button", name="Restart").click()
+    job = page.get_by_role("table").get_by_role("row").nth(1)
+    expect(job).to_contain_text("restart")
+    expect(job).to_contain_text("done")
+    page.get_by_role("button", name="Drain …").click()
+    dialog = page.get_by_role("dialog", name="Drain orders")
+    dialog.get_by_label("Reason").fill("the broker is moved")
+    dialog.get_by_role("button", name="Drain and pause").click()
+    expect(job).to_contain_text("drain")
+    expect(job).to_contain_text("done")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("flows")
+
+
 def test_rules_are_tried_on_a_record_and_the_message_is_shown(open_page: OpenPage) -> None:
     page = open_page("#/relays/orders/route-test")
     record = page.get_by_role("textbox")
