@@ -25,6 +25,10 @@ def test_commands_say_and_do_the_same_by_the_api_as_by_the_database(deployment: 
         assert row | {"why": ""} == known | {"why": ""}  # it may have been confirmed meanwhile
         assert row["copies"][0]["topic"] == deployment.topic
         assert "published" in deployment.command("find", *written, *by_api)
+        (event,) = map(json.loads, deployment.command("events", "--json", *by_api).splitlines())
+        assert event["id"] == written[0]
+        (row,) = map(json.loads, deployment.command("top", "--json", *by_api).splitlines())
+        assert (row["name"], row["level"], row["in_flight"]) == (name, "ok", 0)
         told = deployment.command("pause", *by_api, "--reason", "upgrade", "--for", "2h", "--limit", "10GB")
         assert f"{name} is paused by anonymous: upgrade; until" in told
         assert "retained WAL" in told

@@ -121,8 +121,7 @@ def _sees(caller: Caller, relay: WatchedRelay) -> bool:
 
 
 def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
-    admin, (seen, judgement, live, rates, safe_seconds) = each.admin, each.look
-    latency = live.latency if live is not None else None
+    admin, (seen, judgement, _, rates, safe_seconds, in_flight, latency) = each.admin, each.look
     pause = OverviewPause(
         by=seen.paused_by,
         reason=seen.pause_reason,
@@ -155,7 +154,7 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         wal_status=seen.wal_status,
         published_per_second=rates.published if rates is not None else None,
         bytes_per_second=rates.bytes if rates is not None else None,
-        in_flight=live.in_flight if live is not None else None,
+        in_flight=in_flight,
         latency_p50=latency.p50 if latency is not None else None,
         latency_p99=latency.p99 if latency is not None else None,
         dead_letters=seen.dead_letters,

@@ -84,13 +84,12 @@ class _Database:
 
 def _numbers(look: SeenRelay) -> dict[str, float | None]:
     """As the history has them."""
-    live, rates = look.live, look.rates
-    latency = live.latency if live is not None else None
+    rates, latency = look.rates, look.latency
     return {
         **{name: getattr(look.seen, name) for name in SERIES if name in RelayGlance._fields},
         "published_per_second": rates.published if rates is not None else None,
         "bytes_per_second": rates.bytes if rates is not None else None,
-        "in_flight": live.in_flight if live is not None else None,
+        "in_flight": look.in_flight,
         "latency_p50": latency.p50 if latency is not None else None,
         "latency_p99": latency.p99 if latency is not None else None,
     }

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
+from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.control.asking import EventFilter, RecentEvent, RecentEvents, recent_events
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
@@ -21,6 +23,7 @@ _SOON = 3.0  # seconds for which an event that is not durable yet is held back
 
 @click.command()
 @one_relay
+@api_option
 @click.option("-f", "--follow", is_flag=True, help="Go on with those that come, until Ctrl-C.")
 @click.option("--topic", default="", metavar="PATTERN", help="Of these topics; * matches any characters.")
 @click.option("--id", "id_", default="", help="With this id.")
@@ -29,7 +32,7 @@ _SOON = 3.0  # seconds for which an event that is not durable yet is held back
     "-n", "--limit", type=click.IntRange(min=1), default=_FEW, show_default=True, help="At most so many of the last."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout for each event.")
-def events(relay: Chosen, follow: bool, topic: str, id_: str, key: str, limit: int, as_json: bool) -> None:
+def events(relay: Chosen, api: str, follow: bool, topic: str, id_: str, key: str, limit: int, as_json: bool) -> None:
     """Show the last events that a relay published.
 
     The process that leads the relay keeps the last 1,000 (`events.keep`), and is asked for them through PostgreSQL.
@@ -43,8 +46,11 @@ def events(relay: Chosen, follow: bool, topic: str, id_: str, key: str, limit: i
       walrelay events --follow --topic 'payments.*'
       walrelay events --id 6a6dafb0-54b5-4e3c-9a5e-0c9f3f1f2d11 --json
     """
-    wiring = compose.wiring(relay.settings())
     wanted = EventFilter(topic, id_, key)
+    if api:
+        _remotely(RemoteApi(api), relay.name, wanted, follow, limit, as_json)
+        return
+    wiring = compose.wiring(relay.settings())
     stop = signalled() if follow else None
     with Catalog(wiring.dsn) as catalog:
         found = recent_events(catalog, wiring.slot, 0, wanted)
@@ -56,6 +62,29 @@ def events(relay: Chosen, follow: bool, topic: str, id_: str, key: str, limit: i
             )
         if stop is not None:
             _follow(catalog, wiring.slot, wanted, found, stop, as_json)
+
+
+def _remotely(api: RemoteApi, name: str, wanted: EventFilter, follow: bool, limit: int, as_json: bool) -> None:
+    """Each answer has all that are kept; what was printed before is left out."""
+    relay, stop, last = api.relay(name), signalled() if follow else None, ("", "", 0)
+    while True:
+        told = api.get(f"{relay.path}/events", limit=10_000 if stop else limit, **wanted._asdict())
+        process = told["instance"], told["since"]
+        after = last[2] if last[:2] == process else 0
+        found = [_of_json(each) for each in told["events"] if each["number"] > after]
+        _print(reversed(found[:limit] if after == 0 else found), as_json)
+        last = (*process, max([after, *(each.number for each in found)]))
+        if stop is None or stop.wait(_INTERVAL):
+            return
+
+
+def _of_json(told: dict[str, Any]) -> RecentEvent:
+    times = {name: _unix(value) for name, value in told.items() if name == "at" or name.endswith("_at")}
+    return RecentEvent(**{**told, **times})
+
+
+def _unix(text: str | None) -> float | None:
+    return None if text is None else datetime.fromisoformat(text).timestamp()
 
 
 def _follow(catalog: Catalog, slot: str, wanted: EventFilter, last: RecentEvents, stop: Stop, as_json: bool) -> None:

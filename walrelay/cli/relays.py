@@ -10,7 +10,7 @@ from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
-from walrelay.cli.remote import RemoteApi, api_option
+from walrelay.cli.remote import RemoteApi, api_option, remote_relays
 from walrelay.config import load_relays
 from walrelay.errors import SettingsError
 from walrelay.operations.overview import RelayGlance, glance
@@ -37,7 +37,7 @@ def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], 
       walrelay relays --api https://walrelay.internal:8642
     """
     if api:
-        _show(_remote(RemoteApi(api), relay_names), as_json=as_json)
+        _show([each.seen for each in remote_relays(RemoteApi(api), relay_names)], as_json=as_json)
         return
     left_out: list[SettingsError] = []
     databases: dict[str, dict[str, str]] = {}
@@ -55,17 +55,6 @@ def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], 
     ctx.exit(max([ending.DONE, *codes]))
 
 
-def _remote(api: RemoteApi, names: Sequence[str]) -> list[RelayGlance]:
-    found = []
-    for each in api.get("/overview")["relays"]:
-        if not names or each["name"] in names:
-            pause = each["paused"] or {}
-            known = {name: each[name] for name in RelayGlance._fields if name in each}
-            known |= {"paused": each["paused"] is not None} | {name: pause.get(of) for name, of in _PAUSE.items()}
-            found.append(RelayGlance(**known))
-    return sorted(found, key=lambda each: (each.name, each.slot))
-
-
 def _show(found: Sequence[RelayGlance], *, as_json: bool) -> None:
     if as_json:
         for each in found:
@@ -75,16 +64,6 @@ def _show(found: Sequence[RelayGlance], *, as_json: bool) -> None:
 
 
 _HEAD = ("name", "state", "leader", "position", "lag", "retained WAL", "left until lost", "paused")
-
-
-_PAUSE = {
-    "pause_reason": "reason",
-    "paused_by": "by",
-    "paused_at": "at",
-    "paused_until": "until",
-    "pause_limit": "limit_bytes",
-    "at_pause_limit": "at_limit",
-}
 
 
 def _table(found: Sequence[RelayGlance]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from threading import Event
@@ -13,7 +13,9 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 
 import click
 
+from walrelay.control.asking import Percentiles, Rates
 from walrelay.errors import Fatal
+from walrelay.operations.overview import Judgement, RelayGlance, SeenRelay
 
 TOKEN = "WALRELAY_TOKEN"
 
@@ -109,3 +111,35 @@ class RemoteApi:
         if refused.code == 401:
             hint = f"Set {TOKEN}; `walrelay admin token NAME` makes a token for the settings of the API."
         return Fatal(f"the admin API at {self._url}: {detail}{more}", hint=hint)
+
+
+_PAUSE = {
+    "pause_reason": "reason",
+    "paused_by": "by",
+    "paused_at": "at",
+    "paused_until": "until",
+    "pause_limit": "limit_bytes",
+    "at_pause_limit": "at_limit",
+}
+"""The members of a relay's glance, by what they are called in the pause of an overview."""
+
+
+def remote_relays(api: RemoteApi, names: Sequence[str] = ()) -> list[SeenRelay]:
+    """Those of the overview, of these names if any are given, in the order of their names."""
+    found = [_seen(each) for each in api.get("/overview")["relays"] if not names or each["name"] in names]
+    return sorted(found, key=lambda each: (each.seen.name, each.seen.slot))
+
+
+def _seen(told: Mapping[str, Any]) -> SeenRelay:
+    pause = told["paused"] or {}
+    known = {name: told[name] for name in RelayGlance._fields if name in told}
+    known |= {"paused": told["paused"] is not None} | {name: pause.get(of) for name, of in _PAUSE.items()}
+    rates, p50, p99 = told["published_per_second"], told["latency_p50"], told["latency_p99"]
+    return SeenRelay(
+        RelayGlance(**known),
+        Judgement(told["level"], told["why"], told["todo"]),
+        rates=None if rates is None else Rates(rates, told["bytes_per_second"]),
+        safe_seconds=told["safe_seconds"],
+        in_flight=told["in_flight"],
+        latency=None if p99 is None else Percentiles(p50, p99),
+    )

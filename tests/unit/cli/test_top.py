@@ -15,7 +15,8 @@ LIVE = RelayActivity(
 
 def relay(name: str = "orders", live: RelayActivity | None = None) -> SeenRelay:
     glance = RelayGlance(name, "s", "streaming", "host:1", "0/1", 10**9, 70.0, 10**12, None, None, None, False)
-    return SeenRelay(glance, Judgement("warning", "why\nnot \x1b[2J"), live, None)
+    judgement = Judgement("warning", "why\nnot \x1b[2J")
+    return SeenRelay(glance, judgement, live, in_flight=None if live is None else live.in_flight)
 
 
 @pytest.mark.parametrize("width", [20, 79, 80, 95, 96, 120, 140, 200])

@@ -13,7 +13,8 @@ from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
-from walrelay.cli.top.looking import Looking, TopLook
+from walrelay.cli.remote import RemoteApi, api_option
+from walrelay.cli.top.looking import Looking, RemoteLooking, TopLook
 from walrelay.cli.top.page import TopPage
 from walrelay.cli.top.table import table
 from walrelay.cli.top.terminal import Terminal
@@ -26,6 +27,7 @@ _WIDE = 200  # columns where there is no terminal
 @click.command()
 @config_option
 @several_option
+@api_option
 @click.option("--once", is_flag=True, help="Print one table and end, as where there is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each relay and end.")
 @click.option(
@@ -37,7 +39,13 @@ _WIDE = 200  # columns where there is no terminal
 )
 @click.pass_context
 def top(
-    ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], once: bool, as_json: bool, interval: float
+    ctx: click.Context,
+    config_path: Path,
+    relay_names: tuple[str, ...],
+    api: str,
+    once: bool,
+    as_json: bool,
+    interval: float,
 ) -> None:
     """Watch the relays: rates, lag, WAL, latency, errors.
 
@@ -59,11 +67,15 @@ def top(
     """
     left_out: list[SettingsError] = []
     databases: dict[str, dict[str, str]] = {}
-    for name, settings in load_relays(config_path, relay_names, left_out).items():
+    for name, settings in {} if api else load_relays(config_path, relay_names, left_out).items():
         wiring = compose.wiring(settings)
         databases.setdefault(wiring.dsn, {})[wiring.slot] = name or wiring.slot
     faults = [str(each) for each in left_out]
-    with Looking(databases, only_named=bool(relay_names)) as looking:
+    with (
+        RemoteLooking(RemoteApi(api), relay_names)
+        if api
+        else Looking(databases, only_named=bool(relay_names)) as looking
+    ):
         if not (once or as_json) and sys.stdin.isatty() and sys.stdout.isatty():
             with Terminal() as terminal:
                 TopPage(looking, terminal, faults, interval).show()

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 from typing import NamedTuple, Self
 
+from walrelay.cli.remote import RemoteApi, remote_relays
+from walrelay.errors import Fatal
 from walrelay.operations.overview import DatabaseLook, SeenRelay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.wal_pace import WalPace
@@ -69,3 +71,22 @@ class Looking:
             except Exception as error:
                 errors.append((", ".join(database.names.values()), error))
         return TopLook(relays, errors)
+
+
+class RemoteLooking:
+    """The same by the admin API."""
+
+    def __init__(self, api: RemoteApi, names: Sequence[str]) -> None:
+        self._api, self._names = api, names
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def look(self) -> TopLook:
+        try:
+            return TopLook(remote_relays(self._api, self._names), [])
+        except Fatal as error:
+            return TopLook([], [("the admin API", error)])

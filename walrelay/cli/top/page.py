@@ -7,7 +7,7 @@ from time import monotonic
 
 import click
 
-from walrelay.cli.top.looking import Looking, TopLook
+from walrelay.cli.top.looking import Looking, RemoteLooking, TopLook
 from walrelay.cli.top.table import COLORS, COLUMNS, columns, cut, heading, plain, row, seconds, short
 from walrelay.cli.top.terminal import Terminal
 from walrelay.operations.overview import SeenRelay
@@ -22,7 +22,9 @@ _KEYS = "q quit   ↑↓ select   s S sort by   r reverse"
 class TopPage:
     """Databases are asked in another thread, so that keys are obeyed while one does not answer."""
 
-    def __init__(self, looking: Looking, terminal: Terminal, faults: Sequence[str], interval: float) -> None:
+    def __init__(
+        self, looking: Looking | RemoteLooking, terminal: Terminal, faults: Sequence[str], interval: float
+    ) -> None:
         """`faults`: what is wrong in the settings."""
         self._looking, self._terminal, self._faults, self._interval = looking, terminal, faults, interval
         self._look: TopLook | None = None
@@ -131,13 +133,16 @@ def _facts(relay: SeenRelay) -> Iterator[tuple[str, str]]:
         yield "paused", f"by {seen.paused_by or 'an unknown role'}: {seen.pause_reason or 'no reason'}{until}{limit}"
     if seen.last_error:
         yield "last error", seen.last_error
-    if live is None:
+    if relay.in_flight is None:
         if seen.instance is not None:
             yield "live", "its process tells nothing: an earlier version, or `walrelay doctor` says why"
         return
-    latency = live.latency
+    latency = relay.latency
     took = f"{seconds(latency.p50)} of half, {seconds(latency.p99)} of 99 in 100" if latency else "nothing lately"
-    yield "latency", f"{took}; {live.in_flight} in flight; {short(live.published)} published, {live.retries} retries"
+    counted = "" if live is None else f"; {short(live.published)} published, {live.retries} retries"
+    yield "latency", f"{took}; {relay.in_flight} in flight{counted}"
+    if live is None:  # the admin API tells of all relays at once no more than that
+        return
     if live.stalled is not None:
         yield "stalled", f"by the {live.stalled.by} for {seconds(live.at - live.stalled.since)}: {live.stalled.why}"
     for each in sorted(live.topics, key=lambda each: -each.messages)[:_TOPICS]:

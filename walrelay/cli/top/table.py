@@ -48,7 +48,7 @@ def seconds(number: float | None) -> str:
 
 
 def _p99(relay: SeenRelay) -> float | None:
-    return relay.live.latency.p99 if relay.live is not None and relay.live.latency is not None else None
+    return relay.latency.p99 if relay.latency is not None else None
 
 
 def _or(number: float | None, otherwise: float = -1.0) -> float:
@@ -78,8 +78,8 @@ COLUMNS: Sequence[TopColumn] = (
     TopColumn(
         "unack",
         5,
-        lambda each: short(each.live and each.live.in_flight),
-        lambda each: _or(each.live and float(each.live.in_flight)),
+        lambda each: short(each.in_flight),
+        lambda each: _or(each.in_flight),
     ),
     TopColumn("p99", 5, lambda each: seconds(_p99(each)), lambda each: _or(_p99(each))),
     TopColumn("dead", 4, lambda each: short(each.seen.dead_letters), lambda each: _or(each.seen.dead_letters)),

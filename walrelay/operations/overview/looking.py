@@ -5,7 +5,7 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
-from walrelay.control.asking import Rates, RelayActivity, activity, rates
+from walrelay.control.asking import Percentiles, Rates, RelayActivity, activity, rates
 from walrelay.dead_letters.store import waiting_of
 from walrelay.errors import Fatal
 from walrelay.operations.overview.glance import RelayGlance, glance
@@ -18,8 +18,8 @@ _COUNTED = 5.0  # seconds for which the number of dead letters is good
 
 
 class SeenRelay(NamedTuple):
-    """A relay at a look. `live` and `rates`: None where its leader does not tell. `safe_seconds`: until its slot is
-    lost at the present rate of WAL; None: it is not.
+    """A relay at a look. `live`, `rates`, `in_flight` and `latency`: None where its leader does not tell, or nothing
+    was published. `safe_seconds`: until its slot is lost at the present rate of WAL; None: it is not.
     """
 
     seen: RelayGlance
@@ -27,6 +27,8 @@ class SeenRelay(NamedTuple):
     live: RelayActivity | None = None
     rates: Rates | None = None
     safe_seconds: float | None = None
+    in_flight: int | None = None
+    latency: Percentiles | None = None
 
     def as_json(self) -> dict[str, Any]:
         live, rated = self.live, self.rates
@@ -38,8 +40,8 @@ class SeenRelay(NamedTuple):
             "safe_seconds": self.safe_seconds,
             "published_per_second": rated and rated.published,
             "bytes_per_second": rated and rated.bytes,
-            "in_flight": live and live.in_flight,
-            "latency": live and live.latency and live.latency._asdict(),
+            "in_flight": self.in_flight,
+            "latency": self.latency and self.latency._asdict(),
             "stalled": live and live.stalled and live.stalled._asdict(),
         }
 
@@ -91,5 +93,7 @@ class DatabaseLook:
     def _seen(self, seen: RelayGlance, live: RelayActivity | None) -> SeenRelay:
         per_minute = self._pace.known_per_minute()
         safe = None if seen.safe_bytes is None or not per_minute else seen.safe_bytes / per_minute * 60
-        stalled = live.stalled.why if live is not None and live.stalled is not None else ""
-        return SeenRelay(seen, judged(seen, safe, stalled), live, self._rates.get(seen.slot), safe)
+        if live is None:
+            return SeenRelay(seen, judged(seen, safe), safe_seconds=safe)
+        judgement = judged(seen, safe, live.stalled.why if live.stalled is not None else "")
+        return SeenRelay(seen, judgement, live, self._rates.get(seen.slot), safe, live.in_flight, live.latency)
