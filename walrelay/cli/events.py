@@ -106,8 +106,8 @@ def _follow(catalog: Catalog, slot: str, wanted: EventFilter, last: RecentEvents
             if each.acknowledged_at is None and found.activity.at - each.at < _SOON:
                 break  # the next answer has more of it
             ready.append(each)
-        if ready and ready[0].number > after + 1 and after:
-            click.echo(f"note: {ready[0].number - after - 1} more were published than are kept", err=True)
+        if ready and after and (missed := ready[-1].number - after - len(ready)):
+            click.echo(f"note: {missed} more were published than are kept", err=True)
         after = ready[-1].number if ready else after
         _print(filter(wanted.matches, ready), as_json)
 

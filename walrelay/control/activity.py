@@ -8,7 +8,7 @@ from time import monotonic, time
 from typing import Any
 
 from walrelay.control.recent import EventRing
-from walrelay.observe import Confirmed, Happening, Observer, Relayed, Settled, Streaming, Turned
+from walrelay.observe import Acknowledged, Confirmed, Happening, Observer, Relayed, Settled, Streaming, Turned
 from walrelay.observe.numbers import Hindrance, RelayNumbers
 from walrelay.wiring import Wiring
 
@@ -39,7 +39,7 @@ class ActivityObserver:
             self._relayed(happening)  # type: ignore[arg-type]
         elif kind is Turned:
             self._events.idle()
-        else:
+        elif kind is not Acknowledged:
             self._seldom(happening)
 
     def _relayed(self, turn: Relayed) -> None:

@@ -3,6 +3,10 @@
 The relay's thread notes one thing for each turn, whatever the number of its messages: the messages themselves. While it
 is busy, later turns push them out untouched. What each event shows is taken from its message when somebody asks, when
 nothing else is to be done, or when the values become too much to hold.
+
+Where large turns would push out all that is kept within a second, it stays for so long, and of the turns that come
+meanwhile only the end of the latest is there. Nobody could look at the others, and messages that are held make the
+relay slower: it takes new memory, which is in no cache.
 """
 
 from collections import deque
@@ -19,6 +23,8 @@ from walrelay.wiring import EventOptions
 
 REDACTED = "***"
 
+_SPAN = 1.0  # seconds
+_LARGE, _END = 32, 8  # messages of a turn
 _RAW = 4 * 2**20  # bytes of values that are held for a moment
 _AT_ONCE = 100  # messages: a moment of the relay's thread
 _LONGEST = 200  # characters of an id, a type, a key
@@ -64,26 +70,51 @@ class EventRing:
         self._unacknowledged, self._unconfirmed = deque[_Turn](), deque[_Turn]()
         self._raw = deque[tuple[_Turn, int]]()  # those with messages, and the bytes of their values
         self._raw_bytes = self._count = 0
+        self._latest: _Turn | None = None  # if the next turn may take its place
         self.last = 0  # the number of the latest event
 
     def add(self, turn: Relayed) -> None:
-        keep = self._options.keep
-        taken = turn.taken if len(turn.taken) <= keep else turn.taken[-keep:]
+        keep, taken = self._options.keep, turn.taken
         if not taken:
             return
+        now = self._clock()
+        hurries = len(taken) > _LARGE and self._count >= keep and now - self._turns[0].sent_at < _SPAN
+        most = _END if hurries else keep
+        if len(taken) > most:
+            taken = taken[-most:]
+        if self._latest is not None:
+            if hurries:
+                self._take_back(self._latest)
+            else:
+                self._hold(self._latest)
+            self._latest = None
         self.last += len(turn.taken)
-        made = _Turn(taken, self.last - len(taken) + 1, turn.last, turn.read_at, self._clock())
+        made = _Turn(taken, self.last - len(taken) + 1, turn.last, turn.read_at, now)
         self._count += made.count
         self._turns.append(made)
         self._unacknowledged.append(made)
         self._unconfirmed.append(made)
-        size = sum(map(len, filter(None, map(_VALUE, taken))))
-        self._raw.append((made, size))
-        self._raw_bytes += size
+        if hurries:
+            self._latest = made
+            return
+        self._hold(made)
         while self._count - self._turns[0].count >= keep:
             self._forget(self._turns.popleft())
-        while self._raw_bytes > _RAW:
-            self._note(*self._raw.popleft())
+
+    def _hold(self, turn: _Turn) -> None:
+        """Its messages, for a while."""
+        if turn.taken is not None:
+            size = sum(map(len, filter(None, map(_VALUE, turn.taken))))
+            self._raw.append((turn, size))
+            self._raw_bytes += size
+            while self._raw_bytes > _RAW:
+                self._note(*self._raw.popleft())
+
+    def _take_back(self, turn: _Turn) -> None:
+        self._count -= turn.count
+        for turns in (self._turns, self._unacknowledged, self._unconfirmed):
+            if turns and turns[-1] is turn:
+                turns.pop()
 
     def _forget(self, turn: _Turn) -> None:
         self._count -= turn.count
@@ -95,6 +126,9 @@ class EventRing:
 
     def idle(self) -> None:
         """There is time to let go of messages, of some at once."""
+        if self._latest is not None:
+            self._hold(self._latest)
+            self._latest = None
         done = 0
         while self._raw and done < _AT_ONCE:
             turn, size = self._raw.popleft()
@@ -134,14 +168,14 @@ class EventRing:
 
     def after(self, number: int) -> Iterator[dict[str, Any]]:
         """The events with later numbers, the newest first."""
-        turns, last = self._turns.copy(), self.last
-        oldest = max(number, last - self._options.keep)
-        for turn in reversed(turns):
+        left = self._options.keep
+        for turn in reversed(self._turns.copy()):
             taken = turn.taken  # read once: the relay's thread replaces it
             noted = self._noted(taken) if taken is not None else turn.noted
             for place in range(turn.count - 1, -1, -1):
-                if turn.first + place <= oldest:
+                if turn.first + place <= number or not left:
                     return
+                left -= 1
                 yield self._shown(turn, turn.first + place, noted[place])
 
     def _noted(self, taken: Sequence[Message]) -> list[_Noted]:

@@ -82,7 +82,7 @@ class RelayNumbers:
 
     def __init__(self, slot: str, *, several_sinks: bool = False, topics: int = 100, exact: bool = True) -> None:
         """`topics`: how many have numbers of their own. Not `exact`: what topics were sent may be estimated, and
-        transactions are not counted by size.
+        neither latencies nor the sizes of transactions are counted.
         """
         self.slot, self._exact, self._sent = slot, exact, SentByTopic(several_sinks, topics, exact=exact)
         self.began_at = time()
@@ -159,8 +159,9 @@ class RelayNumbers:
 
     def _settled(self, since_commit: float, since_read: float, _: LSN) -> None:
         self.settled_at = monotonic()
-        self.latency.add(since_commit)
-        self.round_trip.add(since_read)
+        if self._exact:
+            self.latency.add(since_commit)
+            self.round_trip.add(since_read)
 
     def _seldom(self, happening: Happening) -> None:
         match happening:

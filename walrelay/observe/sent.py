@@ -10,7 +10,7 @@ from walrelay.model import Message, sink_and_topic
 OTHER_TOPICS = "(other)"
 
 _FEW = 32  # messages: a turn that has no more is always counted
-_MOMENT = 0.01  # seconds between two larger ones that are
+_MOMENT = 0.05  # seconds between two larger ones that are
 _TOPIC, _VALUE = itemgetter(0), itemgetter(2)  # of a message; by name it takes a fifth longer
 
 

@@ -43,6 +43,7 @@ def test_the_newest_are_kept_whatever_the_size_of_the_turns() -> None:
     for number in range(4, 30):
         kept.add(number)
     assert kept.of("id") == [str(number) for number in range(29, 19, -1)]
+    kept.now = 2.0
     kept.add(*range(30, 90))
     assert kept.of("id") == [str(number) for number in range(89, 79, -1)]
     assert (kept.events.kept, kept.events.last) == (10, 89)
@@ -50,6 +51,25 @@ def test_the_newest_are_kept_whatever_the_size_of_the_turns() -> None:
     assert kept.of("id") == [str(number) for number in range(92, 82, -1)]
     assert kept.of("id", after=90) == ["92", "91"]
     assert kept.of("id", after=99) == []
+
+
+def test_where_large_turns_follow_closely_the_first_and_the_end_of_the_last_are_there() -> None:
+    kept = Kept(100)
+    for number in range(50):
+        kept.add(*range(100 * number, 100 * number + 100))
+    assert kept.of("id") == [str(number) for number in [*range(4_999, 4_991, -1), *range(99, 7, -1)]]
+    assert kept.of("number")[0] == 5_000
+    kept.events.confirmed(LSN(101))
+    assert None not in kept.of("confirmed_at")
+    assert kept.events.kept == 100
+    kept.events.idle()
+    kept.add(5_000)
+    assert kept.of("id")[:9] == [str(number) for number in range(5_000, 4_991, -1)]
+    kept.now = 2.0
+    kept.add(*range(6_000, 6_100))
+    assert kept.of("id") == [str(number) for number in range(6_099, 5_999, -1)]
+    for waiting in (kept.events._unacknowledged, kept.events._unconfirmed):
+        assert len(waiting) <= 2
 
 
 def test_an_event_says_what_its_message_said() -> None:
