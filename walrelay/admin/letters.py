@@ -158,7 +158,7 @@ def listing(
     with relay.catalog() as catalog:
         table = DeadLetterTable(catalog, relay.wiring.slot, patience=patience(relay))
         ids = table.find(wanted if everything else wanted.open)
-        letters = [*table.letters(ids[:limit])]
+        letters = [*table.letters(ids[:limit], whole=False)]
     shown = [_shown(summary(each), caller) for each in letters]
     last = str(letters[-1].place) if len(ids) > limit else None
     return DeadLetterPage(dead_letters=shown, next=last, notices=notices)

@@ -18,10 +18,11 @@ OPEN = ("waiting", "blocked")
 """The statuses of dead letters that can be replayed or discarded."""
 
 _ORDER = "commit_lsn, ordinal, number, id"
-_LETTER = (
+_HEAD = (
     "id, first_at, last_at, closed_at, closed_by, closed_why, slot_name, sink, commit_lsn::text, ordinal, number,"
-    " record_id, status, error, reason, topic, key, record, message, raw, attempts"
+    " record_id, status, error, reason, topic, key, attempts"
 )
+_CONTENT, _NO_CONTENT = "record, message, raw", "NULL::json, NULL::json, NULL::bytea"
 _PAGE = 200  # dead letters that are in memory at a time
 _BATCH = 1000  # dead letters that are discarded at a time
 _DIGITS = 19  # more than any number of a dead letter has
@@ -158,10 +159,10 @@ class DeadLetterTable:
         """The ids of open ones, in order, even if the filter names other statuses."""
         return self.find(wanted._replace(statuses=[each for each in wanted.open.statuses or () if each in OPEN]))
 
-    def letters(self, ids: Sequence[int]) -> Iterator[StoredDeadLetter]:
-        """In order, read page by page."""
+    def letters(self, ids: Sequence[int], *, whole: bool = True) -> Iterator[StoredDeadLetter]:
+        """In order, read page by page. Not `whole`: without record, message and raw content, which may be large."""
         for start in range(0, len(ids), _PAGE):
-            yield from self._letters(ids[start : start + _PAGE])
+            yield from self._letters(ids[start : start + _PAGE], whole=whole)
 
     def blocked_behind(self, ids: Sequence[int]) -> list[int]:
         """The ids of those that are blocked behind these, in order."""
@@ -242,8 +243,9 @@ class DeadLetterTable:
         listed = None if only is None else list(only)
         return len(self._rows(query, status, text(by), why and text(why), self._slot, list(ids), listed, listed))
 
-    def _letters(self, ids: Sequence[int]) -> list[StoredDeadLetter]:
-        columns = ", ".join((_LETTER, *(EDIT_COLUMNS if self.keeps_edits else ["NULL"] * len(EDIT_COLUMNS))))
+    def _letters(self, ids: Sequence[int], *, whole: bool = True) -> list[StoredDeadLetter]:
+        content = _CONTENT if whole else _NO_CONTENT
+        columns = ", ".join((_HEAD, content, *(EDIT_COLUMNS if self.keeps_edits else ["NULL"] * len(EDIT_COLUMNS))))
         rows = self._rows(f"SELECT {columns} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids))
         return [_stored(row) for row in rows]
 
@@ -280,7 +282,7 @@ def _pattern(topic: str) -> str:
 
 def _stored(row: tuple[Any, ...]) -> StoredDeadLetter:
     head, content, (edited, *edit) = row[:8], row[8:-4], row[-4:]
-    lsn, ordinal, number, record_id, status, error, reason, topic, key, record, message, raw, attempts = content
+    lsn, ordinal, number, record_id, status, error, reason, topic, key, attempts, record, message, raw = content
     letter = DeadLetter(
         Origin(LSN.parse(lsn), ordinal, number, record_id),
         status,

@@ -63,7 +63,7 @@ def listing(relay: Chosen, everything: bool, as_json: bool, **given: Any) -> Non
         ids = table.find(found if everything else found.open)
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))
-        for stored in table.letters(ids):
+        for stored in table.letters(ids, whole=False):
             click.echo(json.dumps(summary(stored)) if as_json else _lines(stored))
     if not ids:
         click.echo("no dead letters" if everything else "no open dead letters; --all lists the closed ones", err=True)

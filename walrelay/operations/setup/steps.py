@@ -131,7 +131,7 @@ def _dead_letters(catalog: Catalog) -> Iterator[SetupStep]:
     there, current = present(catalog), edits_are_kept(catalog)
     verdict: Verdict = "updated" if there else "created"
     yield SetupStep("table", "walrelay.dead_letters", current, script("dead_letters"), optional=there, verdict=verdict)
-    for name in ("dead_letters_order", "dead_letters_record"):
+    for name in ("dead_letters_order", "dead_letters_record", "dead_letters_key"):
         valid = catalog.value("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"walrelay.{name}")
         sql = script(name)
         if there:  # while the relay writes; one that was given up halfway is not valid
