@@ -12,6 +12,7 @@ from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database, Postgres
 from tests.servers.waiting import wait_until
 from walrelay.cli import run
+from walrelay.control.activity import ActivityObserver
 from walrelay.observe import Happening
 from walrelay.observe.numbers import RelayNumbers
 from walrelay.relay.spread import Seat
@@ -51,7 +52,7 @@ def publish_and_stop(outboxes: Sequence[Outbox]) -> None:
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("broken", [LogObserver, RelayNumbers, TraceObserver, Seat])
+@pytest.mark.parametrize("broken", [LogObserver, RelayNumbers, TraceObserver, ActivityObserver, Seat])
 def test_an_observer_that_fails_ends_no_relay(
     outboxes: list[Outbox], monkeypatch: pytest.MonkeyPatch, broken: type
 ) -> None:

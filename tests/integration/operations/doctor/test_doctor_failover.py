@@ -14,6 +14,9 @@ from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Pair, Standby
 from tests.servers.waiting import wait_until
+from walrelay.control.asking import activity
+from walrelay.errors import Fatal
+from walrelay.postgres.catalog import Catalog
 
 SUBJECTS = ("failover", "synchronized_standby_slots", "sync_replication_slots", "hot_standby_feedback")
 
@@ -161,3 +164,11 @@ def paste_on(server: PostgresServer, fix: str) -> None:
     for statement in fix.partition("--")[0].split(";"):
         if statement.strip():
             server.execute(statement)
+
+
+def test_a_standby_cannot_be_asked_for_what_relays_do(patient: Patient, pair: Pair, database: Database) -> None:
+    """Its copy of walrelay.activity has no rows: it is not in the WAL."""
+    pair.standby.catch_up()
+    host = f"host=127.0.0.1 port={pair.standby.port} user=postgres dbname={database.name}"
+    with Catalog(host) as catalog, pytest.raises(Fatal, match="is a standby"):
+        activity(catalog)
