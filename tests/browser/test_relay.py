@@ -100,6 +100,20 @@ def test_a_restart_is_a_job_and_a_drain_ends_in_a_pause(open_page: OpenPage, sho
     expect(page.get_by_role("heading", level=1)).to_contain_text("flows")
 
 
+def test_rows_are_counted_before_they_are_replayed(open_page: OpenPage, shop: Shop) -> None:
+    ids = [shop.emit(key="again") for _ in range(2)]
+    wait_until(lambda: all(each in str(shop.messages("orders")) for each in ids), 30, "the events to be published")
+    page = open_page("#/relays/orders/jobs", caller="operate")
+    page.get_by_role("button", name="Replay rows …").click()
+    dialog = page.get_by_role("dialog", name="Replay rows: orders")
+    dialog.get_by_label("Aggregates").fill("order:again")
+    dialog.get_by_role("button", name="Count them").click()
+    expect(dialog.get_by_role("button", name="Replay 2")).to_be_enabled()
+    dialog.get_by_label("Aggregates").fill("order:none")
+    dialog.get_by_role("button", name="Count them").click()
+    expect(dialog.get_by_role("button", name="Replay 0")).to_be_disabled()
+
+
 def test_rules_are_tried_on_a_record_and_the_message_is_shown(open_page: OpenPage) -> None:
     page = open_page("#/relays/orders/route-test")
     record = page.get_by_role("textbox")

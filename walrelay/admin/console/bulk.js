@@ -82,7 +82,7 @@ function Progress({ relay, job, onClose }) {
     };
   }, [job]);
   const done = told ? Object.values(told.counts).reduce((sum, each) => sum + each, 0) : 0;
-  const level = { running: "paused", done: "ok", failed: "critical", interrupted: "warning" }[told?.state] ?? "none";
+  const level = { running: "running", done: "ok", failed: "critical", interrupted: "warning" }[told?.state] ?? "none";
   return html`<p><${Status} level=${level} text=${told?.state ?? "begins"} /> <span class="muted">job ${job}</span></p>
     <progress class="wide-progress" max=${told?.total || 1} value=${told ? Math.min(done, told.total) : 0} aria-label="Progress"></progress>
     <p class="num" role="status">${told && told.state !== "running" ? outcomes(told.counts) : `${count(done)} of ${count(told?.total ?? 0)}`}</p>

@@ -1,17 +1,20 @@
 // What was asked for by way of the API, and how far it is.
 
 import { ask, at, useAsked } from "./api.js";
+import { Asking } from "./asking.js";
 import { bytes, count, plural } from "./format.js";
 import { html, useState } from "./html.js";
 import { watched } from "./live.js";
 import { useStore } from "./store.js";
 import { Action, Asked, Empty, ProblemBox, Section, Status, Time, useDoing } from "./ui.js";
 
-const LEVELS = { running: "paused", done: "ok", failed: "critical", interrupted: "warning" };
+const LEVELS = { running: "running", done: "ok", failed: "critical", interrupted: "warning" };
 const NAMES = {
   "dead_letters.replay": "replay dead letters", "dead_letters.discard": "discard dead letters",
   restart: "restart", drain: "drain", replay: "replay", audit: "audit", cleanup: "clean-up",
 };
+
+const TOLD = new Set(["replay", "audit", "cleanup"]);
 
 export function useJobs(relay) {
   const asked = useAsked(at(relay, "/jobs"), { every: 5 });
@@ -37,7 +40,7 @@ export function RunningJobs({ relay }) {
 
 export function Jobs({ relay }) {
   const { asked, jobs } = useJobs(relay);
-  return html`<${Section} title="Jobs" id="jobs">
+  return html`<${Section} title="Jobs" id="jobs" aside=${html`<${Asking} relay=${relay} />`}>
     <${Asked} asked=${asked} what="Asking for jobs">${() => (jobs.length
       ? html`<${JobTable} relay=${relay} jobs=${jobs} />`
       : html`<${Empty} title="Nothing was asked for yet">Replays, discards, restarts and audits are here with their progress.<//>`)}<//>
@@ -53,6 +56,8 @@ function JobTable({ relay, jobs }) {
 
 function JobRow({ relay, job }) {
   const doing = useDoing();
+  const [result, setResult] = useState(null);
+  const found = useAsked(result ? at(relay, `/jobs/${job.id}`) : null);
   const cancel = () => doing.run(() => ask(at(relay, `/jobs/${job.id}/cancel`), { method: "POST", body: {} }));
   const shown = job.action === "drain" ? bytes : count;
   const [open, setOpen] = useState(false);
@@ -70,6 +75,8 @@ function JobRow({ relay, job }) {
       ${job.error && html`<${ProblemBox} problem=${{ message: job.error, hint: job.hint }} />`}
       ${job.notes?.length > 0 && html` <button type="button" class="button small" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${plural(job.notes.length, "note")}</button>
         ${open && html`<ul class="notes">${job.notes.map((each, index) => html`<li key=${index}>${each}</li>`)}</ul>`}`}
+      ${job.state === "done" && TOLD.has(job.action) && html` <button type="button" class="button small" aria-expanded=${result ? "true" : "false"} onClick=${() => setResult(!result)}>Result</button>`}
+      ${result && html`<${Asked} asked=${found} what="Asking for the result">${(told) => html`<pre class="code" tabindex="0" role="region" aria-label=${`Result of job ${job.id}`}>${JSON.stringify(told.result, null, 2)}</pre>`}<//>`}
     </td>
     <td role="cell" data-label="By">${job.caller}</td>
     <td role="cell" data-label="Begun"><${Time} at=${job.begun_at} /></td>
