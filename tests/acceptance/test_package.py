@@ -36,6 +36,13 @@ def test_the_wheel_has_the_manual_of_the_source_tree(wheel: zipfile.ZipFile) -> 
     assert {"walrelay/docs/settings.md", "walrelay/docs/guides/cut-over.md"} <= pages
 
 
+def test_the_wheel_has_the_console_with_its_libraries_and_their_licences(wheel: zipfile.ZipFile) -> None:
+    console = ROOT / "walrelay" / "admin" / "console"
+    files = {str(file.relative_to(ROOT)) for file in console.rglob("*") if file.is_file()}
+    assert files <= set(wheel.namelist())
+    assert "walrelay/admin/console/index.html" in files
+
+
 def test_what_the_image_copies_is_enough_to_build_the_wheel(tmp_path: Path) -> None:
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
     for names in re.findall(r"^COPY (?!--)(.+) \S+$", dockerfile, re.M):

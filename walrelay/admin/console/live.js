@@ -18,6 +18,7 @@ const decoders = { overview: tellOverview, activity: tellActivity, events: tellE
 function tellOverview(told) {
   const { rates } = overview.get();
   for (const each of told.relays) {
+    if (!each.in_settings) continue;  // nobody tells their rates, and names repeat
     const kept = rates.get(each.name) ?? [];
     kept.push(each.published_per_second ?? null);
     if (kept.length > KEPT_RATES) kept.shift();

@@ -44,7 +44,7 @@ function Relays({ told, rates }) {
           (each, index) => html`<th scope="col" role="columnheader" class=${index > 1 && index !== 5 ? "right" : ""}>${each}</th>`,
         )}
       </tr></thead>
-      <tbody role="rowgroup">${shown.map((each) => html`<${Row} key=${each.slot} relay=${each} values=${rates.get(each.name)} />`)}</tbody>
+      <tbody role="rowgroup">${shown.map((each) => html`<${Row} key=${`${each.database} ${each.slot}`} relay=${each} values=${rates.get(each.name)} />`)}</tbody>
     </table>`}
     ${relays.length > 0 && !shown.length && html`<${Empty} title="No relay is called that">The filter looks at name, slot, database, sink and state.<//>`}`;
 }

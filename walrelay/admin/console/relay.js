@@ -36,7 +36,7 @@ const VIEWS = [
 ];
 
 export function RelayPage({ relay, rest }) {
-  const row = useStore(overview, ({ relays }) => relays?.find((each) => each.name === relay) ?? null);
+  const row = useStore(overview, ({ relays }) => relays?.find((each) => each.name === relay && each.in_settings) ?? null);
   const known = useStore(overview, ({ relays }) => relays !== null);
   const [dialog, setDialog] = useState(null);
   const view = rest[0] ?? "";
