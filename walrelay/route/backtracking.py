@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ _VARYING_IN_LARGE = 4  # and where there are too many states for copies
 _STATES = 1_000
 _PAIRS = 50_000  # of loops' states that are compared; beyond that they are taken for overlapping
 
-_parser: Any = re._parser  # type: ignore[attr-defined]
+_parser: Any = import_module("re._parser")
 _REPEATS = {"MAX_REPEAT", "MIN_REPEAT"}
 _ATOMIC = {"POSSESSIVE_REPEAT", "ATOMIC_GROUP"}
 _LOOKS = {"ASSERT", "ASSERT_NOT"}
