@@ -10,7 +10,7 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.test_pause import is_paused, pause, resume, started
 from walrelay import compose
 from walrelay.config import load
-from walrelay.errors import Disconnected
+from walrelay.errors import Disconnected, Fatal
 from walrelay.operations.pausing import restart
 from walrelay.postgres.catalog import Catalog
 
@@ -35,7 +35,7 @@ def test_a_restart_begins_anew_in_the_same_process(deployment: Deployment) -> No
     assert not is_paused(deployment)
 
 
-def test_a_restart_that_dies_in_the_middle_leaves_a_pause_that_ends(deployment: Deployment) -> None:
+def test_a_restart_ends_its_own_pause_and_no_other_and_leaves_one_that_ends_if_it_dies(deployment: Deployment) -> None:
     relay, wiring = started(deployment), compose.wiring(load(deployment.config))
     with Catalog(wiring.dsn) as catalog:
         steps = restart(wiring, catalog, "orders", "somebody", Event())
@@ -49,6 +49,13 @@ def test_a_restart_that_dies_in_the_middle_leaves_a_pause_that_ends(deployment: 
     assert ends
     resume(deployment)
     relay.wait_for("streaming", more_than=1)
+    with Catalog(wiring.dsn) as catalog:
+        steps = restart(wiring, catalog, "orders", "somebody", Event())
+        assert next(steps).state == "paused"
+        pause(deployment, "pause_reason = 'the broker is away', paused_until = NULL")
+        with pytest.raises(Fatal, match="is paused already"):
+            next(steps)
+    assert is_paused(deployment), "whoever pauses it during a restart has it paused"
 
 
 def test_a_drain_publishes_what_was_committed_and_pauses(deployment: Deployment) -> None:

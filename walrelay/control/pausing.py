@@ -101,7 +101,7 @@ class LeaderPause:
         with self._unless_it_cannot(
             catalog, "the pause is over, but this could not be noted, and a restart may find it"
         ):
-            end_pause(catalog, self._control.slot, pause.at)
+            end_pause(catalog, self._control.slot, pause)
 
     def _give_up(self, catalog: Catalog, pause: Pause, why: str, wal: SlotWal) -> None:
         """Drops the slot. How far it had got is noted before, or a recovery would have to find out."""

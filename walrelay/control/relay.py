@@ -59,7 +59,8 @@ class RelayControl:
         self.asks, self.news = Bell(), Bell()  # a pause is wanted; something changed
         self.leads = False
         self.unread = False  # the table was not read since the relay began to lead
-        self._over, self._lock = "", Lock()
+        self._lock = Lock()
+        self._over: tuple[object, ...] = ()  # the terms of the pause that ended here
         self._state, self._position = "", LSN(0)
         self._published = False  # since the position was confirmed last
         self._since: int | None = None
@@ -82,7 +83,7 @@ class RelayControl:
     def wish(self, pause: Pause | None) -> None:
         """What the table says."""
         with self._lock:
-            if pause is not None and pause.at == self._over:
+            if pause is not None and pause.terms == self._over:
                 pause = None  # it ended here, although that could not be written
             self.pause = pause
             self.ends_at = inf if pause is None or pause.left is None else monotonic() + pause.left
@@ -93,8 +94,8 @@ class RelayControl:
             self.news.ring()
 
     def end_pause(self, pause: Pause) -> None:
-        """That pause is over, whatever the table says."""
-        self._over = pause.at
+        """That pause is over, whatever the table says; one on other terms is obeyed."""
+        self._over = pause.terms
         self.wish(None)
 
     def saw(self, happening: Happening) -> None:

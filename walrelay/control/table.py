@@ -42,6 +42,11 @@ class Pause(NamedTuple):
     drops_slot: bool = False
 
     @property
+    def terms(self) -> tuple[object, ...]:
+        """All but the time that goes by: a pause that somebody gave other terms is another."""
+        return self.at, self.by, self.reason, self.until, self.limit, self.drops_slot
+
+    @property
     def since(self) -> float | None:
         """`at` as Unix time; None: not known, because somebody wrote what is no time, or none."""
         try:
@@ -109,11 +114,18 @@ def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest, *
     return next((Pause(*row[1:]) for row in rows), None)
 
 
-def end_pause(catalog: Catalog, slot: str, at: str | None = None) -> bool:
-    """False if it was not paused. `at`: only that pause."""
-    of = " AND to_json(coalesce(paused_at, 'epoch'))#>>'{}' = %s" if at is not None else ""
+_ON_TERMS = (
+    " AND to_json(coalesce(paused_at, 'epoch'))#>>'{}' = %s AND coalesce(paused_by, '') = %s"
+    " AND coalesce(pause_reason, '') = %s AND to_json(paused_until)#>>'{}' IS NOT DISTINCT FROM %s"
+    " AND pause_limit IS NOT DISTINCT FROM %s AND (at_pause_limit = 'drop_slot') = %s"
+)
+
+
+def end_pause(catalog: Catalog, slot: str, only: Pause | None = None) -> bool:
+    """False if it was not paused. `only`: that pause, and on its terms: who gave it others wants it to go on."""
+    of = "" if only is None else _ON_TERMS
     statement = f"UPDATE {TABLE} SET paused = false WHERE slot_name = %s AND paused{of}"
-    return catalog.run(statement, slot, *([] if at is None else [at])) > 0
+    return catalog.run(statement, slot, *(() if only is None else only.terms)) > 0
 
 
 class RelayReport(NamedTuple):

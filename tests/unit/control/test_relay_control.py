@@ -152,6 +152,9 @@ def test_a_pause_that_is_over_here_is_not_obeyed_again(relay: RelayControl) -> N
     assert relay.pause is None
     relay.wish(later := pause._replace(at="2026-11-24"))
     assert relay.pause == later
+    relay.end_pause(later)
+    relay.wish(longer := later._replace(until="2026-11-25"))
+    assert relay.pause == longer, "somebody prolonged it just as it ended"
 
 
 def test_a_pause_says_who_and_why_and_how_it_ends() -> None:

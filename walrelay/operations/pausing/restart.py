@@ -25,7 +25,8 @@ class RestartStep(NamedTuple):
 
 def restart(wiring: Wiring, catalog: Catalog, name: str, by: str, stop: Event) -> Iterator[RestartStep]:
     """First `paused`, then what it does after that. The pause ends with the steps, at a stop and by an error too; if
-    this process dies in the middle, at a time that the pause names itself.
+    this process dies in the middle, at a time that the pause names itself. Whoever pauses the relay meanwhile has it
+    paused: Fatal.
     """
     slot = wiring.slot
     refuse_restart(catalog, slot, name)
@@ -39,7 +40,9 @@ def restart(wiring: Wiring, catalog: Catalog, name: str, by: str, stop: Event) -
             yield RestartStep("paused", monotonic() - begun)
     finally:
         resumed = str(catalog.value("SELECT clock_timestamp()::text"))
-        end_pause(catalog, slot, pause.at)
+        ended = end_pause(catalog, slot, pause)
+    if not ended and pauses(catalog, [slot]):
+        raise _is_paused(name)
     if found is None:
         if stop.is_set():
             return
