@@ -11,6 +11,7 @@ from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.remote import RemoteApi, api_option
+from walrelay.cli.streams import printable
 from walrelay.control.asking import EventFilter, RecentEvent, RecentEvents, recent_events
 from walrelay.errors import Fatal
 from walrelay.postgres.catalog import Catalog
@@ -127,9 +128,9 @@ def _line(event: RecentEvent) -> str:
         durable = click.style("not durable yet", fg="yellow")
     else:
         durable = click.style(_after(event.acknowledged_at - event.committed_at), fg="green")
-    topic = f"{event.sink}:{event.topic}" if event.sink else event.topic
-    of_key = "" if event.key is None else f" [{_plain(event.key)}]"
-    what = f"{_plain(event.id or '-')}  {_plain(event.type or '-')}"
+    topic = printable(f"{event.sink}:{event.topic}" if event.sink else event.topic)
+    of_key = "" if event.key is None else f" [{printable(event.key)}]"
+    what = f"{printable(event.id or '-')}  {printable(event.type or '-')}"
     return (
         f"{click.style(at, dim=True)}  {what} → {topic}{of_key}  {event.bytes} bytes  {event.position or ''}  {durable}"
     )
@@ -138,8 +139,3 @@ def _line(event: RecentEvent) -> str:
 def _after(seconds: float) -> str:
     milliseconds = max(0.0, seconds * 1000)
     return f"durable after {milliseconds:.1f} ms" if milliseconds < 10_000 else f"durable after {seconds:.1f} s"
-
-
-def _plain(text: str) -> str:
-    """What a terminal would obey is shown as it is written."""
-    return text if text.isprintable() else ascii(text)[1:-1]

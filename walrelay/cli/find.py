@@ -11,6 +11,7 @@ from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
 from walrelay.cli.options import Moment, MomentType
 from walrelay.cli.remote import RemoteApi, api_option
+from walrelay.cli.streams import printable
 from walrelay.operations import find as operation
 from walrelay.operations.find import FoundRows, RowQuestion, TracedRow
 from walrelay.postgres.catalog import Catalog
@@ -122,15 +123,15 @@ def lines(found: FoundRows) -> Iterator[str]:
 def _row(row: TracedRow) -> Iterator[str]:
     aggregate = " ".join(filter(None, (row.aggregate_type, row.aggregate_id)))
     state = click.style(f"{row.state.replace('_', ' '):<13}", fg=_COLORS[row.state], bold=True)
-    yield state + "  ".join(filter(None, (row.id, row.type, aggregate)))
+    yield state + printable("  ".join(filter(None, (row.id, row.type, aggregate))))
     if times := _times(row):
         yield f"{_INDENT}{times}"
-    yield f"{_INDENT}{row.why}"
+    yield f"{_INDENT}{printable(row.why)}"
     for copy in row.copies:
         sink = "" if copy.sink in ("", "kafka") else f"{copy.sink}: "
         again = "  replayed" if copy.replayed else ""
-        where = click.style(f"{sink}{copy.topic} [{copy.partition}] at offset {copy.offset}", bold=True)
-        yield f"{_INDENT}{where}  {_clock(copy.timestamp_ms * 1000)}  position {copy.position}{again}"
+        where = click.style(f"{sink}{printable(copy.topic)} [{copy.partition}] at offset {copy.offset}", bold=True)
+        yield f"{_INDENT}{where}  {_clock(copy.timestamp_ms * 1000)}  position {printable(copy.position)}{again}"
     if row.read_back not in ("done", "not asked"):
         yield f"{_INDENT}topics: reading back was {row.read_back}"
 

@@ -11,6 +11,7 @@ from walrelay.cli import ending
 from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
 from walrelay.cli.remote import RemoteApi, api_option, remote_relays
+from walrelay.cli.streams import printable
 from walrelay.config import load_relays
 from walrelay.errors import SettingsError
 from walrelay.operations.overview import RelayGlance, glance
@@ -82,7 +83,8 @@ def _row(each: RelayGlance) -> tuple[str, ...]:
         paused += f", to {size(each.pause_limit)}, then {each.at_pause_limit}" if each.pause_limit else ""
     where = each.instance or "nobody", each.position or "unknown"
     left = "no limit" if each.safe_bytes is None else size(each.safe_bytes)
-    return each.name, each.state, *where, lag, _size(each.retained_bytes), left, " ".join(paused.split())
+    told = each.name, each.state, *where, lag, _size(each.retained_bytes), left, " ".join(paused.split())
+    return tuple(map(printable, told))  # whoever may write the table names them
 
 
 def _size(count: int | None) -> str:

@@ -102,12 +102,14 @@ class RemoteApi:
             raise Fatal(f"the admin API at {self._url} gives no answer: {why}", hint=hint) from None
 
     def _refusal(self, refused: HTTPError) -> Fatal:
-        problem: dict[str, Any] = {}
-        with refused, suppress(OSError, HTTPException, ValueError):
-            problem = json.loads(refused.read(1_000_000))
+        told: Any = None
+        with refused, suppress(OSError, HTTPException, ValueError, RecursionError):
+            told = json.loads(refused.read(1_000_000))
+        problem: dict[str, Any] = told if isinstance(told, dict) else {}  # a proxy answers in a form of its own
         detail = problem.get("detail") or f"status {refused.code}"
-        more = "".join(f"; {each['where']}: {each['detail']}" for each in problem.get("errors", ()))
-        hint = problem.get("hint", "")
+        errors = [each for each in problem.get("errors") or () if isinstance(each, dict)]
+        more = "".join(f"; {each.get('where')}: {each.get('detail')}" for each in errors)
+        hint = str(problem.get("hint") or "")
         if refused.code == 401:
             hint = f"Set {TOKEN}; `walrelay admin token NAME` makes a token for the settings of the API."
         return Fatal(f"the admin API at {self._url}: {detail}{more}", hint=hint)

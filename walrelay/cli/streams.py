@@ -131,3 +131,8 @@ class Output:
         if any(event & _GONE for _, event in events):
             raise ReaderGone
         return bool(events)
+
+
+def printable(text: str) -> str:
+    """What a terminal would obey is shown as it is written: texts of events and of tables may be anybody's."""
+    return text if text.isprintable() else ascii(text)[1:-1]

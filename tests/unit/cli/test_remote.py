@@ -72,8 +72,16 @@ def test_a_problem_is_told_in_the_words_of_the_api(api: Answering) -> None:
     assert told.value.hint == "walrelay init"
 
 
-@pytest.mark.parametrize(("status", "body", "said"), [(500, b"<html>", "status 500"), (200, b"<html>", "no answer")])
-def test_an_answer_of_somebody_else_is_told(api: Answering, status: int, body: bytes, said: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (500, b"<html>", "status 500"),
+        (502, ["bad gateway"], "status 502"),
+        (403, {"errors": ["no"], "hint": {}}, "status 403"),
+        (200, b"<html>", "no answer"),
+    ],
+)
+def test_an_answer_of_somebody_else_is_told(api: Answering, status: int, body: Any, said: str) -> None:
     api.answers = [(status, body)]
     with pytest.raises(Fatal, match=said):
         RemoteApi(api.url, {}).get("/x")

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Iterator
 
+import click
 import pytest
 
-from walrelay.cli.streams import Output, ReaderGone
+from walrelay.cli.find import lines
+from walrelay.cli.streams import Output, ReaderGone, printable
+from walrelay.operations.find import FoundRows, RowCopy, TracedRow
 
 
 @pytest.fixture
@@ -53,3 +56,12 @@ def test_a_reader_that_left_is_noticed_even_with_nothing_to_write(pipe: tuple[in
     output.add(b"a")
     with pytest.raises(ReaderGone):
         output.drain(None)
+
+
+def test_what_a_terminal_would_obey_is_written_out() -> None:
+    clear = "\x1b[2J"
+    row = TracedRow(clear, clear, clear, clear, why=clear, copies=(RowCopy("", clear, 0, 1, 0, clear, replayed=False),))
+    found = [click.unstyle(each) for each in lines(FoundRows([row]))]
+    assert len(found) == 3
+    assert all(r"\x1b[2J" in each and each.isprintable() for each in found)
+    assert printable("größer 日本") == "größer 日本"

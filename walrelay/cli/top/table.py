@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import click
 
+from walrelay.cli.streams import printable
 from walrelay.operations.overview import SeenRelay
 
 COLORS = {"ok": "green", "warning": "yellow", "critical": "red"}
@@ -127,8 +128,7 @@ def table(relays: Sequence[SeenRelay], width: int) -> list[str]:
 
 def plain(text: str) -> str:
     """In one line, without what a terminal would obey."""
-    text = " ".join(text.split())
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(" ".join(text.split()))
 
 
 def cut(text: str, width: int) -> str:
