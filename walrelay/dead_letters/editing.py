@@ -69,7 +69,8 @@ def edited_record(original: OutboxRecord, given: object) -> OutboxRecord:
             name: _field(name, given[name]) for name in given if name not in (*_FIXED, "columns")
         }
         if "columns" in given:
-            changes["columns"] = {name: _column(name, value) for name, value in dict(given["columns"] or {}).items()}
+            columns = dict(given["columns"] or {})
+            changes["columns"] = {_stored_name(name): _column(name, value) for name, value in columns.items()}
         return original._replace(**changes)
     except (ValueError, TypeError, AttributeError, RecursionError) as cause:
         raise Fatal(
@@ -203,13 +204,19 @@ def _field(name: str, value: Any) -> str | bytes | None:
     if name not in _JSON:
         return _column(name, value)
     if isinstance(value, dict | list | int | float) and not _is_base64(value):
-        return json.dumps(value, ensure_ascii=False).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return _bytes(name, value)
 
 
 def _column(name: str, value: Any) -> str | None:
     raw = _bytes(name, value)
     return None if raw is None else raw.decode("utf-8", "surrogateescape")
+
+
+def _stored_name(name: str) -> str:
+    """ValueError for one that no JSON can hold: half of a surrogate pair."""
+    name.encode()
+    return name
 
 
 def _bytes(name: str, value: Any) -> bytes | None:

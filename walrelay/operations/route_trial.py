@@ -64,7 +64,7 @@ def record_of_json(text: str) -> OutboxRecord:
             raise ValueError(f"{strange[0]!r} is not a field; known are {', '.join(sorted(known))}")
         commit_lsn, ordinal = RecordPosition.parse(members.get("position") or "0/0:0")
         texts = (_field(name, members.get(name)) for name in OutboxRecord._fields[3:-1])
-        columns = {name: _text(value) for name, value in (members.get("columns") or {}).items()}
+        columns = {_text(name): _text(value) for name, value in (members.get("columns") or {}).items()}
         return OutboxRecord._make((LSN(commit_lsn), ordinal or 0, 0, *texts, columns))
     except (ValueError, AttributeError, RecursionError) as cause:
         raise Fatal(
@@ -129,8 +129,13 @@ def _field(name: str, value: Any) -> str | bytes | None:
 
 
 def _text(value: Any) -> str | None:
-    """As `walrelay tail` prints it: {"base64": ...} for what is not UTF-8; JSON in a payload as it is."""
-    if value is None or isinstance(value, str):
+    """As `walrelay tail` prints it: {"base64": ...} for what is not UTF-8; JSON in a payload as it is. ValueError for
+    half of a surrogate pair, which no text has.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value.encode()
         return value
     if isinstance(value, dict) and value.keys() == {"base64"}:
         return b64decode(value["base64"]).decode("utf-8", "surrogateescape")

@@ -4,7 +4,7 @@ import json
 
 from click.testing import CliRunner
 
-from tests.integration.admin.conftest import MakeApi, refused, sections_of
+from tests.integration.admin.conftest import TOKENS, MakeApi, refused, sections_of
 from tests.servers.database import Database
 from walrelay.cli import main
 
@@ -27,4 +27,7 @@ def test_the_answer_is_that_of_the_command(make_api: MakeApi, database: Database
         **{k: v for k, v in printed[0]["rules"][0].items() if k != "rule"},
     }
     refused(api.post(path, {"records": [{"type": "x"}]}), 422, "body.records.0: this is not a record", "walrelay tail")
+    headers = {"Authorization": f"Bearer {TOKENS['operate'].token}", "Content-Type": "application/json"}
+    half = api.client.post(path, content=rb'{"records": [{"id": "\ud800"}]}', headers=headers)
+    refused(half, 422, "body.records.0: this is not a record")
     refused(api.post(path, {"records": RECORDS}, scope="read"), 403, "operate")

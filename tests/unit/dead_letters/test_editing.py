@@ -113,6 +113,8 @@ def test_id_position_and_time_cannot_be_edited(name: str) -> None:
         ({"payload": {"base64": 5}}, "not a record"),
         ({"payload": "\ud800"}, "not a record"),
         ({"payload": {"a": "\ud800"}}, "not a record"),
+        ({"payload": {"a": float("inf")}}, "not a record"),
+        ({"columns": {"\ud800": "x"}}, "not a record"),
     ],
 )
 def test_what_is_no_record_is_refused_with_what_is_wrong(given: object, said: str) -> None:
