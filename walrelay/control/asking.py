@@ -173,12 +173,12 @@ def activity(
     if slots is None:
         slots = [row[0] for row in catalog.rows(_SLOTS)]
     answers = _asked(catalog, slots, Question(), patience)
-    return {slot: _activity(members) for slot, members in answers.items()}
+    return {slot: activity_of(members) for slot, members in answers.items()}
 
 
 def relay_activity(catalog: Catalog, slot: str, patience: float = PATIENCE) -> RelayActivity:
     """Fatal where nobody answers."""
-    return _activity(_answer(catalog, Question(slot), patience))
+    return activity_of(_answer(catalog, Question(slot), patience))
 
 
 def recent_events(
@@ -188,7 +188,7 @@ def recent_events(
     members = _answer(catalog, Question(slot, after), patience)
     found = [RecentEvent(**_known(RecentEvent, each)) for each in members.get("events", ())]
     later = [each for each in found if each.number > after]
-    return RecentEvents(_activity(members), [each for each in later if wanted.matches(each)])
+    return RecentEvents(activity_of(members), [each for each in later if wanted.matches(each)])
 
 
 def _answer(catalog: Catalog, question: Question, patience: float) -> Mapping[str, Any]:
@@ -254,12 +254,13 @@ def _refuse(catalog: Catalog) -> str:
     return str(now)
 
 
-def _activity(members: Mapping[str, Any]) -> RelayActivity:
+def activity_of(members: Mapping[str, Any]) -> RelayActivity:
     known = _known(RelayActivity, members)
-    known |= {name: known[name] and Percentiles(**known[name]) for name in ("latency", "transaction_rows")}
-    known["stalled"] = known["stalled"] and Stall(**known["stalled"])
-    known["rules"] = [RuleCount(**each) for each in known["rules"] or ()]
-    known["topics"] = [TopicCount(**each) for each in known["topics"] or ()]
+    for name in ("latency", "transaction_rows"):
+        known[name] = known[name] and Percentiles(**_known(Percentiles, known[name]))
+    known["stalled"] = known["stalled"] and Stall(**_known(Stall, known["stalled"]))
+    known["rules"] = [RuleCount(**_known(RuleCount, each)) for each in known["rules"] or ()]
+    known["topics"] = [TopicCount(**_known(TopicCount, each)) for each in known["topics"] or ()]
     return RelayActivity(**known)
 
 

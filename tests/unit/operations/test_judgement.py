@@ -27,6 +27,7 @@ def test_a_relay_that_flows_is_well() -> None:
         (FLOWS, 1800.0, "critical", "30 min", "doctor"),
         (PAUSED, 1800.0, "critical", "while it is paused", "resume orders"),
         (PAUSED, None, "warning", "by ada: upgrade", "resume orders"),
+        (PAUSED._replace(name="x; rm -r ~"), None, "warning", "by ada: upgrade", "resume 'x; rm -r ~'"),
         (PAUSED._replace(instance=None), None, "warning", "by ada", "resume orders"),
         (FLOWS._replace(state="retrying", last_error="broker away"), None, "warning", "broker away", "doctor"),
         (FLOWS._replace(lag_seconds=7.0), None, "warning", "7 s", "doctor"),

@@ -1,5 +1,6 @@
 """Which relays somebody has to look at, why, and what to do. Pure: what is known of a relay in, a judgement out."""
 
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from walrelay.operations.overview.glance import RelayGlance
@@ -27,7 +28,7 @@ def judged(relay: RelayGlance, safe_seconds: float | None, stalled: str = "") ->
     broken = _broken(relay)
     if broken is not None:
         return broken
-    name = relay.name
+    name = quote(relay.name)  # whoever may write the table names it, and the command is pasted into a shell
     if relay.wal_status == "unreserved":
         return Judgement("critical", "the slot is lost at the next checkpoint", f"walrelay status  # of {name}")
     if safe_seconds is not None and safe_seconds < _SOON:
