@@ -8,12 +8,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from walrelay.admin.callers import Reader, Relay
+from walrelay.admin.changes import Stored
 from walrelay.admin.problems import ApiProblem
 from walrelay.control.asking import EventFilter, RecentEvent, RelayActivity
 
 router = APIRouter(tags=["activity"])
 
-Short = Annotated[str, Query(max_length=1_000)]
+Short = Annotated[Stored, Query(max_length=1_000)]
 
 
 class ShownPercentiles(BaseModel):
@@ -28,7 +29,7 @@ class ShownStall(BaseModel):
 
     by: str
     since: datetime
-    why: str
+    why: str | None = Field(description="null below the scope operate.")
 
 
 class ShownRule(BaseModel):
@@ -132,8 +133,12 @@ def events(
 
 
 def shown_activity(found: RelayActivity, *, operates: bool) -> ShownActivity:
-    """An error may quote an event."""
-    return ShownActivity.model_validate(_members(found) | ({} if operates else {"last_error": None}))
+    """An error may quote an event, and so may what a sink or a registry says."""
+    members = _members(found)
+    if not operates:
+        members["last_error"] = None
+        members["stalled"] = members["stalled"] and {**members["stalled"], "why": None}
+    return ShownActivity.model_validate(members)
 
 
 def shown_events(activity: RelayActivity, events: Sequence[RecentEvent], *, operates: bool) -> ShownEvents:

@@ -6,6 +6,7 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer, SecurityScopes
 
 from walrelay.admin.access import Caller
+from walrelay.admin.changes import Stored
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay, AdminRelays
 from walrelay.config.admin import AccessScope
@@ -54,7 +55,7 @@ def visible_relay(name: str, caller: Caller, relays: AdminRelays) -> AdminRelay:
     return found
 
 
-def _relay(relay: Annotated[str, Path(max_length=63)], caller: Reader, relays: Relays) -> AdminRelay:
+def _relay(relay: Annotated[Stored, Path(max_length=63)], caller: Reader, relays: Relays) -> AdminRelay:
     return visible_relay(relay, caller, relays)
 
 

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from walrelay.admin.access import Caller
 from walrelay.admin.callers import Administrator, Operator, Reader, Relay
-from walrelay.admin.changes import ChangeRequested, StartedChange, started_change
+from walrelay.admin.changes import ChangeRequested, StartedChange, Stored, started_change
 from walrelay.admin.jobs import JobWork, Step, in_steps
 from walrelay.admin.problems import ApiProblem
 from walrelay.admin.relays import AdminRelay
@@ -22,7 +22,7 @@ from walrelay.postgres.catalog import Catalog
 router = APIRouter(tags=["dead letters"])
 
 DeadLetterStatus = Literal["waiting", "blocked", "replayed", "discarded", "skipped"]
-Short = Annotated[str, Field(min_length=1, max_length=1_000)]
+Short = Annotated[Stored, Field(min_length=1, max_length=1_000)]
 Tenants = Annotated[list[Short], Field(max_length=1_000)]
 
 _BATCH = 1_000  # dead letters that are discarded at a time
@@ -146,7 +146,7 @@ def listing(
     key: Annotated[Short | None, Query(description="Takes the scope operate.")] = None,
     tenant: Annotated[Tenants | None, Query(description="Takes the scope operate.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
-    after: Annotated[str, Query(max_length=100, description="`next` of the page before.")] = "",
+    after: Annotated[Stored, Query(max_length=100, description="`next` of the page before.")] = "",
 ) -> DeadLetterPage:
     """In the order of their positions, page by page. 100,000 take no longer than ten."""
     if (key or tenant) and not caller.may("operate"):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from walrelay.admin.callers import Administrator, Reader, Relay, Relays
+from walrelay.admin.changes import Stored
 from walrelay.admin.problems import ProblemDocument, problem
 from walrelay.admin.relays import AdminRelay
 from walrelay.config.redaction import redacted
@@ -98,7 +99,7 @@ def relays(
     caller: Reader,
     relays: Relays,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    after: Annotated[str, Query(max_length=63, description="The name of the last relay of the page before.")] = "",
+    after: Annotated[Stored, Query(max_length=63, description="The name of the last relay of the page before.")] = "",
 ) -> RelayPage:
     """Those that the caller sees. One that cannot be asked has a problem instead of a status."""
     found = relays.found()

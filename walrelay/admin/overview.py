@@ -11,7 +11,7 @@ from walrelay.admin.access import Caller
 from walrelay.admin.callers import Reader, Relay
 from walrelay.admin.watching import AdminWatch, Overview, WatchedRelay
 from walrelay.config.admin import AccessScope
-from walrelay.operations.overview import Level
+from walrelay.operations.overview import Level, SeenRelay
 
 router = APIRouter(tags=["overview"])
 
@@ -131,7 +131,6 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         at_limit=seen.at_pause_limit,  # type: ignore[arg-type]
     )
     operates = caller.may("operate")
-    quotes = seen.last_error is not None and judgement.why == seen.last_error
     return RelayOverview(
         name=admin.name if admin is not None else seen.name,
         slot=seen.slot,
@@ -140,7 +139,7 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         sinks=[sink.kind for sink in admin.settings.named_sinks.values()] if admin is not None else None,
         delivery=admin.settings.delivery if admin is not None else None,
         level=judgement.level,
-        why=judgement.why if operates or not quotes else "an error, which takes the scope operate to see",
+        why=judgement.why if operates else _without_quotes(each.look),
         todo=judgement.todo,
         state=seen.state,
         instance=seen.instance,
@@ -162,6 +161,14 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         paused=pause if seen.paused else None,
         updated_at=seen.updated_at,
     )
+
+
+def _without_quotes(look: SeenRelay) -> str:
+    """An error may quote an event, and so may what a sink or a registry says."""
+    why, error, stalled = look.judgement.why, look.seen.last_error, look.live.stalled if look.live is not None else None
+    if error is not None and why == error:
+        return "an error, which takes the scope operate to see"
+    return why.removesuffix(f": {stalled.why}") if stalled is not None and stalled.why else why
 
 
 @router.get("/me", summary="Show who asks")

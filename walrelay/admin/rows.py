@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from walrelay.admin.callers import Operator, Relay
+from walrelay.admin.changes import Stored
 from walrelay.admin.problems import ApiProblem
 from walrelay.errors import Retryable
 from walrelay.operations import find as operation
@@ -16,7 +17,7 @@ from walrelay.operations.find import RowQuestion
 
 router = APIRouter(tags=["rows"])
 
-Short = Annotated[str, Field(min_length=1, max_length=1_000)]
+Short = Annotated[Stored, Field(min_length=1, max_length=1_000)]
 _READING = 10.0  # seconds
 _READERS = BoundedSemaphore(4)  # of topics at a time
 
@@ -78,7 +79,7 @@ def rows(
     since: Annotated[AwareDatetime | None, Query(description="Written at or after this time.")] = None,
     until: Annotated[AwareDatetime | None, Query(description="Written before this time.")] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    after: Annotated[str, Query(max_length=4_000, description="`next` of the page before.")] = "",
+    after: Annotated[Stored, Query(max_length=4_000, description="`next` of the page before.")] = "",
     topic: Annotated[list[Short] | None, Query(max_length=20, description="Also read this topic back.")] = None,
     read_back: Annotated[bool, Query(description="Read the topics, for ten seconds at most.")] = False,
 ) -> FoundRowPage:

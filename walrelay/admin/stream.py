@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from walrelay.admin.access import Caller
 from walrelay.admin.activity import shown_activity, shown_events
 from walrelay.admin.callers import Reader, Relays, visible_relay
+from walrelay.admin.changes import Stored
 from walrelay.admin.journal import AdminJournal
 from walrelay.admin.overview import Watching, shown_overview
 from walrelay.admin.problems import ApiProblem
@@ -63,7 +64,7 @@ async def stream(
     caller: Reader,
     relays: Relays,
     watch: Watching,
-    relay: Annotated[str, Query(max_length=63, description="Also tell what happens to this one.")] = "",
+    relay: Annotated[Stored, Query(max_length=63, description="Also tell what happens to this one.")] = "",
     seconds: Annotated[
         float, Query(ge=0, le=_LONGEST, description="For how long; 0: tell everything once.")
     ] = _LONGEST,

@@ -7,6 +7,13 @@ from typing import Any
 from tests.integration.admin.conftest import ONE_RELAY, Api, MakeApi, refused, sections_of
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
+from walrelay.admin.access import Caller
+from walrelay.admin.activity import shown_activity
+from walrelay.admin.overview import shown_overview
+from walrelay.admin.watching import Overview, WatchedRelay
+from walrelay.config.admin import AccessScope
+from walrelay.control.asking import RelayActivity, activity_of
+from walrelay.operations.overview import RelayGlance, SeenRelay, judged
 
 NOWHERE = {"source": {"dsn": "postgresql://x:hunter2@127.0.0.1:1/x", "slot": "nowhere"}}
 
@@ -90,6 +97,24 @@ def test_an_error_that_may_quote_an_event_takes_the_scope_operate(api: Api, data
     assert "hunter2" not in api.get("/overview").text
     assert "hunter2" not in api.get("/stream", seconds=0).text
     assert "hunter2" in api.get("/overview", scope="operate").text
+
+
+ASKERS: tuple[tuple[AccessScope, bool], ...] = (("read", False), ("operate", True))
+
+
+def test_what_a_sink_said_takes_the_scope_operate_too() -> None:
+    quote = "row 7 says hunter2"
+    said = {"by": "sink", "since": 0.0, "why": quote}
+    numbers = {name: 0 for name, kind in RelayActivity.__annotations__.items() if kind in (int, float)}
+    live = activity_of({**numbers, "slot": "s", "instance": "i", "state": "streaming", "stalled": said})
+    seen = RelayGlance("orders", "orders", "streaming", "db:1", "0/1", 0, 7.0, 0, None, None, "2026-11-24", False)
+    look = SeenRelay(seen, judged(seen, None, quote), live, None, None, None, None)
+    for scope, told in ASKERS:
+        caller = Caller("somebody", "token", scope)
+        found = shown_overview(Overview(0.0, [WatchedRelay("db", look, None)], []), caller).relays[0].why
+        assert found.startswith("the oldest event has waited for 7 s")
+        assert ("hunter2" in found) is told
+        assert ("hunter2" in shown_activity(live, operates=told).model_dump_json()) is told
 
 
 def test_the_last_minutes_are_there_as_long_as_the_process_has_looked(api: Api, database: Database) -> None:

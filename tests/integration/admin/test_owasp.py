@@ -81,6 +81,7 @@ def body_models() -> Iterator[str]:
             yield name
 
 
+STORED = r"^[^\x00]*$"
 BODY_MODELS = tuple(body_models())
 OF_A_RELAY = [each for each in OPERATIONS if "{relay}" in each.path]
 
@@ -147,6 +148,7 @@ def test_api4_everything_that_a_request_may_hold_has_an_end() -> None:
     for part in found:
         if part.get("type") == "string" and "format" not in part and "enum" not in part:
             assert "maxLength" in part, part
+            assert part["pattern"] == STORED, "PostgreSQL would refuse a NUL in its own words"
         if part.get("type") == "integer":
             assert "maximum" in part or "exclusiveMaximum" in part, part
         if part.get("type") == "array" and "enum" not in part["items"]:
