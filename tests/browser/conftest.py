@@ -1,4 +1,6 @@
-"""One browser and one shop for all tests here; each test has a page of its own, which must raise no error."""
+"""One browser for each module, and one shop for all tests here; each test has a page of its own, which must raise no
+error.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,8 +44,11 @@ class OpenPage(Protocol):
     def __call__(self, hash_: str = "", caller: str | None = "admin", **options: Any) -> Page: ...
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """It ends with its module: as long as Playwright is there, its event loop runs in the thread of the tests, and no
+    other test of this process could run one.
+    """
     program = choose.found(choose.chromium_program)
     with sync_playwright() as playwright:
         expect.set_options(timeout=_PATIENCE)
