@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Annotated
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
@@ -26,6 +26,7 @@ from walrelay.errors import WalrelayError
 router = APIRouter(tags=["overview"])
 
 _MOST = 40  # streams of this process
+_THREADS = 8  # in which they ask
 _PAUSE = 0.5  # seconds between two tellings
 _HEARTBEAT = 15.0  # seconds; proxies end what is silent for a minute
 _JOBS, _EVENTS = 20, 200
@@ -38,6 +39,8 @@ class Streams:
 
     def __init__(self) -> None:
         self._open = 0
+        self.threads = CapacityLimiter(_THREADS)
+        """Of their own: while a database does not answer, routes still have theirs."""
 
     def refuse_more(self) -> None:
         if self._open >= _MOST:
@@ -98,7 +101,7 @@ async def _events(
         while not watch.closed:
             changed.clear()
             for teller in tellers:
-                for name, text in await to_thread.run_sync(teller):
+                for name, text in await to_thread.run_sync(teller, limiter=streams.threads):
                     if text != told.get(name):
                         told[name] = text
                         yield f"event: {name}\ndata: {text}\n\n"
@@ -127,12 +130,16 @@ class _Overview:
 class _Jobs:
     def __init__(self, relay: AdminRelay, caller: Caller) -> None:
         self._relay, self._operates = relay, caller.may("operate")
+        self._not_before = 0.0
 
     def __call__(self) -> list[tuple[str, str]]:
+        if monotonic() < self._not_before:
+            return []
         try:
             with self._relay.catalog() as catalog:
                 found = AdminJournal(catalog, self._relay.wiring.slot).jobs(_JOBS)
         except WalrelayError:
+            self._not_before = monotonic() + _UNANSWERED
             return []
         page = JobPage(jobs=[shown_job(each, operates=self._operates) for each in found], next=None)
         return [("jobs", page.model_dump_json())]
