@@ -106,6 +106,30 @@ def test_a_message_that_is_too_large_for_the_broker_is_refused_before_the_next_i
     assert numbers(case.arrived()) == [0, 1, 4]
 
 
+@pytest.mark.parametrize("batching", [True, False])
+def test_nothing_passes_a_refused_message_while_the_producer_is_made(case: PulsarCase, batching: bool) -> None:
+    with closing(case.open(max_message_size=20 * 2**20, batching=batching)) as sink:
+        large = message(case, 1, size=6 * 2**20)
+        for each in (message(case, 0), large, *(message(case, number) for number in range(2, 22))):
+            assert sink.publish(each, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.ends) == (large, "too_large", True)
+        sink.flush(1)
+    assert numbers(case.arrived()) == [0]
+
+
+def test_a_refusal_of_one_topic_holds_up_no_other_whose_producer_is_made(case: PulsarCase) -> None:
+    with closing(case.open(topic="persistent://{topic}", max_message_size=20 * 2**20)) as sink:
+        other = PulsarCase(case.server)
+        large = to(case, 0, f"public/default/{case.topic}", value=b"x" * (6 * 2**20))
+        assert sink.publish(large, 0)
+        for number in range(1, 50):
+            assert sink.publish(to(case, number, f"public/default/{other.topic}"), 0)
+        assert refusal(sink).message == large
+        sink.flush(20)
+    assert numbers(other.arrived()) == list(range(1, 50))
+
+
 def test_the_largest_message_arrives_with_its_headers(case: PulsarCase) -> None:
     header: list[tuple[str, bytes | None]] = [("a", b"x" * 1_000_000)]
     plain = message(case, 0, size=5 * 2**20 - 1_000_400)

@@ -75,7 +75,7 @@ class PulsarSink:
         topic.in_flight += 1
         self._room -= 1
         self._bytes -= size_of(message)
-        if topic.producer is None:
+        if topic.producer is None or topic.waiting:
             topic.waiting.append((self._number, built(fit)))
         else:
             self._send(topic, self._number, built(fit))
@@ -180,13 +180,21 @@ class PulsarSink:
                 self._settle(about)
             else:
                 self._failed(about, what)
+        for topic in self._topics.values():
+            if topic.waiting and topic.producer is not None:
+                self._send_waiting(topic)
+
+    def _send_waiting(self, topic: _PulsarTopic) -> None:
+        """Up to a message that the client refuses itself, of which its callback tells within `send_async`. After a
+        complaint of another topic the rest is sent once that was taken.
+        """
+        while topic.waiting and not self._ended and not self._mailbox.complained:
+            self._send(topic, *topic.waiting.popleft())
 
     def _producer_made(self, topic: _PulsarTopic, made: Any) -> None:
         result = getattr(made, "error", None)
         if result is None:
             topic.producer = made
-            while topic.waiting and not self._ended:
-                self._send(topic, *topic.waiting.popleft())
             return
         self._forget(topic)
         if not topic.waiting:
@@ -220,7 +228,7 @@ class PulsarSink:
         self._memory.with_care = WITH_CARE
         reason, hint, error, scope = verdict
         text = f"{reason}{more}: {name!r}"
-        ends = flight.topic.in_flight > 0
+        ends = any(each.topic is flight.topic for later, each in self._in_flight.items() if later > number)
         self._refusals.append(Refusal(flight.ticket, flight.message, text, hint, error, scope, ends=ends))
 
     def _landed(self, number: int) -> _Flight | None:
