@@ -291,7 +291,7 @@ def repeats(text: str, begin: str = "") -> Behaviour:
         pytest.param(lambda conversation: conversation.until_the_end(), "not answered within", id="reads nothing"),
         pytest.param(says(""), "not answered within 0.3 s", id="never answers"),
         pytest.param(repeats("X-Slow: 1\r\n", "HTTP/1.1 200 OK\r\n"), "", id="slow headers without end"),
-        pytest.param(repeats("x" * 1000, "HTTP/1.1 200 OK\r\nX: "), "not HTTP", id="a header without end"),
+        pytest.param(repeats("x" * 10_000, "HTTP/1.1 200 OK\r\nX: "), "not HTTP", id="a header without end"),
         pytest.param(repeats("HTTP/1.1 100 Continue\r\n\r\n"), "not answered within", id="100 again and again"),
         pytest.param(says("SSH-2.0-OpenSSH_9.2\r\n\r\n"), "not HTTP", id="another protocol"),
         pytest.param(says(b"\0\xff" * 100 + b"\r\n\r\n"), "not HTTP", id="nonsense"),
@@ -400,6 +400,22 @@ def test_what_stands_in_an_answer_that_says_2xx_does_not_matter_and_is_not_read_
         durable(sink, 3)
         # bad chunks that are read together with the header make no answer of it: then it is asked for again
         assert {request.header("cookie") for request in endpoint.requests} == {None}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param([f"Content-Security-Policy: {'x' * 60_000}"], id="a long one"),
+        pytest.param([f"X-{number}: {'x' * 20}" for number in range(500)], id="many"),
+        pytest.param([f"Set-Cookie: {number}={'x' * 8_000}" for number in range(60)], id="many long ones"),
+    ],
+)
+def test_an_answer_with_long_headers_is_an_answer(headers: list[str]) -> None:
+    with Endpoint(answering(response("200 OK", *headers))) as endpoint, closing(opened(endpoint)) as sink:
+        for number in range(3):
+            assert sink.publish(event(number), 0)
+        durable(sink, 3)
+        assert bodies(endpoint) == [0, 1, 2]
 
 
 def test_a_refusal_before_the_whole_request_was_sent_is_told_once() -> None:

@@ -1,5 +1,7 @@
 """Webhooks, as far as they need no server: addresses, answers, circuits, and what the settings refuse."""
 
+import time
+
 import pytest
 
 from walrelay.config import parse
@@ -53,6 +55,25 @@ def test_an_address_on_the_internet_is_public(address: str) -> None:
 def test_the_pause_that_an_endpoint_asks_for(headers: dict[str, str], pause: float | None) -> None:
     told = answer(429, headers, 1_700_000_000)
     assert (told.verdict, told.pause, told.speaks_for_all) == ("wait", pause, True)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Europe/Berlin"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        *("Tue, 14 Nov 2023 22:13:30 GMT", "Tuesday, 14-Nov-23 22:13:30 GMT", "Tue Nov 14 22:13:30 2023"),
+        *("Tue, 14 Nov 2023 22:13:30 -0000", "Tue, 14 Nov 2023 22:13:30", "Tue, 14 Nov 2023 17:13:30 -0500"),
+    ],
+)
+def test_a_date_means_the_same_in_every_form_and_zone(date: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert answer(429, {"Retry-After": date}, 1_700_000_000).pause == 10
+        assert answer(429, {"Retry-After": "Tue, 14 Nov 2023 22:13:40 GMT", "Date": date}, 0).pause == 10
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_every_status_has_one_meaning() -> None:

@@ -1,7 +1,7 @@
 """What an answer says about its message: durable, refused for a reason, or to be asked for again. Pure."""
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from email.utils import mktime_tz, parsedate_tz
 from http import HTTPStatus
 from typing import Literal, NamedTuple
 
@@ -85,7 +85,9 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _date(text: str) -> float | None:
+    """Unix time of a date of HTTP in each of its three forms. One without a zone is in UTC, whatever the machine's."""
     try:
-        return parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError, OSError, TypeError, IndexError):
+        parsed = parsedate_tz(text)
+        return None if parsed is None else float(mktime_tz((*parsed[:9], parsed[9] or 0)))
+    except (ValueError, OverflowError, TypeError, IndexError):
         return None

@@ -18,6 +18,8 @@ from walrelay.sinks.webhook.networks import PrivateAddress, is_public
 
 _IDLE = 4.0  # seconds a connection is kept for the next request: some servers end them after 5
 _READ = 64 * 2**10  # bytes of an answer that are buffered
+_LINE = 64 * 2**10  # bytes that the status line and each header of an answer may have: more than proxies pass on
+_LINES = 512  # headers
 
 
 class AnswerWithoutRequest(aiohttp.ClientConnectionError):
@@ -124,6 +126,9 @@ def session(context: ssl.SSLContext | None, timeout: float, *, allow_private: bo
         skip_auto_headers=["Accept-Encoding"],
         headers={"User-Agent": f"walrelay/{__version__}"},
         read_bufsize=_READ,
+        max_line_size=_LINE,
+        max_field_size=_LINE,
+        max_headers=_LINES,
         trust_env=False,
     )
 
