@@ -13,6 +13,7 @@ from walrelay.observe import Noticed, Observer, Paused, PauseOver
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.sizes import size
+from walrelay.postgres.slots import drop_slot
 from walrelay.table.published import ended_before
 
 _LIMIT_LOOK = 2.0  # seconds between two looks at the WAL that is retained, if it has a limit
@@ -110,7 +111,7 @@ class LeaderPause:
         if slot is not None and slot.confirmed_flush_lsn is not None:
             xmin = ended_before(catalog, slot, catalog.current_lsn()) or 0
             note_given_up(catalog, RelayPosition(catalog.system(), name, slot.confirmed_flush_lsn, xmin=xmin))
-            catalog.rows("SELECT pg_drop_replication_slot(%s)", name)
+            drop_slot(catalog, name)
         self._end(catalog, pause)
         raise SlotGivenUp(
             f"slot {name!r} was dropped, as the pause ({pause}) said: {why}; events committed since {wal.confirmed}"

@@ -188,9 +188,11 @@ class RelayRow(NamedTuple):
 
 
 def relay_rows(catalog: Catalog) -> list[RelayRow]:
+    """Without relays of another database's slots: their rows came along with a copy of that database."""
     rows = catalog.rows(
         f"SELECT name, state, instance, position::text, last_error, to_json(updated_at)#>>'{{}}', paused, {_PAUSE}"
-        f" FROM {TABLE} ORDER BY name, slot_name"
+        f" FROM {TABLE} AS r WHERE NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = r.slot_name"
+        " AND f.database IS DISTINCT FROM current_database()) ORDER BY name, slot_name"
     )
     return [RelayRow._make([row[7], *row[:6], Pause(*row[8:]) if row[6] else None]) for row in rows]
 

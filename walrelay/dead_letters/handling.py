@@ -137,6 +137,7 @@ class DeadLetterTable:
         connect.set_statement_timeout(catalog.connection, patience)
         if not present(catalog):
             raise missing()
+        catalog.slot(slot)  # Fatal for one of another database: its letters came along with a copy of that database
         catalog.commits_survive()
         self.keeps_edits = edits_are_kept(catalog)
 

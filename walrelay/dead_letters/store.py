@@ -228,7 +228,9 @@ def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
     """
     if not present(catalog):
         return frozenset()
-    confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
+    confirmed = (
+        "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"
+    )
     query = (
         f"SELECT commit_lsn::text, ordinal FROM {TABLE} WHERE slot_name = %s AND error = %s AND status = 'skipped'"
         f" AND commit_lsn >= coalesce(({confirmed}), '0/0')"

@@ -6,7 +6,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import hold, lead_lock, slot_lock
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_drop_publication, rights_to_replicate
 from walrelay.postgres.slot_records import delete_record, missing_rights_on_slots
-from walrelay.postgres.slots import unread
+from walrelay.postgres.slots import drop_slot, unread
 
 
 def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple[str, str]]:
@@ -27,8 +27,7 @@ def drop_all(catalog: Catalog, slot: str, publication: str | None) -> list[tuple
             catalog.run(f"DROP PUBLICATION IF EXISTS {identifier(publication)}")
         delete_record(catalog, slot)
         delete_row(catalog, slot)
-        if found is not None:
-            catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
+        drop_slot(catalog, slot)
     outcomes = [(f"slot {slot}", "dropped" if found else "was not there")]
     if publication is not None:
         outcomes.append((f"publication {publication}", "dropped" if there else "was not there"))

@@ -97,7 +97,8 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
         safe_wal_bytes=slot.safe_wal_size,
         held_by=_oldest_writer(catalog) if (retained or 0) > 2 * (lag_bytes or 0) + 32 * 2**20 else "",
         catalog_xmin_age=catalog.value(
-            "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s", slot_name
+            "SELECT age(catalog_xmin) FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()",
+            slot_name,
         ),
         waits_for=standbys_waited_for(catalog, slot),
         dead_letters=letters,

@@ -41,6 +41,20 @@ class Slot(NamedTuple):
     two_phase: bool = False
 
 
+def foreign(slot: Slot, database: str) -> str | None:
+    """Why that slot is not one of this database, for people; None if it is."""
+    if slot.plugin is None:
+        return f"{slot.name} is a physical slot"
+    if slot.database != database:
+        return f"{slot.name} belongs to database {slot.database}, the DSN leads to {database}"
+    return None
+
+
+def another_slot(name: str, init: str = "walrelay init") -> str:
+    """What to do about a foreign slot. `init`: the command that makes a slot, for these settings."""
+    return f"source.slot: {name[:61]}_2   # in the settings; then {init} (or correct the database in source.dsn)"
+
+
 READABLE = "(getdatabaseencoding() <> 'SQL_ASCII' OR attname ~ '^[ -~]+$')"
 """SQL: the column's name is UTF-8. In a database without an encoding it may not be, and then an ordinary session cannot
 read it; no setting can name such a column.
@@ -55,6 +69,7 @@ class Catalog:
     def __init__(self, dsn: str, *, patience: float = 10.0) -> None:
         self.connection = connect.ordinary(dsn)
         self.connection.patience = patience
+        self._database = ""
         self._answers: dict[tuple[str, str], list[tuple[Any, ...]]] | None = None
         self._words = ErrorWords(
             "the control connection to PostgreSQL failed",
@@ -127,7 +142,10 @@ class Catalog:
 
     @property
     def database(self) -> str:
-        return self.connection.info.dbname
+        """The server's name for it: a pooler may have another."""
+        if not self._database:
+            self._database = str(self.value("SELECT current_database()::text"))
+        return self._database
 
     def server_encoding(self) -> str:
         return str(self.value("SHOW server_encoding"))
@@ -157,6 +175,16 @@ class Catalog:
         return xmin, LSN.parse(lsn)
 
     def slot(self, name: str) -> Slot | None:
+        """The slot, if this database has it; Fatal where the name is that of a slot of another database, which may have
+        lent its tables to this one (CREATE DATABASE ... TEMPLATE), or of a physical slot.
+        """
+        found = self.slot_of_any_database(name)
+        if found is not None and (whose := foreign(found, self.database)) is not None:
+            raise Fatal(f"slot {whose}", hint=another_slot(name), page="server")
+        return found
+
+    def slot_of_any_database(self, name: str) -> Slot | None:
+        """The slot as the server has it; to be shown, and never to be acted on."""
         row = self.value("SELECT to_jsonb(s) FROM pg_replication_slots s WHERE slot_name = %s", name)
         return _slot(row) if row else None
 

@@ -24,12 +24,12 @@ _SLOTS = (
     " pg_wal_lsn_diff(here.lsn, confirmed_flush_lsn)::int8, pg_wal_lsn_diff(here.lsn, restart_lsn)::int8, safe_wal_size"
     " FROM pg_replication_slots,"
     " LATERAL (SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_lsn() END AS lsn) AS here"
-    " WHERE slot_name = ANY (%s)"
+    " WHERE slot_name = ANY (%s) AND database = current_database()"
 )
 
 
 def slot_wal(catalog: Catalog, slots: Sequence[str]) -> dict[str, SlotWal]:
-    """By slot; one that is not there is left out."""
+    """By slot; one that is not there, or belongs to another database, is left out."""
     return {
         name: SlotWal(active, wal_status, confirmed, _positive(lag), _positive(retained), safe)
         for name, active, wal_status, confirmed, lag, retained, safe in catalog.rows(_SLOTS, [*slots])

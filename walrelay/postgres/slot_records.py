@@ -19,6 +19,11 @@ from walrelay.postgres.role_checks import refuse_missing_rights
 
 _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
+_NOT_FOREIGN = (
+    "NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = s.slot_name"
+    " AND f.database IS DISTINCT FROM current_database())"
+)
+"""SQL: a condition on rows `s` of walrelay.slots. A copied database has the records of the original's slots."""
 
 
 def slots_table_exists(catalog: Catalog) -> bool:
@@ -69,7 +74,7 @@ class SlotRecord(NamedTuple):
 
 def slot_records(catalog: Catalog, slot: str, table: str) -> dict[str, SlotRecord]:
     """By slot: the record of the slot, and of every other slot that may be for this outbox; one whose table is not
-    known, or is gone, counts.
+    known, or is gone, counts. One whose slot belongs to another database does not: it came along with a copy.
     """
     if not slots_table_exists(catalog):
         return {}
@@ -77,7 +82,8 @@ def slot_records(catalog: Catalog, slot: str, table: str) -> dict[str, SlotRecor
         "SELECT to_jsonb(s), s.system_identifier = c.system_identifier::text"
         " FROM walrelay.slots s, pg_control_system() c,"
         " LATERAL (SELECT (to_jsonb(s)->>'table_oid')::int8 AS oid) AS noted"
-        " WHERE slot_name = %s OR (s.system_identifier = c.system_identifier::text AND (noted.oid IS NULL"
+        " WHERE slot_name = %s OR (s.system_identifier = c.system_identifier::text"
+        f" AND {_NOT_FOREIGN} AND (noted.oid IS NULL"
         " OR noted.oid = to_regclass(%s)::oid::int8"
         " OR NOT EXISTS (SELECT FROM pg_class WHERE pg_class.oid::int8 = noted.oid))) ORDER BY slot_name",
         slot,
@@ -164,7 +170,10 @@ def publisher(catalog: Catalog, table: str, *, but: str) -> str | None:
     """Another slot that was made for that outbox; None if there is none, or the role may not read it."""
     if not (_has(catalog, "table_oid") and catalog.value("SELECT has_table_privilege('walrelay.slots', 'SELECT')")):
         return None
-    query = "SELECT min(slot_name) FROM walrelay.slots WHERE table_oid = to_regclass(%s)::oid::int8 AND slot_name <> %s"
+    query = (
+        "SELECT min(slot_name) FROM walrelay.slots s WHERE table_oid = to_regclass(%s)::oid::int8 AND slot_name <> %s"
+        f" AND {_NOT_FOREIGN}"
+    )
     found: str | None = catalog.value(query, table, but)
     return found
 
@@ -174,6 +183,7 @@ def publisher_of_entry(catalog: Catalog, entry: int, *, but: str) -> str | None:
     query = (
         "SELECT min(s.slot_name) FROM walrelay.slots s JOIN pg_replication_slots p USING (slot_name)"
         f" WHERE s.entry_oid = %s AND s.slot_name <> %s AND s.system_identifier = {_HERE}"
+        " AND p.database = current_database()"
     )
     rows = _visible(catalog, query, entry, but)
     return rows[0][0] if rows else None
@@ -202,7 +212,8 @@ def write_note(catalog: Catalog, slot: str, note: PublicationNote, xmin: int | N
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
         " publication_stamp, created_xmin, published_from, parts)"
         " SELECT slot_name, plugin, confirmed_flush_lsn, (SELECT system_identifier::text FROM pg_control_system()),"
-        " %s, %s, %s, %s::int8, %s::int8, %s::jsonb FROM pg_replication_slots WHERE slot_name = %s"
+        " %s, %s, %s, %s::int8, %s::int8, %s::jsonb FROM pg_replication_slots"
+        " WHERE slot_name = %s AND database = current_database()"
         " ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, table_oid, entry_oid, publication_stamp,"
         " published_from, parts) = (excluded.system_identifier, excluded.table_oid, excluded.entry_oid,"
         " excluded.publication_stamp, excluded.published_from, excluded.parts)",

@@ -66,12 +66,15 @@ def blocked(catalog: Catalog, what: str, patience: float) -> Fatal:
     )
 
 
+_DROP = (
+    "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+    " WHERE slot_name = %s AND database = current_database()"
+)
+
+
 def drop_slot(catalog: Catalog, slot: str) -> bool:
-    """Returns whether there was a slot; Fatal if a process reads it."""
-    found = unread(catalog, slot)
-    if found is not None:
-        catalog.rows("SELECT pg_drop_replication_slot(%s)", slot)
-    return found is not None
+    """Drops the slot of this database, and no other; returns whether there was one. Fatal if a process reads it."""
+    return unread(catalog, slot) is not None and bool(catalog.rows(_DROP, slot))
 
 
 def unread(catalog: Catalog, slot: str) -> Slot | None:

@@ -91,7 +91,9 @@ def _of_an_idle_slot(catalog: Catalog, slot: Slot, publication: str | None, *, m
     if catalog.server_version < 170000:
         return None
     idle = catalog.value(
-        f"SELECT {age('inactive_since')}::float8 FROM pg_replication_slots WHERE slot_name = %s", slot.name
+        f"SELECT {age('inactive_since')}::float8 FROM pg_replication_slots"
+        " WHERE slot_name = %s AND database = current_database()",
+        slot.name,
     )
     return None if idle is None else float(idle)
 

@@ -218,7 +218,8 @@ class TablePositions:
             INSERT INTO walrelay.positions AS p
                 (slot_name, system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid)
             SELECT slot_name, %s, %s, %s::pg_lsn, %s::pg_lsn, %s, %s::text::xid8
-            FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT DISTINCT FROM %s::int4
+            FROM pg_replication_slots
+            WHERE slot_name = %s AND database = current_database() AND active_pid IS NOT DISTINCT FROM %s::int4
             ON CONFLICT (slot_name) DO UPDATE SET (system_identifier, timeline, lsn, commit_lsn, ordinal, xmin_xid,
                 kept_at) = (excluded.system_identifier, excluded.timeline, excluded.lsn, excluded.commit_lsn,
                 excluded.ordinal, excluded.xmin_xid, now())

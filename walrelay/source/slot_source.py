@@ -8,7 +8,7 @@ from typing import NamedTuple
 from walrelay.errors import Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
-from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
 from walrelay.postgres.failures import slot_lost, slot_missing
 from walrelay.postgres.parts import incompletely_published
 from walrelay.postgres.publications import PublishedTable
@@ -240,14 +240,9 @@ def unreadable_slot(slot: Slot, plugin: str, database: str, init: str = "walrela
 
     `init`: the command that makes a slot, for these settings.
     """
-    another = f"source.slot: {slot.name[:61]}_2   # in the settings; then {init}"
-    if slot.plugin is None:
-        return UnreadableSlot(f"{slot.name} is a physical slot", another)
-    if slot.database != database:
-        return UnreadableSlot(
-            f"{slot.name} belongs to database {slot.database}, the DSN leads to {database}",
-            f"{another} (or correct the database in source.dsn)",
-        )
+    another = another_slot(slot.name, init)
+    if (whose := foreign(slot, database)) is not None:
+        return UnreadableSlot(whose, another)
     if slot.plugin != plugin:
         named = f"source.plugin: {slot.plugin}   # in the settings"
         detail = f"{slot.name} was made for {slot.plugin}, the settings say {plugin}"

@@ -157,8 +157,8 @@ def _in_use(catalog: Catalog, table: str, slot: str) -> str | None:
     if (other := publisher(catalog, table, but=slot)) is not None:
         return f"{table}, which slot {other} publishes"
     read = (
-        "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active_pid IS NOT NULL"
-        " AND to_regclass(%s) IS NOT NULL"
+        "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"
+        " AND active_pid IS NOT NULL AND to_regclass(%s) IS NOT NULL"
     )
     if catalog.value(read, slot, table):
         return f"{table}, which the relay that reads slot {slot} publishes until it is stopped and init run again"

@@ -73,7 +73,8 @@ def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
         return None
     xmin = catalog.value(
         "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
-        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next WHERE slot_name = %s",
+        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next"
+        " WHERE slot_name = %s AND database = current_database()",
         slot.name,
     )
     return int(xmin) if xmin else None

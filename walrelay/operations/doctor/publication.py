@@ -184,7 +184,7 @@ def changes(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Whether the publication is older than the changes that wait in the slot. No catalog has its position. One from
     before the slot's catalog_xmin is old enough; for any other the server decodes up to the first transaction to send.
     """
-    slot, name = catalog.slot(expected.slot), expected.publication
+    slot, name = catalog.slot_of_any_database(expected.slot), expected.publication
     if name is None or slot is None or slot.active_pid is not None:
         return  # a relay that reads the slot is past that point
     older = catalog.value(

@@ -161,7 +161,7 @@ def partitions(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def _the_other(catalog: Catalog, expected: Expected) -> str:
     """The fix that changes to the other plugin. A slot stays with the plugin that it was made for."""
-    fix, slot = "source.plugin: pgoutput   # in the settings", catalog.slot(expected.slot)
+    fix, slot = "source.plugin: pgoutput   # in the settings", catalog.slot_of_any_database(expected.slot)
     if slot is None or slot.plugin != expected.plugin:
         return fix
     return f"{fix}; then {expected.walrelay('drop --yes')} && {expected.walrelay('init --backfill')}"

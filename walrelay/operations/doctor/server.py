@@ -91,7 +91,7 @@ def free_senders(catalog: Catalog) -> int:
 
 def senders(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     free, most = free_senders(catalog), int(catalog.value("SHOW max_wal_senders"))
-    reader = catalog.slot(expected.slot)
+    reader = catalog.slot_of_any_database(expected.slot)
     if free > 0:
         yield ok("walsenders", f"{free} of {most} free")
     elif reader is not None and reader.active_pid is not None:

@@ -22,7 +22,7 @@ _NEAR_THE_LIMIT = 0.2  # the share of max_slot_wal_keep_size that is left
 
 
 def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    if catalog.slot(expected.slot) is not None:
+    if catalog.slot_of_any_database(expected.slot) is not None:
         return
     if record := slot_origin(catalog, expected.slot):
         yield problem(
@@ -39,10 +39,9 @@ def exists(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Faults that waiting does not cure."""
-    slot = catalog.slot(expected.slot)
+    slot = catalog.slot_of_any_database(expected.slot)
     assert slot is not None  # asked before
-    database = str(catalog.value("SELECT current_database()::text"))
-    if why := unreadable_slot(slot, expected.plugin, database, expected.walrelay("init")):
+    if why := unreadable_slot(slot, expected.plugin, catalog.database, expected.walrelay("init")):
         yield problem(_SUBJECT, *why)
     elif slot.wal_status == "lost" or slot.invalidation_reason:
         reason = slot.invalidation_reason or "wal_status is lost"
@@ -61,7 +60,7 @@ def lead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 
 def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
-    slot = catalog.slot(expected.slot)
+    slot = catalog.slot_of_any_database(expected.slot)
     assert slot is not None  # asked before
     if slot.active_pid is None:
         yield ok(_SUBJECT, f"{slot.name} is there, and free")
@@ -76,7 +75,7 @@ def reader(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def retained(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """How much WAL the slot retains, and how close it is to being lost."""
-    slot = catalog.slot(expected.slot)
+    slot = catalog.slot_of_any_database(expected.slot)
     if slot is None or slot.restart_lsn is None or slot.wal_status == "lost":
         return
     kept = int(catalog.value("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)", str(slot.restart_lsn)))
@@ -107,7 +106,7 @@ def failover_slot(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """Whether the slot is synchronised to standbys, if the settings ask for that."""
     if not expected.failover:
         return
-    found = catalog.slot(expected.slot)
+    found = catalog.slot_of_any_database(expected.slot)
     if catalog.server_version < 170000:
         fix = "source.failover: false   # in the settings"
         detail = "source.failover needs PostgreSQL 17 or later: the slot does not survive a failover"
@@ -168,7 +167,7 @@ def synchronised(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             with Catalog(dsn) as other:
                 if not other.in_recovery():
                     continue
-                found = other.slot(expected.slot)
+                found = other.slot_of_any_database(expected.slot)
                 where = f"the standby at {other.connection.info.host}:{other.connection.info.port}"
         except Retryable:
             continue  # for a standby that is away there is another finding
@@ -182,7 +181,7 @@ def synchronised(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 
 def _concerned(catalog: Catalog, expected: Expected) -> bool:
     """A slot with failover waits for standbys, regardless of the settings."""
-    found = catalog.slot(expected.slot)
+    found = catalog.slot_of_any_database(expected.slot)
     return catalog.server_version >= 170000 and (expected.failover or (found is not None and found.failover))
 
 

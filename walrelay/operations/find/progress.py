@@ -18,7 +18,10 @@ from walrelay.table.published import CleanupHorizon, cleanup_horizon, confirmed_
 from walrelay.wiring import Wiring
 
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
-_INACTIVE = "SELECT (extract(epoch FROM inactive_since) * 1000000)::int8 FROM pg_replication_slots WHERE slot_name = %s"
+_INACTIVE = (
+    "SELECT (extract(epoch FROM inactive_since) * 1000000)::int8 FROM pg_replication_slots"
+    " WHERE slot_name = %s AND database = current_database()"
+)
 _REPORTED = (
     f"SELECT (extract(epoch FROM updated_at) * 1000000)::int8 FROM {RELAYS}"
     " WHERE slot_name = %s AND position >= %s::pg_lsn"

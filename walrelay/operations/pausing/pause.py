@@ -58,6 +58,7 @@ def pause_cost(catalog: Catalog, slot: str, name: str, pace: WalPace) -> PauseCo
 def resume(catalog: Catalog, slot: str, name: str) -> bool:
     """False if it was not paused."""
     refuse_missing(catalog, f"resume {name}")
+    catalog.slot(slot)  # Fatal for one of another database
     return end_pause(catalog, slot)
 
 
