@@ -32,7 +32,21 @@ BEGIN
         NEW.paused_until := NULL;
         NEW.pause_limit := NULL;
         NEW.at_pause_limit := 'resume';
-    ELSIF NEW.paused_at IS NULL THEN
+        RETURN NEW;
+    END IF;
+    -- A pause that expired is no pause. What the UPDATE leaves of it as it was does not belong to the new one.
+    IF TG_OP = 'UPDATE' AND NEW.paused_until <= clock_timestamp()
+        AND NEW.paused_until IS NOT DISTINCT FROM OLD.paused_until THEN
+        NEW.paused_until := NULL;
+        NEW.paused_at := NULL;
+        NEW.paused_by := nullif(NEW.paused_by, OLD.paused_by);
+        NEW.pause_reason := nullif(NEW.pause_reason, OLD.pause_reason);
+        NEW.pause_limit := nullif(NEW.pause_limit, OLD.pause_limit);
+        IF NEW.pause_limit IS NULL THEN
+            NEW.at_pause_limit := 'resume';
+        END IF;
+    END IF;
+    IF NEW.paused_at IS NULL THEN
         NEW.paused_at := clock_timestamp();
         NEW.paused_by := coalesce(NEW.paused_by, current_user);
     END IF;

@@ -19,6 +19,9 @@ from walrelay.supervise import Backoff
 from walrelay.wiring import Wiring
 
 _PATIENCE = 5.0  # seconds
+_READ_AGAIN = 5.0  # seconds after which the table is read without a notification: the connection may be a dead one
+_WHILE_LOCKED, _AFTER_AN_ERROR = 5.0, 60.0  # seconds until a report is written again that could not be written
+_TELL_AFTER = 10.0  # seconds without a connection; a server that restarts is back by then
 _FAREWELL = 0.5  # seconds for the last reports when the process ends
 _BACKOFF = Backoff(0.2, 30.0)
 
@@ -30,6 +33,7 @@ class DatabaseControl:
         self._dsn, self._bell, self._lock, self._ended = dsn, Bell(), Lock(), Event()
         self._relays: list[RelayControl] = []
         self._thread: Thread | None = None
+        self._served = 0.0  # when the table was last read, by `monotonic`
 
     def add(self, relay: RelayControl) -> None:
         self._relays = [*self._relays, relay]
@@ -71,7 +75,7 @@ class DatabaseControl:
             return True
 
     def _work(self) -> None:
-        failures = 0
+        failures, since = 0, monotonic()
         while not self._over():
             begun = monotonic()
             try:
@@ -81,9 +85,12 @@ class DatabaseControl:
                         return
                     self._serve(catalog)
             except Exception as error:  # whatever it is: no relay may end because of it
-                failures = 1 if monotonic() - begun > _PATIENCE else failures + 1
-                for each in self._concerned():
-                    each.failed(_text(error))
+                now = monotonic()
+                failures = 1 if now - begun > _PATIENCE else failures + 1
+                since = max(since, self._served)
+                passing = isinstance(error, Retryable) and now - since < _TELL_AFTER
+                for each in self._concerned() if not passing else ():
+                    each.unseen(_text(error))
                 if self._ended.wait(_BACKOFF.pause(failures, None)):
                     return
 
@@ -98,13 +105,15 @@ class DatabaseControl:
         """While one of the relays leads; and the last reports."""
         catalog.run("SET synchronous_commit = off")  # a report needs no disk, and must not wait for a standby
         notifications, answers, news = Notifications(catalog, (CHANNEL, QUESTIONS), self._bell), Answers(catalog), True
+        for each in self._relays:
+            each.connected()
         while relays := self._concerned():
-            if news or any(each.unread for each in relays):
+            if news or any(each.unread for each in relays) or monotonic() - self._served >= _READ_AGAIN:
                 self._read(catalog, [each for each in relays if each.leads])
             answers.write(relays, monotonic())
             waits = [self._write(catalog, each) for each in relays]
-            waits.append(answers.due(monotonic()))
-            came = notifications.wait(min((wait for wait in waits if wait is not None), default=None))
+            waits += [answers.due(monotonic()), max(0.0, self._served + _READ_AGAIN - monotonic())]
+            came = notifications.wait(min(wait for wait in waits if wait is not None))
             news = any(each.channel == CHANNEL for each in came)
             answers.hear(came, relays)
 
@@ -112,6 +121,7 @@ class DatabaseControl:
         for each in relays:
             each.unread = False
         found = pauses(catalog, [each.slot for each in relays])
+        self._served = monotonic()
         for each in relays:
             each.wish(found.get(each.slot))
 
@@ -120,13 +130,15 @@ class DatabaseControl:
         due = relay.due(monotonic())
         if due is None or (due > 0 and not self._ended.is_set()):
             return due
-        report, claims = relay.report()
+        report, claims, number = relay.report()
         try:
             write_report(catalog, report, leads=claims)
-        except Retryable:
-            raise
         except WalrelayError as error:
-            relay.failed(_text(error))
+            if not catalog.usable:
+                raise
+            relay.failed(_text(error), _WHILE_LOCKED if isinstance(error, Retryable) else _AFTER_AN_ERROR)
+        else:
+            relay.reported(number)
         return relay.due(monotonic())
 
 

@@ -33,7 +33,6 @@ from walrelay.postgres.notifications import Bell
 from walrelay.wiring import Wiring
 
 _MOVING, _CHANGING = 10.0, 1.0  # seconds between two reports: while events flow, and while the state changes
-_AFTER_AN_ERROR = 60.0
 
 
 class RelayControl:
@@ -65,9 +64,10 @@ class RelayControl:
         self._published = False  # since the position was confirmed last
         self._since: int | None = None
         self._error, self._error_at = "", 0.0
-        self._moved = self._urgent = False
+        self._changes = self._urgent = self._reported = 0  # so many changes; the last urgent one; those in the table
         self._claims = False  # it led when it changed
-        self._written_at, self._told, self._unanswered = -inf, "", ""
+        self._written_at = self._not_before = -inf
+        self._told, self._unanswered = "", ""
 
     def lead(self) -> None:
         self.leads = self.unread = True
@@ -144,42 +144,61 @@ class RelayControl:
             self._note(urgent=True)
 
     def _note(self, *, urgent: bool) -> None:
-        wakes = not self._moved or (urgent and not self._urgent)
-        self._moved, self._urgent = True, self._urgent or urgent
+        wakes = self._changes == self._reported or (urgent and not self.pending)
+        self._changes += 1
+        if urgent:
+            self._urgent = self._changes
         if wakes:
             self._attend(self)
 
     @property
     def pending(self) -> bool:
         """Whether a change of its state is to be written, even if it does not lead any more."""
-        return self._urgent
+        return self._urgent > self._reported
+
+    def connected(self) -> None:
+        """The thread of the database has a new connection: the table may be that of another server, and may lack what
+        was written last.
+        """
+        self._not_before = -inf
+        if self.leads and self._state:
+            self._changes += 1
+            self._urgent = self._changes
 
     def due(self, now: float) -> float | None:
         """In how many seconds a report is to be written; None: there is nothing new."""
-        if not self._moved:
+        grows = self._since is not None and self.leads  # the lag
+        if self._changes == self._reported and not grows:
             return None
-        return max(0.0, self._written_at + (_CHANGING if self._urgent else _MOVING) - now)
+        soonest = self._written_at + (_CHANGING if self.pending else _MOVING)
+        return max(0.0, max(soonest, self._not_before) - now)
 
-    def report(self) -> tuple[RelayReport, bool]:
-        """What is to be written now, and whether over another instance's report."""
-        claims, self._claims = self._claims or self.leads, False
-        self._moved = self._urgent = False
+    def report(self) -> tuple[RelayReport, bool, int]:
+        """What is to be written now, whether over another instance's report, and the number for `reported`. It stays
+        due until that is called.
+        """
+        number, claims = self._changes, self._claims or self.leads
         position = self._position or None
         error = self._error[:2000].replace("\0", "")
-        self._written_at = monotonic()
-        self._moved = self._since is not None and self.leads  # the lag grows
         told = self._state, position, self._since, error, self._error_at
-        return RelayReport(self.slot, self.name, self.instance, *told, self._publication), claims
+        return RelayReport(self.slot, self.name, self.instance, *told, self._publication), claims, number
 
-    def failed(self, why: str) -> None:
-        """The table cannot be read or written; told once as long as the reason is the same."""
-        self._written_at = monotonic() + _AFTER_AN_ERROR - _CHANGING
-        if not self.leads:
-            self._moved = self._urgent = False
+    def reported(self, number: int) -> None:
+        """The report of that number is in the table."""
+        self._written_at, self._reported = monotonic(), number
+        if self._changes == number:
+            self._claims = False
+
+    def failed(self, why: str, seconds: float) -> None:
+        """The report could not be written, and is written again after so many seconds."""
+        self._not_before = monotonic() + seconds
+        self.unseen(why)
+
+    def unseen(self, why: str) -> None:
+        """The state of the relay and a pause may not be seen; told once as long as the reason is the same."""
         if why != self._told:
             self._told = why
-            text = f"walrelay.relays: {why}; the relay goes on, and its state and a pause may not be seen"
-            self.observer.saw(Noticed(text))
+            self.observer.saw(Noticed(f"walrelay.relays: {why}; the state of the relay and a pause may not be seen"))
 
     def cannot_answer(self, why: str) -> None:
         """Whoever asks gets no answer; told once as long as the reason is the same."""
@@ -190,4 +209,4 @@ class RelayControl:
 
     def absent(self) -> None:
         """There is no table."""
-        self._moved = self._urgent = False
+        self._reported = self._changes

@@ -47,6 +47,11 @@ class Pause(NamedTuple):
         return self.at, self.by, self.reason, self.until, self.limit, self.drops_slot
 
     @property
+    def over(self) -> bool:
+        """Whether its time has passed: an expired pause is no pause."""
+        return self.left is not None and self.left <= 0
+
+    @property
     def since(self) -> float | None:
         """`at` as Unix time; None: not known, because somebody wrote what is no time, or none."""
         try:
@@ -79,11 +84,17 @@ _PAUSE = (
 )
 
 
-def pauses(catalog: Catalog, slots: Sequence[str]) -> dict[str, Pause]:
-    """The pauses of these slots that are not over."""
-    query = f"SELECT {_PAUSE} FROM {TABLE} WHERE paused AND slot_name = ANY (%s)"
+def pauses(catalog: Catalog, slots: Sequence[str], *, locked: bool = False) -> dict[str, Pause]:
+    """The pauses of these slots that are not over. `locked`: until the transaction ends, nobody changes them."""
+    query = f"SELECT {_PAUSE} FROM {TABLE} WHERE paused AND slot_name = ANY (%s)" + (" FOR UPDATE" if locked else "")
     found = {row[0]: Pause(*row[1:]) for row in catalog.rows(query, [*slots])}
-    return {slot: pause for slot, pause in found.items() if pause.left is None or pause.left > 0}
+    return {slot: pause for slot, pause in found.items() if not pause.over}
+
+
+def clear_expired_pause(catalog: Catalog, slot: str) -> bool:
+    """Ends a pause whose time has passed: the row should not look like one that is obeyed. Whether there was one."""
+    over = "paused AND paused_until <= clock_timestamp()"
+    return catalog.run(f"UPDATE {TABLE} SET paused = false WHERE slot_name = %s AND {over}", slot) > 0
 
 
 class PauseRequest(NamedTuple):
@@ -194,7 +205,8 @@ def relay_rows(catalog: Catalog) -> list[RelayRow]:
         f" FROM {TABLE} AS r WHERE NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = r.slot_name"
         " AND f.database IS DISTINCT FROM current_database()) ORDER BY name, slot_name"
     )
-    return [RelayRow._make([row[7], *row[:6], Pause(*row[8:]) if row[6] else None]) for row in rows]
+    found = ((row, Pause(*row[8:]) if row[6] else None) for row in rows)
+    return [RelayRow._make([row[7], *row[:6], None if pause is None or pause.over else pause]) for row, pause in found]
 
 
 def reported_state(catalog: Catalog, slot: str, since: str) -> tuple[str, str] | None:
@@ -214,8 +226,16 @@ def delete_row(catalog: Catalog, slot: str) -> None:
 
 def note_given_up(catalog: Catalog, position: RelayPosition) -> None:
     """How far a slot got that is dropped now."""
-    statement = f"UPDATE {TABLE} SET given_up = %s::jsonb WHERE slot_name = %s"
-    catalog.run(statement, position.as_json().decode(), position.slot)
+    _set_given_up(catalog, position.slot, position.as_json().decode())
+
+
+def forget_given_up(catalog: Catalog, slot: str) -> None:
+    """The slot was not dropped after all."""
+    _set_given_up(catalog, slot, None)
+
+
+def _set_given_up(catalog: Catalog, slot: str, position: str | None) -> None:
+    catalog.run(f"UPDATE {TABLE} SET given_up = %s::jsonb WHERE slot_name = %s", position, slot)
 
 
 def given_up(catalog: Catalog, slot: str) -> RelayPosition | None:

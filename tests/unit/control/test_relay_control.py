@@ -53,7 +53,9 @@ def relay(woken: list[RelayControl]) -> RelayControl:
 
 
 def written(relay: RelayControl) -> dict[str, Any]:
-    return relay.report()[0]._asdict()
+    report, _, number = relay.report()
+    relay.reported(number)
+    return report._asdict()
 
 
 def test_a_change_of_state_is_reported_at_once_and_wakes(relay: RelayControl, woken: list[RelayControl]) -> None:
@@ -69,7 +71,7 @@ def test_idle_progress_is_no_reason_and_receipts_are_one_after_ten_seconds(
     relay: RelayControl, woken: list[RelayControl]
 ) -> None:
     relay.saw(STREAMING)
-    relay.report()
+    written(relay)
     woken.clear()
     for number in range(50):
         relay.saw(Turned())
@@ -117,6 +119,7 @@ def test_what_happens_is_a_state(relay: RelayControl, happening: Happening, stat
 def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -> None:
     relay.saw(STREAMING)
     assert relay.report()[1]
+    written(relay)
     relay.leave()
     relay.saw(Retrying("down", 1, 0.1, False))
     assert not relay.report()[1]
@@ -124,22 +127,46 @@ def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -
 
 def test_an_error_while_it_led_is_its_own_to_report(relay: RelayControl) -> None:
     relay.leave("there is no slot")
-    report, claims = relay.report()
+    report, claims, _ = relay.report()
     assert (report.state, report.last_error, claims) == ("failed", "there is no slot", True)
 
 
-def test_a_table_that_cannot_be_written_is_told_once_and_asked_again_much_later(relay: RelayControl) -> None:
+def test_a_table_that_cannot_be_written_is_told_once_and_written_much_later(relay: RelayControl) -> None:
     relay.observer = noted = Noted()
     relay.saw(STREAMING)
     for _ in range(3):
         relay.report()
-        relay.failed("no right")
+        relay.failed("no right", 60)
         relay.saw(Retrying("down", 1, 0.1, False))
         relay.saw(STREAMING)
     assert [type(each) for each in noted.seen] == [Noticed]
     due = relay.due(monotonic())
     assert due is not None
     assert due > 30
+    relay.connected()
+    due = relay.due(monotonic())
+    assert due is not None
+    assert due <= 1, "a new connection may lead to another server"
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_report_that_was_not_written_stays_due(relay: RelayControl, leads: bool) -> None:
+    relay.saw(STREAMING)
+    written(relay)
+    relay.saw(EndedFatally(Fatal("no")))
+    if not leads:
+        relay.leave("no")
+    relay.report()
+    relay.failed("the connection is closed", 0)
+    assert relay.pending
+    assert relay.due(monotonic()) is not None
+    report, claims, number = relay.report()
+    assert (report.state, claims) == ("failed", True)
+    relay.saw(Stopped(LSN(1), 0))
+    relay.reported(number)
+    assert relay.pending, "what changed while it was written is not in the table"
+    assert written(relay)["state"] == "stopped"
+    assert not relay.pending
 
 
 def test_a_pause_that_is_over_here_is_not_obeyed_again(relay: RelayControl) -> None:
