@@ -273,7 +273,7 @@ class LiveFactories:
         return observed(self._router, self._observer)
 
     def refusals(self) -> DeadLettering:
-        return DeadLettering(self._wiring.policy, self._dead_letters, self._observer)
+        return DeadLettering(self._wiring.policy, self._dead_letters, self._observer, self._wiring.rules.unrouted)
 
     def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter:
         return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.sink_of)

@@ -10,21 +10,17 @@ from tests.acceptance.deployment import Deployment, event_id, header
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
 
+ROUTES: list[dict[str, Any]] = [
+    {"name": "copy", "when": {"payload.vip": True}, "payload": {"redact": ["email"]}, "continue": True},
+    {"name": "noise", "when": {"payload.n": 3}, "drop": True},
+    {"name": "others", "when": {"payload.n": {"exists": True}}},
+]
+
 
 @pytest.fixture
 def routed(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
-    routes: list[dict[str, Any]] = [
-        {
-            "name": "copy",
-            "when": {"payload.vip": True},
-            "topic": f"{topic}.{{payload.tier|kebab}}",
-            "payload": {"redact": ["email"]},
-            "continue": True,
-        },
-        {"name": "noise", "when": {"payload.n": 3}, "drop": True},
-        {"name": "others", "when": {"payload.n": {"exists": True}}},
-    ]
-    return deploy(database, kafka, topic, routes=routes)
+    copy = {**ROUTES[0], "topic": f"{topic}.{{payload.tier|kebab}}"}
+    return deploy(database, kafka, topic, routes=[copy, *ROUTES[1:]])
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
@@ -72,6 +68,25 @@ def test_the_policy_says_what_becomes_of_a_record_that_no_rule_matches(routed: D
     (letter,) = map(json.loads, routed.command("dlq", "list", "--all", "--json").splitlines())
     status = "waiting" if policy == "dead_letter" else "skipped"
     assert (letter["id"], letter["status"], letter["error"]) == (ids[1], status, "unroutable")
+
+
+def test_relay_find_and_route_test_agree_on_a_payload_of_any_depth(routed: Deployment) -> None:
+    routed.write_settings(refusals={"policy": "dead_letter"}, routes=[*ROUTES[:-1], {"name": "rest", "drop": True}])
+    routed.start()
+    depths = [2, 500, 501, 960, 1_200, 3_000]
+    ids = [routed.write(f'{{"n": 3, "a": {"[" * (depth - 1)}{"]" * (depth - 1)}}}')[0] for depth in depths]
+    routed.catch_up()
+    assert routed.delivered_ids() == []
+    found = {
+        each["id"]: each["state"] for each in json.loads(routed.command("find", *ids, "--json", exit_code=None))["rows"]
+    }
+    tried = [
+        json.loads(line) for line in routed.command("route", "test", "--rows", "9", "--json", exit_code=1).splitlines()
+    ]
+    assert [found[id_] for id_ in ids] == ["dropped"] * 2 + ["dead_letter"] * 4
+    assert {each["id"]: each["dropped"] for each in tried} == {id_: state == "dropped" for id_, state in found.items()}
+    letters = [json.loads(line)["reason"] for line in routed.command("dlq", "list", "--json").splitlines()]
+    assert all("payload cannot be read: it is nested too deeply" in reason for reason in letters)
 
 
 def test_a_dead_letter_is_replayed_as_all_that_the_rules_make_of_it_now(routed: Deployment) -> None:

@@ -134,7 +134,10 @@ class Process:
 
     def refusals(self) -> DeadLettering:
         return _DeadLettering(
-            self.world.policy, lambda _: cast(DeadLetterTableWriter, self.world.letters), self.world.seen
+            self.world.policy,
+            lambda _: cast(DeadLetterTableWriter, self.world.letters),
+            self.world.seen,
+            self.world.rules.unrouted,
         )
 
     def while_leading(self, catalog: Catalog) -> AbstractContextManager[None]:

@@ -78,7 +78,7 @@ class _SeveralProcess(Process):
                 return routing, sink
 
         writer = cast(DeadLetterTableWriter, self.world.letters)
-        return Unowed(self.world.policy, lambda _: writer, self.world.seen)
+        return Unowed(self.world.policy, lambda _: writer, self.world.seen, self.world.rules.unrouted)
 
 
 class SeveralWorld(World):

@@ -43,6 +43,7 @@ class _Noted(NamedTuple):
     committed_at: int
     size: int
     payload: bytes | None
+    is_letter: bool
 
 
 class _Turn:
@@ -202,14 +203,15 @@ class EventRing:
             "bytes": noted.size,
         }
         if noted.payload is not None:
-            shown["payload"] = self._payload(noted.payload, noted.topic, topic)
+            shown["payload"] = self._payload(noted.payload, noted.topic, topic, any_topic=noted.is_letter)
         return shown
 
-    def _payload(self, payload: bytes, address: str, topic: str) -> str:
+    def _payload(self, payload: bytes, address: str, topic: str, *, any_topic: bool) -> str:
+        """`any_topic`: that of a dead letter, whose payload was meant for another topic."""
         rules = [
             paths
             for pattern, paths in self._options.redact
-            if fnmatchcase(address, pattern) or fnmatchcase(topic, pattern)
+            if any_topic or fnmatchcase(address, pattern) or fnmatchcase(topic, pattern)
         ]
         if not all(rules):
             return REDACTED
@@ -234,6 +236,7 @@ def _noted(message: Message, *, payloads: bool) -> _Noted:
         message.timestamp_ms,
         len(value or b""),
         value if payloads and value is not None and len(value) <= _LARGEST else None,
+        "dead_letter_error" in headers,
     )
 
 

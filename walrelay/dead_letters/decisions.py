@@ -100,15 +100,17 @@ class DeadLetterDecisions:
             self._settled = {}
         return [each for message in numbered for each in self._unless_settled(message)]
 
-    def unpublishable(self, record: AnyRecord, why: Unroutable | Undecodable) -> Sequence[Message]:
-        """What to publish for a record that cannot be routed or read: nothing, or its dead letter. Raises `why` where
-        the policy is to stop.
+    def unpublishable(
+        self, record: AnyRecord, why: Unroutable | Undecodable, payload: bytes | None
+    ) -> Sequence[Message]:
+        """What to publish for a record that cannot be routed or read: nothing, or its dead letter, which has as much
+        of the `payload` as may be published. Raises `why` where the policy is to stop.
         """
         # what cannot be read has no topic, and so no policy of its own
         choice = self._policy.default if isinstance(record, Undecoded) else self._policy.of(record.topic or "")
         if choice == "stop":
             raise why
-        letter, unsent = _dead_letter_of_record(record, _STATUS[choice], str(why))
+        letter, unsent = _dead_letter_of_record(record, _STATUS[choice], str(why), payload)
         if self._decided is None or self._decided[0] != letter.origin:
             self._write(letter)
             self._decided = (letter.origin, self._published(letter, unsent))
@@ -267,18 +269,29 @@ def _dead_letter(message: Message, status: str, error: str, reason: str, attempt
     return DeadLetter(origin, status, error, reason, message.topic, message.key, record, plain, attempts=attempts)
 
 
-def _dead_letter_of_record(record: AnyRecord, status: str, reason: str) -> tuple[DeadLetter, Message]:
+def _dead_letter_of_record(
+    record: AnyRecord, status: str, reason: str, payload: bytes | None
+) -> tuple[DeadLetter, Message]:
     """The record as a dead letter, and as a message without a topic and without its headers: they may be the fault."""
     position, timestamp_ms = ("position", record.position.encode()), record.committed_at // 1000
     if isinstance(record, Undecoded):
         origin = Origin(record.commit_lsn, record.ordinal, 0, "")
         noted = f"{reason} (prefix {record.prefix!r})"
         letter = DeadLetter(origin, status, UNDECODABLE, noted, raw=record.content)
-        return letter, Message("", None, record.content, [position], timestamp_ms)
+        return letter, _withheld(Message("", None, payload, [position], timestamp_ms), record.content)
     origin = Origin(record.commit_lsn, record.ordinal, 0, record.id)
     key = None if record.aggregate_id is None else record.aggregate_id.encode("utf-8", "surrogateescape")
     headers: list[tuple[str, bytes | None]] = [("id", record.id.encode("utf-8", "surrogateescape"))]
     if record.type is not None:
         headers.append(("type", record.type.encode("utf-8", "surrogateescape")))
     letter = DeadLetter(origin, status, "unroutable", reason, key=key, record=record)
-    return letter, Message("", key, record.payload, [*headers, position], timestamp_ms)
+    return letter, _withheld(Message("", key, payload, [*headers, position], timestamp_ms), record.payload)
+
+
+def _withheld(letter: Message, whole: bytes | None) -> Message:
+    """With a header that says so where its value is not the payload."""
+    if letter.value == whole:
+        return letter
+    how = b"withheld" if letter.value is None else b"redacted"
+    why = b" as rules redact or select payloads; the table walrelay.dead_letters, if it is kept, has it whole"
+    return letter._replace(headers=[*letter.headers, ("dead_letter_value", how + why)])

@@ -17,19 +17,21 @@ from walrelay.route import Routing
 from walrelay.wiring import Policy
 
 Route = Callable[[AnyRecord], Iterable[Message]]
+Unrouted = Callable[[AnyRecord], bytes | None]
+"""What may be published of a record that no rule made a message of: the rules may redact its payload."""
 
 
 class DeadLetteringRouter:
     """Routes as `route` does; dead letters take the place of messages that became one."""
 
-    def __init__(self, route: Route, decisions: DeadLetterDecisions) -> None:
-        self._route, self._decisions = route, decisions
+    def __init__(self, route: Route, decisions: DeadLetterDecisions, unrouted: Unrouted) -> None:
+        self._route, self._decisions, self._unrouted = route, decisions, unrouted
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
         try:
             messages = tuple(self._route(record))
         except (Unroutable, Undecodable) as why:
-            return self._decisions.unpublishable(record, why)
+            return self._decisions.unpublishable(record, why, self._unrouted(record))
         return messages if isinstance(record, Undecoded) else self._decisions.offered(record, messages)
 
 
@@ -119,8 +121,14 @@ class DeadLetteringSink:
 class DeadLettering:
     """The policy of one process, through all of its runs. `writer` gives access to the table over a connection."""
 
-    def __init__(self, policy: Policy, writer: Callable[[Catalog], DeadLetterTableWriter], observer: Observer) -> None:
-        self._policy, self._open, self._observer = policy, writer, observer
+    def __init__(
+        self,
+        policy: Policy,
+        writer: Callable[[Catalog], DeadLetterTableWriter],
+        observer: Observer,
+        unrouted: Unrouted,
+    ) -> None:
+        self._policy, self._open, self._observer, self._unrouted = policy, writer, observer, unrouted
         self._history = RefusalHistory()
         self._writer: DeadLetterTableWriter | None = None
 
@@ -134,7 +142,7 @@ class DeadLettering:
         decisions = DeadLetterDecisions(
             self._policy, writer, self._history, writer.settled(start), blocked, self._observer
         )
-        return DeadLetteringRouter(routing.route, decisions), DeadLetteringSink(sink, decisions)
+        return DeadLetteringRouter(routing.route, decisions, self._unrouted), DeadLetteringSink(sink, decisions)
 
     def reconnect(self, catalog: Catalog) -> None:
         if self._writer is not None:

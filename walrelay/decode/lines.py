@@ -23,6 +23,7 @@ from walrelay.decode.contract import Columns, Decoder, OutboxLayout
 from walrelay.decode.messages import utf8_content
 from walrelay.decode.records import BYTES_ROLES, as_text
 from walrelay.errors import ProtocolError, Undecodable
+from walrelay.json_text import refuse_depth
 from walrelay.lsn import LSN
 from walrelay.model import Committed, Idle, OutboxRecord, Skipped, Undecoded
 from walrelay.wire import pgoutput
@@ -130,6 +131,7 @@ def _value(role: str | None, value: str | bytes | None) -> str:
 
 def _is_document(text: str) -> bool:
     try:
+        refuse_depth(text)
         return isinstance(_DECODER.decode(text), dict | list)
     except (ValueError, RecursionError):
         return False

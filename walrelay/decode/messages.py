@@ -15,6 +15,7 @@ from typing import NoReturn
 from walrelay.decode.contract import REQUIRED, Columns, OutboxLayout, Skips
 from walrelay.decode.records import is_skipped, record_of, skipped
 from walrelay.errors import Undecodable
+from walrelay.json_text import NestedTooDeeply, has_half_pair, refuse_depth
 from walrelay.lsn import LSN
 from walrelay.model import AnyRecord, RecordPosition, Skipped, Undecoded
 
@@ -76,10 +77,13 @@ def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> lis
     text = str(utf8_content(content, position, encoding), "utf-8", "surrogateescape")
     fields: dict[str, str | None] = {}
     try:
-        for role, value in _members(text):
+        refuse_depth(text, around=1)
+        for role, value in members_of(text):
             if role not in Columns._fields or role in fields:
                 raise ValueError(f"key {role[:_SHOWN]!r} is {'there twice' if role in fields else 'not a role'}")
-            fields[role] = _value(role, value)
+            fields[role] = found = _value(role, value)
+            if role not in _VERBATIM and found is not None and has_half_pair(text, found):
+                raise ValueError(f"{role} holds half of a surrogate pair, which is no text")
         missing = REQUIRED - fields.keys()
         if missing or fields["id"] is None:
             raise ValueError(f"no {', '.join(sorted(missing)) or 'id'}")
@@ -88,7 +92,7 @@ def message_fields(content: bytes, position: str, encoding: str = "UTF8") -> lis
     except ValueError as cause:
         raise _undecodable(position, str(cause)) from cause
     except RecursionError as cause:
-        raise _undecodable(position, "it is nested too deeply") from cause
+        raise _undecodable(position, str(NestedTooDeeply())) from cause
 
 
 def utf8_content(content: bytes, position: str, encoding: str) -> bytes:
@@ -133,8 +137,8 @@ def _value(role: str, text: str) -> str | None:
     raise ValueError(f"{role} is neither a string nor a number")
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The members of a JSON object, each value as its own unchanged text."""
+def members_of(text: str) -> Iterator[tuple[str, str]]:
+    """The members of a JSON object, each value as its own unchanged text; ValueError for anything else."""
     at = _expect(text, 0, "{")
     if text[at : at + 1] == "}":
         at = _skip(text, at + 1)

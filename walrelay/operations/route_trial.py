@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager, closing
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import message_json, shown
+from walrelay.decode.messages import members_of
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Undecodable, Unroutable
+from walrelay.json_text import refuse_depth
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, RecordPosition, Undecoded
 from walrelay.postgres.catalog import Catalog
@@ -53,20 +55,23 @@ def routed(wiring: Wiring, router: Routing, record: AnyRecord) -> Routed:
 
 def record_of_json(text: str) -> OutboxRecord:
     """A record in the form that `walrelay tail` prints; of the fields only `id` is needed, and a payload or headers may
-    be JSON. Fatal for anything else.
+    be JSON, which stays as it is written. Fatal for anything else.
     """
     try:
-        members = json.loads(text)
-        if not isinstance(members, dict) or members.get("id") is None:
+        refuse_depth(text, around=1)
+        members = {name: _value(name, value) for name, value in members_of(text)}
+        if members.get("id") is None:
             raise ValueError("there is no id")
         known = {*OutboxRecord._fields, "position"}
         if strange := sorted(members.keys() - known):
             raise ValueError(f"{strange[0]!r} is not a field; known are {', '.join(sorted(known))}")
+        columns = members.pop("columns", None) or {}
+        if not isinstance(columns, dict):
+            raise ValueError("columns is not an object")
         commit_lsn, ordinal = RecordPosition.parse(members.get("position") or "0/0:0")
-        texts = (_field(name, members.get(name)) for name in OutboxRecord._fields[3:-1])
-        columns = {_text(name): _text(value) for name, value in (members.get("columns") or {}).items()}
+        texts = [members.get(name) for name in OutboxRecord._fields[3:-1]]
         return OutboxRecord._make((LSN(commit_lsn), ordinal or 0, 0, *texts, columns))
-    except (ValueError, AttributeError, RecursionError) as cause:
+    except (ValueError, TypeError, AttributeError, RecursionError) as cause:
         raise Fatal(
             f"this is not a record: {cause}",
             hint='Write a JSON object, as in {"id": "1", "type": "placed", "payload": {"a": 1}, "columns": {"tags":'
@@ -123,20 +128,24 @@ def router_of_given(wiring: Wiring, open_catalog: Callable[[], AbstractContextMa
         return wiring.router(catalog)
 
 
-def _field(name: str, value: Any) -> str | bytes | None:
-    text = _text(value)
+def _value(name: str, written: str) -> Any:
+    if name == "columns" and written.startswith("{"):
+        return {column: _text(value) for column, value in members_of(written)}
+    text = _text(written)
     return text.encode("utf-8", "surrogateescape") if name in _BYTES and text is not None else text
 
 
-def _text(value: Any) -> str | None:
-    """As `walrelay tail` prints it: {"base64": ...} for what is not UTF-8; JSON in a payload as it is. ValueError for
-    half of a surrogate pair, which no text has.
+def _text(written: str) -> str | None:
+    """As `walrelay tail` prints it: {"base64": ...} for what is not UTF-8; JSON as it is. ValueError for half of a
+    surrogate pair, which no text has.
     """
-    if value is None:
+    if written == "null":
         return None
-    if isinstance(value, str):
-        value.encode()
-        return value
-    if isinstance(value, dict) and value.keys() == {"base64"}:
-        return b64decode(value["base64"]).decode("utf-8", "surrogateescape")
-    return json.dumps(value, ensure_ascii=False)
+    if written.startswith('"'):
+        text: str = json.loads(written)
+        text.encode()
+        return text
+    if written.startswith("{") and [name for name, _ in members_of(written)] == ["base64"]:
+        return b64decode(json.loads(written)["base64"]).decode("utf-8", "surrogateescape")
+    written.encode()
+    return written

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
+from walrelay.json_text import NestedTooDeeply, has_half_pair, refuse_depth
 from walrelay.lsn import ZERO
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded
 from walrelay.route.template import TopicTemplate, reserved_topic
@@ -78,18 +79,23 @@ def own_headers(record: OutboxRecord) -> Headers:
     if text == b"{}":
         return []
     try:
-        members = _JSON.decode(text.decode("utf-8", "surrogateescape"))
+        document = text.decode("utf-8", "surrogateescape")
+        refuse_depth(document)
+        members = _JSON.decode(document)
         if members is None:
             return []
         if not isinstance(members, _Pairs):
             raise ValueError(f"it is a {_KINDS.get(type(members), 'number')}")
+        found = [(name, None if value is None else _header_text(value)) for name, value in members]
+        if has_half_pair(document, *(text for pair in found for text in pair if text)):
+            raise ValueError("they hold half of a surrogate pair, which is no text")
         for name, _ in members:
             name.encode()  # a name is text for every broker, so it has to be UTF-8
-        return [(name, _header_value(value)) for name, value in members]
+        return [(name, text if text is None else text.encode("utf-8", "surrogateescape")) for name, text in found]
     except ValueError as cause:
         raise _not_headers(record, str(cause)) from cause
     except RecursionError as cause:
-        raise _not_headers(record, "they are nested too deeply") from cause
+        raise _not_headers(record, str(NestedTooDeeply())) from cause
 
 
 class _Pairs(list[tuple[str, object]]):
@@ -102,25 +108,39 @@ class _Number(str):
     __slots__ = ()
 
 
+class _Written(str):
+    """A piece of the text that is written."""
+
+    __slots__ = ()
+
+
+_COMMA = _Written(",")
 _KINDS = {list: "list", str: "text", bool: "boolean"}
 _JSON = json.JSONDecoder(parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs)
 
 
-def _header_value(value: object) -> bytes | None:
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else _json(value)
-    return text.encode("utf-8", "surrogateescape")
+def _header_text(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
 
 
 def _json(value: object) -> str:
-    if isinstance(value, _Number):
-        return value
-    if isinstance(value, _Pairs):
-        return "{" + ",".join(f"{_json(name)}:{_json(member)}" for name, member in value) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_json, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    """The JSON text, without blanks; as deep as the value is, without a call for each level."""
+    written, left = list[str](), [value]
+    while left:
+        match left.pop():
+            case _Number() | _Written() as text:
+                written.append(text)
+            case _Pairs() as members:
+                pieces: list[object] = [_Written("{")]
+                for name, member in members:
+                    pieces += [_Written(f"{json.dumps(name, ensure_ascii=False)}:"), member, _COMMA]
+                left += [_Written("}"), *reversed(pieces[:-1] if members else pieces)]
+            case list() as items:
+                pieces = [_Written("["), *(piece for item in items for piece in (item, _COMMA))]
+                left += [_Written("]"), *reversed(pieces[:-1] if items else pieces)]
+            case scalar:
+                written.append(json.dumps(scalar, ensure_ascii=False))
+    return "".join(written)
 
 
 def _not_headers(record: OutboxRecord, why: str) -> Unroutable:

@@ -11,6 +11,7 @@ from confluent_kafka.schema_registry import RegisteredSchema, Schema
 from confluent_kafka.schema_registry.error import OAuthTokenError, SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
+from walrelay.json_text import NestedTooDeeply, refuse_depth
 from walrelay.route.rules.schemas import Format
 
 TYPES: dict[Format, str] = {"avro": "AVRO", "json-schema": "JSON", "protobuf": "PROTOBUF"}
@@ -235,8 +236,12 @@ def _add_referred(client: Any, schema: Schema, add: Callable[[str, str | None], 
 
 def _parsed(payload: bytes, *, fractions: Callable[[str], Any]) -> Any:
     try:
-        return json.loads(payload.decode(), parse_float=fractions, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        text = payload.decode()
+        refuse_depth(text)
+        return json.loads(text, parse_float=fractions, parse_constant=_no_constant)
+    except (NestedTooDeeply, RecursionError):
+        raise ValueError(f"the payload cannot be encoded: {NestedTooDeeply()}") from None
+    except ValueError:
         raise ValueError("the payload is no JSON, and is not encoded yet") from None
 
 

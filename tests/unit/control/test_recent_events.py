@@ -204,3 +204,11 @@ def test_payloads_that_are_large_or_not_wanted_are_not_kept() -> None:
     kept = Kept()
     kept.add(1)
     assert all("payload" not in each for each in kept.events.after(0))
+
+
+def test_the_payload_of_a_dead_letter_is_redacted_as_for_every_topic() -> None:
+    kept = Kept(payloads=True, redact=(("orders", (("a",),)), ("payments", (("b",),))))
+    letter = message(1, b'{"a": 1, "b": 2}', topic="dead")
+    letter = letter._replace(headers=[*letter.headers, ("dead_letter_error", b"unroutable")])
+    kept.events.add(Relayed(1, 1, [letter, message(2, b'{"a": 1}', topic="dead")], last=LSN(100), read_at=0.0))
+    assert kept.of("payload") == ['{"a": 1}', '{"a": null, "b": null}']

@@ -12,6 +12,7 @@ from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Message, OutboxRecord, Receipt, Refusal, Undecoded
 from walrelay.observe import DeadLettered
+from walrelay.route.rules import Rules
 from walrelay.wiring import Policy
 
 KEEPS = Policy("dead_letter")
@@ -108,7 +109,8 @@ class Run:
         self.store, self.broker, self.history = Store(), broker, history or RefusalHistory()
         self.seen = Seen()
         decisions = DeadLetterDecisions(policy, self.store, self.history, settled or {}, {}, self.seen)
-        self.router, self.sink = DeadLetteringRouter(route, decisions), DeadLetteringSink(broker, decisions)
+        self.router = DeadLetteringRouter(route, decisions, Rules("t").unrouted)
+        self.sink = DeadLetteringSink(broker, decisions)
 
     def publish(self, *records: OutboxRecord) -> list[bool]:
         return [self.sink.publish(message, 7) for each in records for message in self.router.route(each)]

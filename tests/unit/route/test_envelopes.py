@@ -53,6 +53,12 @@ def test_topic_key_time_and_identity_are_as_without_an_envelope(envelope: dict[s
     assert (found.id, found.type, found.position) == (RECORD.id, RECORD.type, ("16/B374D848", 2))
 
 
+@pytest.mark.parametrize("envelope", [{**SOURCE, "mode": "structured"}, {"kind": "masstransit"}])
+def test_a_payload_that_is_nested_too_deeply_suits_no_envelope_that_holds_it(envelope: dict[str, Any]) -> None:
+    record = RECORD._replace(payload=b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}")
+    assert "nested too deeply" in refusal(envelope, record)
+
+
 def test_cloudevents_in_binary_mode() -> None:
     made = message(SOURCE)
     assert made.value is RECORD.payload

@@ -7,10 +7,11 @@ import pytest
 
 from walrelay.config.routes import RuleSettings
 from walrelay.errors import Undecodable, Unroutable
+from walrelay.json_text import DEEPEST
 from walrelay.lsn import LSN
 from walrelay.model import Message, OutboxRecord, Undecoded
 from walrelay.route import Router
-from walrelay.route.rules import RuleRouter
+from walrelay.route.rules import RuleRouter, Rules
 
 PAYLOAD = '{"order": {"id": "o-1", "total": 12.50, "lines": [{"sku": "a"}, {"sku": "b"}]}, "vip": true, "note": null}'
 RECORD = OutboxRecord(
@@ -123,7 +124,7 @@ def test_a_rule_does_not_match_a_record_that_fails_one_of_them(when: dict[str, A
     assert not matches(when)
 
 
-@pytest.mark.parametrize("payload", [None, b"", b"plain", b"{", b"[1", b"1 2", b'{"a": NaN}', b"[" * 5000, b"\xff"])
+@pytest.mark.parametrize("payload", [None, b"", b"plain", b"{", b"[1", b"1 2", b'{"a": NaN}', b"\xff"])
 def test_in_a_payload_that_is_not_json_no_path_has_a_value(payload: bytes | None) -> None:
     assert matches({"payload.order": {"exists": False}}, RECORD._replace(payload=payload))
 
@@ -280,9 +281,71 @@ def _reserved() -> str:
 
 def test_half_of_a_surrogate_pair_is_refused() -> None:
     record = RECORD._replace(payload=rb'{"a": "\ud800"}')
-    assert "its key would hold half of a surrogate pair" in refused({"key": "{payload.a}"}, record)
-    with pytest.raises(Unroutable, match="not UTF-8"):
-        router({"topic": "{payload.a}"}).route(record)
+    why = "payload.a holds half of a surrogate pair, which is no text"
+    for rule in ({"key": "{payload.a}"}, {"topic": "{payload.a}"}, {"when": {"payload.a": "x"}}):
+        with pytest.raises(Unroutable, match=why):
+            router(rule, {}).route(record)
+    assert why in refused({"key": "{payload.a}"}, RECORD._replace(payload=rb'{"a": "\udc80"}'))
+    record = RECORD._replace(columns={"tags": r'["a=\ud800"]'})
+    assert "its tags hold half of a surrogate pair" in refused(
+        {"when": {"column.tags": {"tags": {"any_of": ["a"]}}}}, record
+    )
+
+
+def test_half_of_a_surrogate_pair_elsewhere_in_the_payload_is_no_matter() -> None:
+    record = RECORD._replace(payload=rb'{"a": "x", "b": "cut off \ud83d"}')
+    assert message({"when": {"payload.a": "x"}, "key": "{payload.a}"}, record).value == record.payload
+
+
+def nested(levels: int) -> OutboxRecord:
+    return RECORD._replace(payload=b'{"kind": "order", "a": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}")
+
+
+def below(calls: int, then: Any) -> Any:
+    """What `then` returns where so many calls are above it already."""
+    return below(calls - 1, then) if calls else then()
+
+
+@pytest.mark.parametrize("calls", [0, 300])
+@pytest.mark.parametrize("levels", [2, DEEPEST, DEEPEST + 1, 950, 1_000, 3_000, 100_000])
+def test_the_depth_that_is_read_is_the_same_for_all_callers(levels: int, calls: int) -> None:
+    rules = router({"when": {"payload.kind": "order"}, "topic": "orders"}, {"drop": True})
+    record = nested(levels)
+    asked = [rules.route, rules.topics, rules.dropping, lambda record: list(rules.verdicts(record))]
+    if levels <= DEEPEST:
+        assert [each.topic for each in below(calls, lambda: rules.route(record))] == ["orders"]
+        for ask in asked:
+            below(calls, lambda ask=ask: ask(record))
+        return
+    for ask in asked:
+        with pytest.raises(Unroutable, match="payload cannot be read: it is nested too deeply") as caught:
+            below(calls, lambda ask=ask: ask(record))
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"payload": {"redact": ["kind"]}},
+        {"payload": {"select": "kind"}},
+        {"key": "{payload.kind}"},
+        {"when": {"payload": {"tags": {"any_of": ["x"]}}}},
+    ],
+    ids=str,
+)
+def test_a_payload_that_is_nested_too_deeply_is_refused_wherever_it_is_read(rule: dict[str, Any]) -> None:
+    with pytest.raises(Unroutable, match="nested too deeply"):
+        router(rule).route(nested(DEEPEST + 1))
+
+
+def test_brackets_in_texts_are_no_depth() -> None:
+    text = b'{"kind": "order", "a": "' + b'[{\\"' * 2_000 + b'"}'
+    assert matches({"payload.kind": "order"}, RECORD._replace(payload=text))
+
+
+def test_a_text_of_brackets_side_by_side_is_flat() -> None:
+    text = b'{"kind": "order", "a": [' + b"[{}], " * 2_000 + b"1]}"
+    assert matches({"payload.kind": "order"}, RECORD._replace(payload=text))
 
 
 def test_text_that_is_not_utf_8_keeps_its_bytes() -> None:
@@ -340,6 +403,53 @@ def test_a_part_of_the_payload_is_published_as_it_was_written() -> None:
         b'{"id": "o-1", "total": 12.50, "lines": null}'
     )
     assert "has no none, which the rule selects" in refused({"payload": {"select": "none"}})
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "is_shown"),
+    [
+        ("order.id", {"redact": ["order.id"]}, False),
+        ("order.lines.1.sku", {"redact": ["order.lines.sku"]}, False),
+        ("order.lines.1.sku", {"redact": ["order"]}, False),
+        ("order.id", {"redact": ["order.total"]}, True),
+        ("order.id", {"select": "order.lines"}, False),
+        ("order.id", {}, True),
+    ],
+)
+def test_a_verdict_does_not_show_what_a_rule_withholds(path: str, change: dict[str, Any], is_shown: bool) -> None:
+    given: list[dict[str, Any]] = [{"when": {f"payload.{path}": "none"}}, {"payload": change} if change else {}]
+    first = next(iter(router(*given).verdicts(RECORD)))
+    value = "b" if path.endswith("sku") else "o-1"
+    assert (repr(value) in first.why_not) == is_shown
+    assert f"payload.{path} is" in first.why_not
+
+
+@pytest.mark.parametrize(
+    ("change", "payload", "published"),
+    [
+        ([{}], b'{"a": 1}', b'{"a": 1}'),
+        ([{}], b"plain", b"plain"),
+        ([{"redact": ["a"]}, {"redact": ["b.c"]}], b'{"a": 1, "b": {"c": 2}}', b'{"a": null, "b": {"c": null}}'),
+        ([{"redact": ["a"]}], b'{"a": 1', None),
+        ([{"redact": ["a"]}], b'{"a": ' + b"[" * 501 + b"]" * 501 + b"}", None),
+        ([{"redact": ["a"]}], None, None),
+        ([{"select": "b"}], b'{"a": 1, "b": 2}', None),
+        ([{}, {"redact": ["a"], "select": "b"}], b'{"a": 1, "b": 2}', None),
+    ],
+)
+def test_of_an_unrouted_record_is_published_what_every_rule_would_publish(
+    change: list[dict[str, Any]], payload: bytes | None, published: bytes | None
+) -> None:
+    settings = [{"name": f"{number}", **({"payload": each} if each else {})} for number, each in enumerate(change)]
+    rules = Rules("t", routes=tuple(RuleSettings.model_validate(each).rule for each in settings))
+    assert rules.unrouted(RECORD._replace(payload=payload)) == published
+
+
+def test_of_what_is_no_record_nothing_is_published_where_rules_redact() -> None:
+    undecoded = Undecoded(LSN(1), 0, 0, "p", b'{"a": 1}', "why", "hint")
+    redacting = RuleSettings.model_validate({"name": "x", "payload": {"redact": ["a"]}}).rule
+    assert Rules("t").unrouted(undecoded) == b'{"a": 1}'
+    assert Rules("t", routes=(redacting,)).unrouted(undecoded) is None
 
 
 def test_verdicts_say_of_each_rule_whether_it_matches() -> None:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from math import isinf
 from typing import Any
 
+from walrelay.json_text import NestedTooDeeply, refuse_depth
 from walrelay.route.debezium.connect import Schema, Value, java_double
 
 
@@ -20,22 +22,32 @@ def expanded(text: str, *, keep_nulls: bool) -> tuple[Schema | None, Value]:
     if not text.startswith(("{", "[")):
         raise NotExpanded
     try:
+        refuse_depth(text)
         node, _ = _JSON.raw_decode(text)  # Jackson does not look at what follows either
         schema = _schema("payload", node, keep_nulls)
-    except (ValueError, RecursionError):
+        if schema is not None and schema.type == "struct":
+            return schema, _value(node, schema)
+    except (NestedTooDeeply, RecursionError):
+        raise NotConverted(str(NestedTooDeeply())) from None
+    except ValueError:
         raise NotExpanded from None
     if schema is None:
         return None, text
-    if schema.type != "struct":
-        raise NotConverted("it is a list")
-    return schema, _value(node, schema)
+    raise NotConverted("it is a list")
 
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
 
-_JSON = json.JSONDecoder(parse_constant=_refuse)
+def _double(text: str) -> float:
+    found = float(text)
+    if isinf(found):
+        raise NotConverted("a number is beyond a double")
+    return found
+
+
+_JSON = json.JSONDecoder(parse_float=_double, parse_constant=_refuse)
 _KINDS = {str: "string", bool: "boolean", list: "array", dict: "object", int: "number", float: "number"}
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable, Set
 from fnmatch import translate
 from typing import Any, Literal, NamedTuple
 
+from walrelay.errors import AS_IT_WAS_WRITTEN
+from walrelay.json_text import NestedTooDeeply, has_half_pair
 from walrelay.route.backtracking import longest_text
-from walrelay.route.rules.fields import ROLES, Compound, Value, parsed
+from walrelay.route.rules.fields import ROLES, Compound, Unevaluable, Value, parsed
 
 Operator = Literal["one_of", "prefix", "glob", "regex", "exists", "tags_required", "tags_any_of", "tags_exactly"]
 Matches = Callable[[Value], bool]
@@ -73,8 +75,13 @@ class Condition(NamedTuple):
                 return _tags(self.operator, self.values)
 
 
-class TextTooLong(Exception):
-    """A regular expression could stand still for too long over a text, which it says without showing it."""
+class TextTooLong(Unevaluable):
+    """A regular expression could stand still for too long over a text."""
+
+    hint = (
+        "Let the expression begin with ^, or have fewer repetitions that can match the same text (`walrelay docs"
+        f" routing`); or use prefix, glob or a field inside the text. {AS_IT_WAS_WRITTEN}"
+    )
 
 
 def compiled(pattern: str) -> Search:
@@ -130,7 +137,13 @@ def _pattern(found: Callable[[str], Any]) -> Matches:
 def tags_of(value: Value) -> Set[str]:
     """The tags in a JSON list, an object (`name=value`) or an array as PostgreSQL prints it."""
     if isinstance(value, str):
-        inside = parsed(value)
+        try:
+            inside = parsed(value)
+        except NestedTooDeeply as why:
+            raise Unevaluable(f"its tags cannot be read: {why}") from None
+        names = [*inside, *inside.values()] if isinstance(inside, dict) else inside if isinstance(inside, list) else ()
+        if has_half_pair(value, *(name for name in names if isinstance(name, str))):
+            raise Unevaluable("its tags hold half of a surrogate pair, which is no text")
         if inside is None and value[:1] == "{":
             return _array(value)
     else:

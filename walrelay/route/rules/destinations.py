@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from walrelay.model import Finding, OutboxRecord
+from walrelay.model import AnyRecord, Finding, OutboxRecord, Undecoded
 from walrelay.route.debezium import DebeziumOptions, DebeziumTopics
 from walrelay.route.router import Router
 from walrelay.route.rules.fields import Field, named
+from walrelay.route.rules.payloads import redacted
 from walrelay.route.rules.router import RuleRouter
 from walrelay.route.rules.rule import Envelope, Rule
 from walrelay.route.rules.schemas import Encoder
@@ -54,6 +55,23 @@ class Rules(NamedTuple):
         if not self.routes:
             return None
         return RuleRouter(self.routes, self.topic, self.reserved, self.roles).dropping(record)
+
+    def unrouted(self, record: AnyRecord) -> bytes | None:
+        """What may be published of a record that no rule made a message of: its payload without anything that any rule
+        redacts, as it is not known which rule is meant for it. None where that cannot be said: it cannot be read, or
+        a rule selects a part.
+        """
+        content = record.content if isinstance(record, Undecoded) else record.payload
+        paths = {path for rule in self.routes for path in rule.redact}
+        selects = any(rule.select is not None for rule in self.routes)
+        if content is None or not (paths or selects):
+            return content
+        if selects or isinstance(record, Undecoded):
+            return None
+        try:
+            return redacted(content.decode("utf-8", "surrogateescape"), paths).encode("utf-8", "surrogateescape")
+        except ValueError:
+            return None
 
     @property
     def uses_template(self) -> bool:

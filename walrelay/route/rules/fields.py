@@ -3,7 +3,8 @@ into the JSON of the payload (`payload.order.id`) or of a column (`column.metada
 
 All values are text, because a row has little else: a string as it is, a number as it is written, a truth value as
 `true` or `false`. What is NULL, JSON's null, missing, or inside text that is not JSON has no value; that is no error.
-Each document is parsed once for a record, and only if a rule gets as far as to look into it.
+What may have a value that cannot be read is Unevaluable. Each document is parsed once for a record, and only if a rule
+gets as far as to look into it.
 """
 
 import json
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from walrelay.errors import AS_IT_WAS_WRITTEN
+from walrelay.json_text import NestedTooDeeply, has_half_pair, refuse_depth
 from walrelay.model import OutboxRecord
 from walrelay.route.router import own_headers
 
@@ -44,6 +47,15 @@ class Field(NamedTuple):
             return Field(kind, rest)  # whole, because names of headers have dots, and headers no depth
         steps = parse_path(rest)
         return Field("payload", "payload", steps) if kind == "payload" else Field("column", steps[0], steps[1:])
+
+
+class Unevaluable(Exception):
+    """Neither yes nor no: a value may be there and cannot be read. Says why without showing it; `hint`: the way on."""
+
+    hint = (
+        "Let its writer send such an event in another form, or a rule of `routes` before this one take it without that"
+        f" field. {AS_IT_WAS_WRITTEN}"
+    )
 
 
 class Compound:
@@ -138,18 +150,29 @@ class Fields:
     def _inside(self, document: Field, raw: Reader, path: tuple[str, ...]) -> Reader:
         """One function without calls of others, as far as it can be: it is run for each record and rule."""
         slot, first, rest = self._slot(document), path[0], path[1:]
+        name = document.name if document.kind == "role" else f"column.{document.name}"
 
         def read(record: OutboxRecord, known: Known) -> Value:
             value = known[slot]
             if value is _UNREAD:
-                text = raw(record, known)
-                value = known[slot] = None if text is None else parsed(text)  # type: ignore[arg-type]
+                value = known[slot] = _document(name, raw(record, known))
             value = value.get(first) if type(value) is dict else _item(value, first)
             for step in rest:
                 value = value.get(step) if type(value) is dict else _item(value, step)
-            return value if type(value) is str else _as_value(value)
+            if type(value) is not str:
+                return _as_value(value)
+            if not value.isascii() and has_half_pair(raw(record, known), value):  # type: ignore[arg-type]
+                raise Unevaluable(f"{name}.{'.'.join(path)} holds half of a surrogate pair, which is no text")
+            return value
 
         return read
+
+
+def _document(name: str, text: Value) -> Any:
+    try:
+        return parsed(text) if type(text) is str else None
+    except NestedTooDeeply as why:
+        raise Unevaluable(f"{name} cannot be read: {why}") from None
 
 
 _UNREAD = object()
@@ -207,11 +230,16 @@ _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignor
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text; None for what is not JSON."""
+    """The value of a JSON text; None for what is not JSON. NestedTooDeeply for what is nested deeper than is read."""
     try:
+        refuse_depth(text)
         value, end = _scan(text, 0)
     except StopIteration:
         return parsed(stripped) if (stripped := text.lstrip(" \t\r\n")) and stripped != text else None
-    except (ValueError, RecursionError):  # the latter: nested too deeply
+    except NestedTooDeeply:
+        raise
+    except ValueError:
         return None
+    except RecursionError:
+        raise NestedTooDeeply from None
     return value if end == len(text) or not text[end:].strip(" \t\r\n") else None

@@ -1,9 +1,13 @@
-"""Payloads with fields redacted, and parts of payloads. What stays is as it was written, to the digit and the blank."""
+"""Payloads with fields redacted, and parts of payloads. What stays is as it was written, to the digit and the blank.
+
+Each part of a text is read once or twice, however it is nested.
+"""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection
 
+from walrelay.json_text import DEEPEST, NestedTooDeeply
 from walrelay.route.rules.fields import parsed
 
 Path = tuple[str, ...]
@@ -13,80 +17,59 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 _BLANKS = re.compile(r"[ \t\n\r]*")
 
 
-def redacted(text: str, paths: tuple[Path, ...]) -> str:
+def redacted(text: str, paths: Collection[Path]) -> str:
     """The JSON text with `null` for the values at the paths: of each member of that name, in each item of a list.
 
     ValueError for a text that is not JSON: what cannot be read cannot be redacted.
     """
     _refuse(text)
-    try:
-        for path in paths:
-            for start, end in reversed(_outermost(_parts(text, _skip(text, 0), path, each=True))):
-                text = f"{text[:start]}null{text[end:]}"
-    except RecursionError:
-        raise ValueError("the payload is nested too deeply") from None
-    return text
+    found: list[Part] = []
+    _search(text, _skip(text, 0), frozenset(paths), found, each=True)
+    pieces, at = list[str](), 0
+    for start, end in found:  # in the order of the text, and none inside another
+        pieces += [text[at:start], "null"]
+        at = end
+    return "".join([*pieces, text[at:]])
 
 
 def selected(text: str, path: Path) -> str | None:
     """The text of the value at the path, the last of that name; None where there is none. ValueError as above."""
     _refuse(text)
-    found = [*_parts(text, _skip(text, 0), path, each=False)]
+    found: list[Part] = []
+    _search(text, _skip(text, 0), frozenset([path]), found, each=False)
     return text[slice(*found[-1])] if found else None
 
 
 def _refuse(text: str) -> None:
-    if parsed(text) is None and text.strip(" \t\r\n") != "null":
-        raise ValueError("the payload is not JSON")
+    try:
+        if parsed(text) is None and text.strip(" \t\r\n") != "null":
+            raise ValueError("the payload is not JSON")
+    except NestedTooDeeply:
+        raise ValueError(f"the payload is nested too deeply, in more than {DEEPEST} levels") from None
 
 
-def _outermost(parts: Iterator[Part]) -> list[Part]:
-    """In order, without those inside others."""
-    kept: list[Part] = []
-    for part in sorted(parts):
-        if not kept or part[0] >= kept[-1][1]:
-            kept.append(part)
-    return kept
-
-
-def _parts(text: str, start: int, path: Path, *, each: bool) -> Iterator[Part]:
-    """The values at `path` of the one at `start`. `each`: the path leads through all items of a list."""
-    if not path:
-        yield start, _DECODER.raw_decode(text, start)[1]
-    elif text[start] == "{":
-        for name, at in _members(text, start):
-            if name == path[0]:
-                yield from _parts(text, at, path[1:], each=each)
-    elif text[start] == "[":
-        for number, at in enumerate(_items(text, start)):
-            if path[0] == str(number):
-                yield from _parts(text, at, path[1:], each=each)
-            if each:
-                yield from _parts(text, at, path, each=each)
-
-
-def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """The names of an object's members, and where their values begin."""
-    at = _skip(text, at + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        yield name, at
-        at = _next(text, at)
-
-
-def _items(text: str, at: int) -> Iterator[int]:
-    """Where the items of a list begin."""
-    at = _skip(text, at + 1)
-    while text[at] != "]":
-        yield at
-        at = _next(text, at)
-
-
-def _next(text: str, at: int) -> int:
-    """Where the next one begins, or the end is, after the value at `at`."""
-    at = _skip(text, _DECODER.raw_decode(text, at)[1])
-    return _skip(text, at + 1) if text[at] == "," else at
+def _search(text: str, at: int, paths: frozenset[Path], found: list[Part], *, each: bool) -> int:
+    """Adds the values at `paths` of the one at `at`, and returns where that one ends. `each`: a path leads through all
+    items of a list.
+    """
+    if not paths or text[at] not in "{[" or () in paths:
+        end = _DECODER.raw_decode(text, at)[1]
+        if () in paths:
+            found.append((at, end))
+        return end
+    inside, closes = text[at] == "{", "}" if text[at] == "{" else "]"
+    number, at = 0, _skip(text, at + 1)
+    while text[at] != closes:
+        step = str(number)
+        if inside:
+            step, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, _skip(text, at) + 1)
+        rest = frozenset(path[1:] for path in paths if path[0] == step)
+        at = _skip(text, _search(text, at, rest if inside or not each else rest | paths, found, each=each))
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+        number += 1
+    return at + 1
 
 
 def _skip(text: str, at: int) -> int:

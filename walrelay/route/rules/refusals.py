@@ -2,6 +2,7 @@
 
 from walrelay.errors import AS_IT_WAS_WRITTEN, Unroutable
 from walrelay.model import OutboxRecord
+from walrelay.route.rules.fields import Unevaluable
 from walrelay.route.rules.rule import Rule
 
 
@@ -14,12 +15,8 @@ def refusal(rule: Rule, record: OutboxRecord, why: str) -> Unroutable:
     )
 
 
-def too_long(record: OutboxRecord, why: str) -> Unroutable:
-    return Unroutable(
-        f"record {record.id} at {record.position} cannot be routed: {why}",
-        hint="Let the expression begin with ^, or have fewer repetitions that can match the same text (`walrelay docs"
-        f" routing`); or use prefix, glob or a field inside the text. {AS_IT_WAS_WRITTEN}",
-    )
+def unevaluable(record: OutboxRecord, why: Unevaluable) -> Unroutable:
+    return Unroutable(f"record {record.id} at {record.position} cannot be routed: {why}", hint=why.hint)
 
 
 def not_encoded(record: OutboxRecord, why: str) -> Unroutable:

@@ -11,10 +11,10 @@ from walrelay.errors import AS_IT_WAS_WRITTEN, Undecodable, Unroutable
 from walrelay.lsn import ZERO
 from walrelay.model import ANY_PARTITION, AnyRecord, Message, OutboxRecord, Undecoded, address
 from walrelay.route.router import Headers, Router, refuse_bytes
-from walrelay.route.rules.conditions import Condition, Matches, TextTooLong, explained, explained_without_contents
-from walrelay.route.rules.fields import Field, Fields, Known, Reader, Value
+from walrelay.route.rules.conditions import Condition, Matches, explained, explained_without_contents
+from walrelay.route.rules.fields import Field, Fields, Known, Reader, Unevaluable, Value
 from walrelay.route.rules.payloads import redacted, selected
-from walrelay.route.rules.refusals import not_encoded, not_wrapped, refusal, too_long
+from walrelay.route.rules.refusals import not_encoded, not_wrapped, refusal, unevaluable
 from walrelay.route.rules.rule import Rule, Wrap
 from walrelay.route.rules.schemas import Encoder, Encoding
 from walrelay.route.rules.templates import MissingText, Render, renderer
@@ -103,8 +103,8 @@ class RuleRouter:
                     messages += self._plain(record) if each.plain else (self._message(each, record, known),)
                     if each.ends:
                         break
-        except TextTooLong as why:
-            raise too_long(record, str(why)) from None
+        except Unevaluable as why:
+            raise unevaluable(record, why) from None
         if not messages:
             raise self._unroutable(record)
         return messages, None
@@ -120,18 +120,23 @@ class RuleRouter:
                     found.append(self._topic(each, record, known))
                     if not each.rule.goes_on:
                         break
-        except TextTooLong as why:
-            raise too_long(record, str(why)) from None
+        except Unevaluable as why:
+            raise unevaluable(record, why) from None
         if not found:
             raise self._unroutable(record)
         return found
 
     def dropping(self, record: OutboxRecord) -> str | None:
-        """The name of the rule that drops the record, where it becomes no message; `topics` is empty then."""
+        """The name of the rule that drops the record, where it becomes no message; `topics` is empty then. Unroutable
+        as above.
+        """
         known = self._fields.known()
-        for each in self._rules:
-            if all(matches(read(record, known)) for read, matches in each.tests):
-                return each.rule.name if each.drops else None
+        try:
+            for each in self._rules:
+                if all(matches(read(record, known)) for read, matches in each.tests):
+                    return each.rule.name if each.drops else None
+        except Unevaluable as why:
+            raise unevaluable(record, why) from None
         return None
 
     def verdicts(self, record: OutboxRecord) -> Iterator[Verdict]:
@@ -140,17 +145,32 @@ class RuleRouter:
         for each in self._rules:
             try:
                 verdict = self._verdict(each, record, known)
-            except TextTooLong as why:
-                raise too_long(record, str(why)) from None
+            except Unevaluable as why:
+                raise unevaluable(record, why) from None
             yield verdict
             if not verdict.why_not and (each.rule.drop or not each.rule.goes_on):
                 return
 
     def _verdict(self, each: _Compiled, record: OutboxRecord, known: Known) -> Verdict:
-        if why := self._why_not(each, record, known, explained):
+        if why := self._why_not(each, record, known, self._explained):
             return Verdict(each.rule.name, None, why)
         message = None if each.rule.drop else self._message(each, record, known)
         return Verdict(each.rule.name, message, drops=each.rule.drop)
+
+    def _explained(self, field: str, value: Value, condition: Condition) -> str:
+        """Without a value that a rule withholds from its topic."""
+        kind, name, path = self._fields.settled(Field.parse(field))
+        if kind == "role" and name == "payload" and self._withholds(path):
+            return explained_without_contents(field, value, condition)
+        return explained(field, value, condition)
+
+    def _withholds(self, path: tuple[str, ...]) -> bool:
+        """Whether any rule leaves out what is at the path, or a part of it that is shown as text."""
+        rules = [each.rule for each in self._rules if each.changes]
+        return any(
+            rule.select is not None or not path or any(_leads_through(path, steps) for steps in rule.redact)
+            for rule in rules
+        )
 
     def _compiled(self, rule: Rule) -> _Compiled:
         fields, encoder = self._fields, self._encoder
@@ -283,3 +303,9 @@ class RuleRouter:
             hint="Add a rule to `routes` in the settings; one without `when` matches all that is left, and one with"
             f" `drop: true` leaves it out. `walrelay route test` shows why each does not match. {AS_IT_WAS_WRITTEN}",
         )
+
+
+def _leads_through(path: tuple[str, ...], redacted: tuple[str, ...]) -> bool:
+    """Whether the path goes to, or into, what is redacted; between its steps may be those into lists."""
+    steps = iter(path)
+    return all(step in steps for step in redacted)

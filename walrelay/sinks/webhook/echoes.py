@@ -16,8 +16,11 @@ def without_echo(text: str, message: Message, secrets: Iterable[str]) -> str:
     """The text with `***` for what it repeats, also where it repeats a part of a long value."""
     hidden = {*secrets, *_header_values(message)}
     try:
-        hidden |= {*_scalars(json.loads(message.value or b"null"))}
-    except (ValueError, RecursionError):
+        # numbers as they are written
+        hidden |= {*_scalars(json.loads(message.value or b"null", parse_int=str, parse_float=str))}
+    except RecursionError:
+        return _HIDDEN
+    except ValueError:
         hidden.add((message.value or b"").decode(errors="replace"))
     for each in sorted(hidden, key=len, reverse=True):
         if len(each) > _RUN:
@@ -43,8 +46,6 @@ def _scalars(value: Any) -> Iterator[str]:
                 yield from _scalars(each)
         case str():
             yield value
-        case int() | float() if not isinstance(value, bool):
-            yield json.dumps(value)
 
 
 def _without_runs(text: str, value: str) -> str:
