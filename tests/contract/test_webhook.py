@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from email.utils import formatdate
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -579,11 +580,54 @@ def test_a_certificate_is_checked_and_one_of_the_relays_own_is_shown(authority: 
             assert "its certificate was not accepted" in in_trouble(stranger)
         with closing(opened(endpoint, **trusted)) as unknown:
             assert unknown.publish(event(1), 0)
-            assert in_trouble(unknown)
+            assert in_trouble(unknown).endswith(": the connection failed: TLS: tlsv13 alert certificate required")
         with closing(opened(endpoint, **trusted, **own)) as sink:
             assert sink.publish(event(1), 0)
             durable(sink)
     assert len(endpoint.requests) == 1
+
+
+def copied(files: tuple[Path, Path], to: tuple[Path, Path]) -> None:
+    """As those that renew certificates do it, one file after the other."""
+    for source, target in zip(files, to, strict=True):
+        other = target.with_name("renewed")
+        other.write_bytes(source.read_bytes())
+        other.replace(target)
+
+
+def test_certificates_that_are_renewed_are_used_without_another_run(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Authority(tmp_path / "other")
+    context = serving(authority)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    own = tmp_path / "relay.crt", tmp_path / "relay.key"
+    copied(other.sign("relay"), own)
+    trusted = tmp_path / "ca.crt"
+    trusted.write_bytes(other.certificate.read_bytes())
+    files = {"ca_file": str(trusted), "certificate_file": str(own[0]), "key_file": str(own[1])}
+    with Endpoint(answering(OK), context) as endpoint, closing(opened(endpoint, **files)) as sink:
+        assert sink.publish(event(1), 0)
+        assert "its certificate was not accepted" in in_trouble(sink)
+        trusted.write_bytes(authority.certificate.read_bytes())
+        until(sink, lambda: "TLS: tlsv1 alert unknown ca" in sink.trouble(), "the endpoint to refuse the certificate")
+        own[1].write_text("")  # half of it is there
+        until(sink, sink.trouble, "another try")
+        copied(authority.sign("relay"), own)
+        durable(sink)
+        assert bodies(endpoint) == [1]
+
+
+def test_the_doctor_hears_that_an_endpoint_refuses_the_certificate(authority: Authority) -> None:
+    context = serving(authority)
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    with Endpoint(answering(OK), context) as endpoint:
+        settings = {"url": endpoint.url, "allow_private_addresses": True, "ca_file": str(authority.certificate)}
+        finding, *_ = plugin.examine(WebhookSettings.model_validate(settings), ["orders"])
+        assert finding.verdict == "problem"
+        assert finding.detail.endswith("cannot be reached: TLS: tlsv13 alert certificate required")
+        assert "sink.certificate_file" in finding.fix
 
 
 def test_the_doctor_says_what_it_can_without_sending_an_event(authority: Authority) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
+from walrelay.certificates import Stamp, files_among, stamp_of
 from walrelay.errors import Fatal, RegistryAway, WalrelayError
 from walrelay.model import Finding
 from walrelay.route.rules.schemas import PayloadSchema, SchemaRequest, subject_of
@@ -38,6 +39,8 @@ class SchemaRegistry:
         """`options`: of confluent-kafka's SchemaRegistryClient."""
         self._options = {**options, "max.retries": 0}  # the relay asks again itself, and answers PostgreSQL meanwhile
         self._where = ", ".join(_without_password(url) for url in options["url"].split(","))
+        self._files = files_among(options)
+        self._stamp: Stamp = ()  # of the files that the client was made with
         self._made: Any = None
         self._kept: dict[SchemaRequest, _Kept] = {}
         self._answered = False  # as a registry does
@@ -128,13 +131,16 @@ class SchemaRegistry:
         return client.get_version(wanted.subject, _number("version", wanted.version), fmt=form)
 
     def _client(self) -> Any:
-        if self._made is None:
+        """Another one once its certificates were renewed: it reads them when it is made."""
+        stamp = stamp_of(*self._files)
+        if self._made is None or stamp != self._stamp:
             try:
-                self._made = SchemaRegistryClient.new_client(dict(self._options))
+                self._made, self._stamp = SchemaRegistryClient.new_client(dict(self._options)), stamp
             except (ValueError, TypeError, OSError) as cause:
-                raise Fatal(
-                    f"confluent-kafka refuses schema_registry: {cause}", hint="Correct schema_registry.options."
-                ) from cause
+                if self._made is None:
+                    raise Fatal(
+                        f"confluent-kafka refuses schema_registry: {cause}", hint="Correct schema_registry.options."
+                    ) from cause
         return self._made
 
     def _asked(self, wanted: SchemaRequest | None, ask: Callable[[], _T]) -> _T:

@@ -4,7 +4,7 @@ import ssl
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from walrelay.errors import Fatal
+from walrelay.certificates import CertificateFiles
 from walrelay.sinks.hosting.sink import Window
 
 
@@ -39,13 +39,9 @@ class TlsSettings(BaseModel):
     key_file: str | None = Field(None, description="TLS: its private key, PEM; without one it is in the certificate.")
 
     def context(self, broker: str) -> ssl.SSLContext:
-        """Fatal where a file cannot be read."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-            if self.certificate_file:
-                context.load_cert_chain(self.certificate_file, self.key_file)
-        except (OSError, ssl.SSLError) as why:
-            raise Fatal(
-                f"the certificates for {broker} cannot be read: {why}", hint="Correct the files under sink."
-            ) from why
-        return context
+        """For the next connection; see `CertificateFiles.context`."""
+        return self.certificate_files.context(broker)
+
+    @property
+    def certificate_files(self) -> CertificateFiles:
+        return CertificateFiles(self.ca_file, self.certificate_file, self.key_file)

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from walrelay.errors import StartAnew
+from walrelay.errors import Fatal, Retryable, StartAnew, WalrelayError
 from walrelay.sinks.kafka.client_statistics import ClientStatistics
 from walrelay.sinks.kafka.errors import Outage
 
@@ -28,8 +28,19 @@ class BatchingHistory:
         self.outage = Outage()
         self.statistics: ClientStatistics | None = None  # where somebody wants to know
         self.batch_refused = False
+        self._accepted = False  # whether the client took the settings once
         self._streak = 0  # messages in a row that were sent alone and became durable
         self._needed = _FIRST_STREAK  # for batches to be tried again; doubled each time
+
+    def client_made(self) -> None:
+        """The client took the settings."""
+        self._accepted = True
+
+    def no_client(self, why: Fatal) -> WalrelayError:
+        """What ends the run that has no client. Settings that were taken once are right: a certificate is being
+        renewed.
+        """
+        return Retryable(str(why)) if self._accepted else why
 
     def counted(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a new client, whose statistics are heard where somebody wants them."""

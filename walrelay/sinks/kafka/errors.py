@@ -3,14 +3,17 @@ meanwhile.
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from time import monotonic
+from types import MappingProxyType
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import AS_IT_WAS_WRITTEN
+from walrelay.certificates import files_among, stamp_of
+from walrelay.errors import AS_IT_WAS_WRITTEN, Retryable
 from walrelay.model import ANY_PARTITION, Message, Refusal
 
 AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
@@ -211,15 +214,23 @@ class Complaints:
     which would outlive its run.
     """
 
-    def __init__(self, outage: Outage) -> None:
+    def __init__(self, outage: Outage, options: Mapping[str, object] = MappingProxyType({})) -> None:
         self.text = ""
         self._outage = outage
+        self._files = files_among(options)
+        self._stamp = stamp_of(*self._files)
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._outage.lasts(self.text or error.str())
+            self.text = self.text or error.str()
+            self._outage.lasts(self.text)
         else:
             self.text = error.str()
+
+    def end_if_certificates_were_renewed(self) -> None:
+        """Raises Retryable then, if there is a complaint: the client reads certificates when it is made."""
+        if self._files and self.text and stamp_of(*self._files) != self._stamp:
+            raise Retryable(f"another client is made, because the certificates were renewed: {self.text}")
 
     def answered(self) -> None:
         """A broker accepted a message: the complaints are outdated."""

@@ -81,17 +81,19 @@ class KafkaSink:
         self._fatal = ""
         self._delivery: _Delivery | None = None  # of the latest messages, until receipts are asked for
         self._topics: set[str] = set()  # of the latest messages
-        self._complaints = Complaints(self._history.outage)
+        self._complaints = Complaints(self._history.outage, options)
         if self._unbatched:  # the run before has waited librdkafka's 30 s for an unknown topic
             options = {_TOPIC_WAIT: 5_000, **options, **UNBATCHED}
         options = {**self._history.counted(options), "error_cb": self._complaints, "delivery.report.only.error": True}
         try:
             self._producer = Producer(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
-            raise Fatal(
+            refused = Fatal(
                 f"librdkafka does not accept the sink's settings: {text_of(cause)}",
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
-            ) from cause
+            )
+            raise self._history.no_client(refused) from cause
+        self._history.client_made()
         self._produce = self._producer.produce
         self._nudge = MetadataNudge(self._producer)
 
@@ -146,6 +148,7 @@ class KafkaSink:
             self._complaints.answered()
             self._nudge.stop()
             return receipts
+        self._complaints.end_if_certificates_were_renewed()
         if self._fatal and not self._failed:
             self._poll(_REPORTS_WAIT)  # the reports come after the fatal error
         return self._refusal() if self._failed or self._fatal else []

@@ -27,6 +27,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
+from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.kafka.batching import BatchingHistory
@@ -75,19 +76,24 @@ class KafkaTransactions:
         self._failed: list[Failure] = []
         self._broken: KafkaError | None = None
         self._search: PoisonSearch | None = None  # replaces the group after a message that was sent alone was refused
-        self._complaints = Complaints(self._history.outage)
-        self._turns = Turns(
-            settings,
-            system,
-            slot,
-            turns,
-            unbatched=self._unbatched,
-            complaints=self._complaints,
-            counted=self._history.counted,
-        )
+        self._complaints = Complaints(self._history.outage, settings.client_options())
+        try:
+            self._turns = Turns(
+                settings,
+                system,
+                slot,
+                turns,
+                unbatched=self._unbatched,
+                complaints=self._complaints,
+                counted=self._history.counted,
+            )
+        except Fatal as why:
+            raise self._history.no_client(why) from why
+        self._history.client_made()
         self._producer = self._turns.producer
 
     def fence(self) -> bool:
+        self._complaints.end_if_certificates_were_renewed()
         try:
             self._positions.make()
         except KafkaException as cause:
@@ -144,6 +150,8 @@ class KafkaTransactions:
         if self._broken or self._failed:
             return self._give_up()
         settled, self._settled = self._settled, []
+        if not settled:
+            self._complaints.end_if_certificates_were_renewed()
         return settled
 
     def flush(self, timeout: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 from google.pubsub_v1.types import PublishRequest, PublishResponse
 
+from walrelay.certificates import Stamp
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -42,7 +43,8 @@ class PubsubConnection:
         self._prepared = PreparedMessages[PubsubOutgoing]()
         self._token: AccessToken | None = None
         self._renewal = asyncio.Lock()
-        self._channel: Any = None
+        self._channels: list[Any] = []  # the last is in use
+        self._certificates: Stamp = ()
         self._publish: Any = None
         self._address = ""
         self._gate = Gate(Circuit(), asyncio.Semaphore(_AT_ONCE))
@@ -52,13 +54,33 @@ class PubsubConnection:
     async def open(self) -> None:
         """Gets the credentials. gRPC connects when there is something to send."""
         self._address, tls = place_of(self._settings)
-        self._channel = channel(self._settings)
-        self._publish = self._channel.unary_unary(
-            _PUBLISH, request_serializer=_Request.SerializeToString, response_deserializer=_Response.FromString
-        )
+        self._connect()
         if tls:
             self._token = AccessToken(self._settings.credentials_file)
             await self._metadata()
+
+    def _connect(self) -> None:
+        """A channel with the certificates as they are now: gRPC reads them once for each."""
+        certificates = self._settings.certificate_files.stamp
+        made = channel(self._settings)
+        self._channels.append(made)
+        self._certificates = certificates
+        self._publish = made.unary_unary(
+            _PUBLISH, request_serializer=_Request.SerializeToString, response_deserializer=_Response.FromString
+        )
+
+    def _use_renewed_certificates(self) -> None:
+        """After a failure. The requests of the channel before have their deadline."""
+        if self._token is None or self._settings.certificate_files.stamp == self._certificates:
+            return
+        before = self._channels[-1]
+        with suppress(OSError, WalrelayError):  # while they are being renewed
+            self._connect()
+            self._loop.call_later(self._settings.request_timeout + _LATE, self._leave, before)
+
+    def _leave(self, opened: Any) -> None:
+        self._channels.remove(opened)
+        opened.close()
 
     def send(self, sending: Sending) -> None:
         outgoing = [self._prepared.take(message) for message, _ in sending.taken]
@@ -83,10 +105,10 @@ class PubsubConnection:
         """The loop does not know of gRPC's connections. Requests that are on their way end with the channel."""
         for task in self._under_way:
             task.cancel()
-        opened, self._channel = self._channel, None
-        if opened is not None:
+        for opened in self._channels:
             with suppress(Exception):
                 opened.close()
+        self._channels.clear()
 
     async def _metadata(self) -> Metadata:
         if self._token is None:
@@ -130,6 +152,7 @@ class PubsubConnection:
         status, text = call.code().name, " ".join((call.details() or "").split())[:500]
         meant = meaning(status, text)
         what = f"{status}: {text}" if text else status
+        self._use_renewed_certificates()
         if meant.verdict == "wait":
             return NotAnswered(what, meant.speaks_for_all)
         if meant.verdict == "over":

@@ -8,6 +8,7 @@ from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import ServiceBusCommunicationError
 
+from walrelay.certificates import CertificateFiles
 from walrelay.errors import Fatal
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
@@ -38,13 +39,7 @@ class Trouble(NamedTuple):
 def service_bus(settings: ServicebusSettings) -> ServiceBusClient:
     """Fatal where the certificates cannot be read. It does not connect."""
     if settings.ca_file is not None:
-        try:
-            with open(settings.ca_file, "rb"):
-                pass
-        except OSError as why:
-            raise Fatal(
-                f"the certificates for {settings.place} cannot be read: {why}", hint="Correct sink.ca_file."
-            ) from why
+        CertificateFiles(settings.ca_file).context(settings.place, hint="Correct sink.ca_file.")
     options: dict[str, Any] = {"retry_total": 0, "user_agent": "walrelay"}
     if settings.ca_file is not None:
         options["connection_verify"] = settings.ca_file

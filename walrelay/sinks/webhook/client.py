@@ -3,7 +3,6 @@
 import asyncio
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from aiohttp.connector import Connection
 from aiohttp.payload import BytesPayload
 
 from walrelay import __version__
+from walrelay.certificates import tls_error
 from walrelay.sinks.hosting import PumpedLoop
 from walrelay.sinks.webhook.networks import PrivateAddress, is_public
 
@@ -110,11 +110,10 @@ class _StrictConnector(aiohttp.TCPConnector):
         return connection
 
 
-def session(context: ssl.SSLContext | None, timeout: float, *, allow_private: bool) -> aiohttp.ClientSession:
+def session(timeout: float, *, allow_private: bool) -> aiohttp.ClientSession:
     """To be called in the loop. Follows no proxy of the environment, keeps no cookies, and decompresses nothing."""
     connector = _StrictConnector(
         limit=0,
-        ssl=True if context is None else context,
         keepalive_timeout=_IDLE,
         socket_factory=_any_socket if allow_private else _public_socket,
     )
@@ -138,13 +137,15 @@ def said(why: BaseException) -> str:
     if isinstance(why, aiohttp.ClientConnectorCertificateError):
         return f"its certificate was not accepted: {why.certificate_error}"
     if isinstance(why, aiohttp.ClientConnectorError):
-        return f"it cannot be reached: {why.os_error}"
+        return f"it cannot be reached: {tls_error(why.os_error) or why.os_error}"
     if isinstance(why, aiohttp.ClientResponseError):
         return f"its answer is not HTTP: {_first_line(why.message)}"
     if isinstance(why, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
     if isinstance(why, AnswerWithoutRequest):
         return str(why)
+    if tls := tls_error(why):
+        return f"the connection failed: {tls}"
     if isinstance(why, OSError) and why.errno is not None:
         return f"the connection failed: {os.strerror(why.errno)}"
     return f"the connection failed: {type(why).__name__}"

@@ -3,6 +3,7 @@ an endpoint is away: its messages wait, each in its lane, and the relay stops re
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -69,9 +70,13 @@ class WebhookConnection:
     async def open(self) -> None:
         """Makes the client. It connects when there is something to send."""
         settings = self._settings
-        context = settings.context(self._place.origin) if self._place.tls else None
-        self._session = session(context, settings.request_timeout, allow_private=settings.allow_private_addresses)
+        self._context()  # Fatal where the certificates cannot be read
+        self._session = session(settings.request_timeout, allow_private=settings.allow_private_addresses)
         self._loop.start(self._until_cancelled())
+
+    def _context(self) -> ssl.SSLContext | bool:
+        """For a request, which may need a connection: certificates are renewed while the run goes on."""
+        return self._settings.context(self._place.origin) if self._place.tls else True
 
     async def _until_cancelled(self) -> None:
         async with self._session:
@@ -137,7 +142,9 @@ class WebhookConnection:
         body, headers = WholeBody(message.value or b"", self._loop), self._request_headers(message)
         told = False
         try:
-            async with self._session.post(endpoint.url, data=body, headers=headers, allow_redirects=False) as response:
+            async with self._session.post(
+                endpoint.url, data=body, headers=headers, allow_redirects=False, ssl=self._context()
+            ) as response:
                 said_so = answer(response.status, response.headers, time.time())
                 if said_so.verdict == "durable" and not body.is_sent:
                     return NotAnswered("it answered before it had the whole request")

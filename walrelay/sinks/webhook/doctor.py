@@ -1,14 +1,18 @@
 """The doctor's questions about an endpoint, as far as they can be asked without sending it an event."""
 
 import socket
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 
+from walrelay.certificates import tls_error
 from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.webhook.networks import is_public
 from walrelay.sinks.webhook.settings import EndpointUrl, WebhookSettings
 
 _PATIENCE = 10.0  # seconds
+_REFUSAL = 1.0  # seconds
 
 
 def examine(settings: WebhookSettings) -> Iterator[Finding]:
@@ -19,9 +23,10 @@ def examine(settings: WebhookSettings) -> Iterator[Finding]:
     except Fatal as why:
         yield Finding("sink", "problem", str(why), why.hint)
     except OSError as why:
-        yield Finding(
-            "sink", "problem", f"{place.origin} cannot be reached: {why}", "Correct sink.url, or start the endpoint."
-        )
+        fix = "Correct sink.url, or start the endpoint."
+        if tls := tls_error(why):
+            fix = "Correct sink.ca_file, sink.certificate_file and sink.key_file, or the endpoint's certificate."
+        yield Finding("sink", "problem", f"{place.origin} cannot be reached: {tls or why}", fix)
     if not place.tls:
         yield Finding(
             "sink",
@@ -55,4 +60,14 @@ def _reached(settings: WebhookSettings, place: EndpointUrl) -> Iterator[Finding]
         if place.tls:
             with settings.context(place.origin).wrap_socket(plain, server_hostname=place.host) as encrypted:
                 how = f", {encrypted.version()}"
+                _let_it_refuse(encrypted)
     yield Finding("sink", "ok", f"{place.origin} accepts connections (at {allowed[0]}{how}); no event was sent")
+
+
+def _let_it_refuse(encrypted: ssl.SSLSocket) -> None:
+    """Waits for the alert of an endpoint that does not accept our certificate, or misses it: with TLS 1.3 it comes
+    after the handshake. OSError then.
+    """
+    encrypted.settimeout(_REFUSAL)
+    with suppress(TimeoutError):
+        encrypted.recv(1)
