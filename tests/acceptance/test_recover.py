@@ -9,7 +9,8 @@ import pytest
 from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
-from tests.acceptance.deployment import Deployment
+from tests.acceptance.deployment import Deployment, event_id
+from tests.acceptance.test_refusals import configure
 from tests.acceptance.writing import Writers
 from tests.conftest import PostgresMaker
 from tests.servers import choose
@@ -18,6 +19,7 @@ from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
 from tests.servers.standby import Standby
 from tests.servers.topics import Kafka
+from tests.servers.waiting import wait_until
 from walrelay.table.rows import BATCH_ROWS
 
 MB = 2**20
@@ -75,6 +77,58 @@ def test_a_slot_dropped_under_load_is_recovered_without_a_loss_or_a_repetition(d
         writers.wait_for_more(200)
     deployment.catch_up()
     assert assert_delivered(deployment, writers).duplicates == 0
+
+
+def fan_out(deployment: Deployment) -> str:
+    """Lets each event go to a second topic, too, and returns that."""
+    second = deployment.kafka.create_topic(partitions=3)
+    routes = [{"name": "all", "continue": True, "topic": deployment.topic}, {"name": "second", "topic": second}]
+    deployment.write_settings(routes=routes)
+    return second
+
+
+def lacking(deployment: Deployment, *topics: str) -> dict[str, int]:
+    """How many rows of the table each of these topics lacks."""
+    committed = {str(row) for (row,) in deployment.database.execute("SELECT id FROM outbox")}
+    found = {topic: {event_id(each) for each in deployment.broker.read_all(topic)} for topic in topics}
+    return {topic: len(committed - ids) for topic, ids in found.items()}
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_relay_and_its_recovery_that_are_killed_leave_no_topic_without_an_event(
+    deployment: Deployment, delivery: str
+) -> None:
+    """Each row has a message for two topics: that one of them has it says nothing about the other."""
+    deployment.write_settings(delivery=delivery)
+    second = fan_out(deployment)
+    with Writers(deployment.database, seed=16) as writers:
+        relay = deployment.start()
+        writers.wait_for_more(200)
+        deployment.write_rows(10_000)
+        wait_until(lambda: len(deployment.delivered()) > 500, 30, "a part of it to be published")
+        relay.kill()
+        wait_until(lambda: deployment.slot.pid is None, 30, "the slot to be free")
+        deployment.database.execute("SELECT pg_drop_replication_slot(%s)", [deployment.slot_name])
+        for _ in range(2):
+            BackfillProcess(deployment, "recover", "--yes").kill_after(1)
+        deployment.command("recover", "--yes")
+        deployment.start()
+        writers.wait_for_more(50)
+    deployment.catch_up()
+    assert lacking(deployment, deployment.topic, second) == {deployment.topic: 0, second: 0}
+
+
+def test_a_topic_that_refused_a_message_gets_it_from_the_recovery(deployment: Deployment) -> None:
+    second = fan_out(deployment)
+    configure(deployment.kafka, second, {"max.message.bytes": "2000"})
+    relay = deployment.start()
+    deployment.write('"1"', f'"{"x" * 5000}"')
+    assert relay.wait(30) == 1
+    deployment.database.drop_slots()
+    configure(deployment.kafka, second, {"max.message.bytes": "1000000"})
+    assert "only the messages that their topics do not have" in deployment.command("recover", "--dry-run")
+    deployment.command("recover", "--yes")
+    assert lacking(deployment, deployment.topic, second) == {deployment.topic: 0, second: 0}
 
 
 @pytest.mark.parametrize("recall", ["50000", "0"])
@@ -200,7 +254,7 @@ def test_a_recovery_says_what_it_will_do_and_asks(deployment: Deployment) -> Non
     for told in (
         "is gone (it was made at",
         "2 rows, from",
-        "none: no row can have been published",
+        "none in the topics of the rules of now; of 2 rows it is unknown whether other topics have them",
         "Make a new slot",
     ):
         assert told in output

@@ -16,6 +16,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.operations import doctor, setup
 from walrelay.operations import push_down as pushing
 from walrelay.operations.backfill import backfill_until
+from walrelay.outcomes import NOTHING_KNOWN, Known
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
 from walrelay.table.rows import refuse_sql
@@ -207,7 +208,7 @@ def _begin(wiring: Wiring, catalog: Catalog) -> None:
         )
 
 
-def publish(wiring: Wiring, timeout: float, scope: Scope, known: Sequence[str] = ()) -> bool:
+def publish(wiring: Wiring, timeout: float, scope: Scope, known: Known = NOTHING_KNOWN) -> bool:
     """Makes the slot and publishes the rows of the scope, with a bar; returns whether it was completed."""
     with BarObserver() as observer:
         done = backfill_until(signalled(), wiring, scope, observer, patience=timeout, known=known)

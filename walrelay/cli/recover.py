@@ -1,5 +1,7 @@
 """`walrelay recover`: makes a new slot in place of a lost one, and publishes what may not have been published."""
 
+from collections.abc import Iterator
+
 import click
 
 from walrelay import compose
@@ -25,6 +27,12 @@ from walrelay.telemetry import logs
     show_default=True,
     help="Messages to read back from each partition.",
 )
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Also read this topic, to which earlier rules sent rows: what it has is published. May be given repeatedly.",
+)
 @click.option("--replace", is_flag=True, help="Drop the slot even if it can be read.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.pass_context
@@ -36,6 +44,7 @@ def recover(
     since: Moment | None,
     everything: bool,
     recall: int,
+    topics: tuple[str, ...],
     replace: bool,
     timeout: float,
 ) -> None:
@@ -55,7 +64,7 @@ def recover(
     settings = relay.settings()
     logs.configure(settings.log.format, settings.log.level)
     wiring = compose.wiring(settings)
-    request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace)
+    request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace, topics)
     plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))
     if dry_run:
@@ -81,8 +90,28 @@ def _told(plan: recovery.Recovery) -> str:
     lines += [("published", each) for each in plan.published]
     span = f", from {plan.oldest} to {plan.newest} UTC" if plan.oldest else ""
     lines.append(("to publish", count(plan.rows, "row") + span))
-    repeats = f"up to {plan.repeats} of them may have been published before: they come again with their ids"
-    lines.append(("duplicates", repeats if plan.repeats else "none: no row can have been published before"))
+    if plan.settled.partly:
+        lines.append(("", f"of {plan.settled.partly} of them only the messages that their topics do not have"))
+    if letters := plan.settled.letters:
+        statuses = ", ".join(f"{number} {status}" for status, number in sorted(letters.items()))
+        lines.append(("left out", f"{count(letters.total(), 'dead letter')} ({statuses}): walrelay dlq list"))
+    lines += [("duplicates", each) for each in _duplicates(plan)]
     lines += [("not lost" if plan.removed.sure else "maybe lost", each) for each in plan.removed.lines]
     lines += [("lost", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)
+
+
+def _duplicates(plan: recovery.Recovery) -> Iterator[str]:
+    """Which rows may come again, by the topics that were read; of others nothing is known."""
+    if plan.repeats:
+        yield f"up to {plan.repeats} of them may have been published before: they come again with their ids"
+    for topic, rows in sorted(plan.settled.elsewhere.items()):
+        yield (
+            f"{count(rows, 'row')} of them in {topic}, to which the rules of now do not send them:"
+            f" --topic {topic} leaves them out"
+        )
+    if not plan.rows:
+        yield "none: there is nothing to publish"
+    elif not plan.repeats:
+        unknown = "unknown whether other topics have them, to which earlier rules sent them (--topic reads one)"
+        yield f"none in the topics of the rules of now; of {count(plan.rows, 'row')} it is {unknown}"

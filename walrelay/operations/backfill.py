@@ -1,18 +1,18 @@
 """A backfill: the rows of the table published up to where a new slot begins to stream."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Event
 
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Retryable
 from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
+from walrelay.outcomes import NOTHING_KNOWN, Known, LeftToPublish, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
 from walrelay.postgres.slots import drop_slot, new_slot
 from walrelay.postgres.snapshot import View
-from walrelay.route import Routing
 from walrelay.table.backfill_journal import BackfillJournal, Scope
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import RowCondition, Selection, describe_table, verbatim
@@ -26,11 +26,11 @@ def backfill_until(
     observer: Observer,
     *,
     patience: float,
-    known: Sequence[str] = (),
+    known: Known = NOTHING_KNOWN,
 ) -> bool:
-    """Makes the slot and publishes the rows of `scope`, without those whose ids are `known`; continues an interrupted
-    backfill. True when it is complete, and the slot may be read. `patience`: seconds to wait for open transactions when
-    the slot is made.
+    """Makes the slot and publishes the messages of the rows of `scope`, but for those that are dead letters and, in a
+    recovery, those that are `known` to be published; continues an interrupted backfill. True when it is complete, and
+    the slot may be read. `patience`: seconds to wait for open transactions when the slot is made.
     """
     attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set)
     return until_finished(attempts, stop, wiring.backoff, observer)
@@ -49,7 +49,7 @@ class _BackfillAttempts:
         scope: Scope,
         observer: Observer,
         patience: float,
-        known: Sequence[str],
+        known: Known,
         stop: Callable[[], bool],
     ) -> None:
         self._wiring, self._scope, self._observer, self._patience = wiring, scope, observer, patience
@@ -84,10 +84,14 @@ class _BackfillAttempts:
                     made.consistent_point, view.xmin, note(view.xmax), [term.name for term in outbox.order]
                 )
                 scope = progress.scope
-                rows = OutboxRows(view, outbox, Selection(scope.floor, scope.since, self._known, reached, also=also))
+                again = scope.command != "recover"
+                selection = Selection(scope.floor, scope.since, (), reached, also=also)
+                settled = settled_rows(wiring, catalog, view, outbox, selection, self._known, again=again)
+                rows = OutboxRows(view, outbox, selection._replace(known=settled.ids))
                 self._observer.saw(Backfilling(rows.count(), progress.published))
                 decoder = RowDecoder(wiring.needed, outbox.types, made.consistent_point)
-                at_the_end = self._publish(rows, decoder, routing, journal, stop)
+                left = LeftToPublish(wiring, catalog, routing, self._known, again=again)
+                at_the_end = self._publish(rows, decoder, left, journal, stop)
             if at_the_end:
                 journal.finish()
                 self._begin_at(catalog, view.xmin)
@@ -112,7 +116,7 @@ class _BackfillAttempts:
         self,
         rows: OutboxRows,
         decoder: RowDecoder,
-        routing: Routing,
+        left: LeftToPublish,
         journal: BackfillJournal,
         stop: Callable[[], bool],
     ) -> bool:
@@ -120,14 +124,14 @@ class _BackfillAttempts:
         wiring = self._wiring
         sink = self._wiring.sink.open()
         try:
-            backfill = BatchPublisher(routing, sink, self._observer, stop, wiring.limits.shutdown)
+            backfill = BatchPublisher(left, sink, self._observer, stop, wiring.limits.shutdown)
             before = 0
             for batch in rows.batches(decoder.columns):
                 if before:
                     journal.reached(batch[0].key, before, passed=batch[0].passed)
                 if stop():
                     return False
-                backfill.publish(decoder.decode(row.values, row.committed_at) for row in batch)
+                backfill.publish(left.next([decoder.decode(row.values, row.committed_at) for row in batch]))
                 before = len(batch)
                 self.published += before
                 self._observer.saw(Backfilled(before))

@@ -106,14 +106,26 @@ class PositionKeeper(Protocol):
     def keep(self, position: RelayPosition) -> LSN: ...
 
 
+class RecalledMessage(NamedTuple):
+    """A message of walrelay's at the end of a topic. `content`: differs for messages of one record whose keys or values
+    differ, in this process. `letter`: a dead letter in a topic for those; `topic` is the one it was meant for then.
+    """
+
+    topic: str
+    id: str
+    position: str
+    content: int = 0
+    letter: bool = False
+
+
 class Recalled(NamedTuple):
-    """What was found at the ends of topics: (id, position) of messages that were to be seen when the reading began.
+    """The messages at the ends of topics that were to be seen when the reading began.
 
     No message with a timestamp from `complete_since_ms` on (Unix time in milliseconds) is missing; 0: no message at all
     is missing; None: unknown.
     """
 
-    messages: Sequence[tuple[str, str]]
+    messages: Sequence[RecalledMessage]
     complete_since_ms: int | None
 
 
@@ -129,6 +141,8 @@ class Found(NamedTuple):
     position: str
     replayed: bool  # it has the header that says so
     letter: bool  # it is a dead letter, in a topic for them
+    meant_for: str = ""  # the topic that a dead letter was refused for; empty: it got none, or it is no dead letter
+    content: int = 0  # see `RecalledMessage`
 
 
 class Span(NamedTuple):

@@ -12,6 +12,7 @@ from walrelay.publish.contract import (
     Labelled,
     PositionKeeper,
     Recalled,
+    RecalledMessage,
     Sink,
     Span,
     TopicMessage,
@@ -29,8 +30,6 @@ class SinkHandles:
     """
 
     kind = "several"
-    finds_newest = False
-    """What one sink has may be missing in another: a recovery must not take it for published."""
 
     def __init__(self, handles: Mapping[str, SinkHandle]) -> None:
         self._handles = dict(handles)
@@ -95,8 +94,22 @@ class SinkHandles:
             for finding in handle.examine(topics_of.get(name, [])):
                 yield finding._replace(subject=f"{name}: {finding.subject}", fix=naming_sink(name, finding.fix))
 
+    @property
+    def finds_newest(self) -> bool:
+        """Whether `newest` finds anything, in any of them."""
+        return any(handle.finds_newest for handle in self._handles.values())
+
     def newest(self, topics: Sequence[str], count: int) -> Recalled:
-        return Recalled([], None)
+        """Of each sink that has a way to do that."""
+        messages, complete = list[RecalledMessage](), list[int | None]()
+        for name, own in self._by_sink(topics).items():
+            found = self._handles[name].newest(own, count)
+            messages += [
+                each if each.letter else each._replace(topic=address(name, each.topic)) for each in found.messages
+            ]
+            complete.append(found.complete_since_ms)
+        known = [each for each in complete if each is not None]
+        return Recalled(messages, max(known, default=0) if len(known) == len(complete) else None)
 
     def reader(self, purpose: str) -> ReadBack:
         """Fatal if one of the sinks cannot be read."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt
-from walrelay.publish import Recalled, SinkPlugin
+from walrelay.publish import Recalled, RecalledMessage, SinkPlugin
 
 KIND = "recording"
 
@@ -114,7 +114,7 @@ class RecordingSettings(BaseModel):
 
 def _newest(settings: RecordingSettings, topics: Sequence[str], count: int) -> Recalled:
     """As if each topic had one partition."""
-    found, complete = list[tuple[str, str]](), 0
+    found, complete = list[RecalledMessage](), 0
     for topic in topics:
         there = [message for message in settings.broker.durable if message.topic == topic]
         if len(there) > count:
@@ -123,9 +123,11 @@ def _newest(settings: RecordingSettings, topics: Sequence[str], count: int) -> R
     return Recalled(found, complete)
 
 
-def _recalled(message: Message) -> tuple[str, str]:
-    headers = dict(message.headers)
-    return (headers["id"] or b"").decode(), (headers["position"] or b"").decode()
+def _recalled(message: Message) -> RecalledMessage:
+    headers = {name: (value or b"").decode() for name, value in message.headers}
+    letter = "dead_letter_error" in headers
+    topic = headers["dead_letter_topic"] if letter else message.topic
+    return RecalledMessage(topic, headers["id"], headers["position"], hash((message.key, message.value)), letter)
 
 
 plugin = SinkPlugin(

@@ -12,8 +12,8 @@ SINCE, UNTIL = 1000, 2000
 def message(
     id_: str, position: str, *, at: int = 1500, partition: int = 0, offset: int = 0, key: bytes = b"k", **flags: bool
 ) -> Found:
-    says = {"replayed": False, "letter": False, **flags}
-    return Found("t", partition, offset, at, key, id_, position, **says)
+    replayed, letter = flags.get("replayed", False), flags.get("letter", False)
+    return Found("t", partition, offset, at, key, id_, position, replayed, letter)
 
 
 def tally(*rows: str, listed: int = 10) -> AuditTally:

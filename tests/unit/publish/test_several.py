@@ -214,5 +214,5 @@ def test_what_a_sink_cannot_do_is_said_with_its_name() -> None:
         handles.topic_streams("It")(["us:b"], 0)
     with pytest.raises(Fatal, match="reads the topics of one sink as one stream, and eu:a, us:b are of several"):
         handles.topic_streams("It")(["eu:a", "us:b"], 0)
-    assert not handles.finds_newest
+    assert (handles.finds_newest, handles.newest(["eu:a"], 1)) == (False, ([], None))
     assert (handles.sink_of("eu:a"), handles.sink_of(None)) == ("eu", "several")

@@ -10,43 +10,44 @@ from typing import NamedTuple
 
 from walrelay.control.table import given_up
 from walrelay.errors import Fatal
-from walrelay.lsn import LSN, ZERO
+from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
 from walrelay.operations.recovery.missing_rows import Published, Removed, removed
+from walrelay.operations.recovery.topics import counting_positions, found_in_topics, is_text, recalled
+from walrelay.outcomes import FoundMessages, Known, SettledRows, settled_rows
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.history import History, server_history
 from walrelay.postgres.slot_records import first_xmin, recorded_value
 from walrelay.postgres.snapshot import View
-from walrelay.publish import Recalled
 from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
 from walrelay.table.published import ended_before
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription, describe_table
-from walrelay.table.topics import row_topics
 from walrelay.wiring import Wiring, positions
-
-_UUID = 2950
-_NOTHING = Recalled([], None)
 
 
 class RecoveryRequest(NamedTuple):
-    """The operator's options: a time, or everything; how many messages to read back from each partition."""
+    """The operator's options: a time, or everything; how many messages to read back from each partition; topics of
+    earlier rules, whose messages count.
+    """
 
     since: str | None = None
     everything: bool = False
     recall: int = 50_000
     replace: bool = False
+    topics: Sequence[str] = ()
 
 
 class Recovery(NamedTuple):
     """What will be done. `scope` and `known` are for `backfill_until`; the rest is for the report."""
 
     scope: Scope
-    known: list[str]
+    known: Known
     lost: str
     published: list[str]  # what is known to be published, and how
     rows: int
-    repeats: int  # how many of the rows may have been published, at most
+    repeats: int  # how many of the rows the topics of today's rules may have, at most
+    settled: SettledRows
     oldest: str
     newest: str
     removed: Removed
@@ -96,17 +97,36 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
             lost = loss(catalog, slot, replace=request.replace)
             scope, told = _scope(catalog, wiring, request, lost, server, kept)
         _refuse_time(view, table, scope)
-        recalled = _recalled(wiring, view, table, scope, request.recall + (begun.published if begun else 0))
-        known = of_this_history(recalled, table, server, lost)
-        if len(known) < len(recalled.messages):  # some do not count
-            recalled = recalled._replace(complete_since_ms=None)
-        told += _found_in_topics(recalled, known)
+        for topic in request.topics:
+            wiring.sink.refuse_unknown(topic)
+        published = begun.published if begun else 0
+        read = recalled(
+            wiring, catalog, view, table, scope, request.topics, request.recall and request.recall + published
+        )
+        counts = counting_positions(table, server, lost.created_lsn)
+        messages = [each for each in read.messages if is_text(each.id) and counts(each.position)]
+        complete = read.complete_since_ms if len(messages) == len(read.messages) else None  # some do not count
+        known = Known(FoundMessages(messages, request.topics), lambda letter: counts(letter.position))
+        told += found_in_topics(messages)
         reached = begun.reached if begun and begun.order == tuple(term.name for term in table.order) else ()
-        rows = OutboxRows(view, table, Selection(scope.floor, scope.since, known, reached))
-        ((count, repeats, oldest, newest),) = rows.ask(_summary(table, recalled))
-        gone = removed(view, table, Published(scope.floor, known))
-        times = (oldest or "", newest or "")
-        return Recovery(scope, known, lost.what, told, count, repeats, *times, gone, _beyond(wiring))
+        selection = Selection(scope.floor, scope.since, (), reached)
+        settled = settled_rows(wiring, catalog, view, table, selection, known)
+        rows = OutboxRows(view, table, selection._replace(known=settled.ids))
+        ((count, repeats, oldest, newest),) = rows.ask(_summary(table, complete))
+        gone = removed(view, table, Published(scope.floor, [*known.found.ids]))
+        return Recovery(
+            scope,
+            known,
+            lost.what,
+            told,
+            rows=count,
+            repeats=repeats,
+            settled=settled,
+            oldest=oldest or "",
+            newest=newest or "",
+            removed=gone,
+            beyond=_beyond(wiring),
+        )
 
 
 def _beyond(wiring: Wiring) -> str:
@@ -152,57 +172,11 @@ def _refuse_time(view: View, table: TableDescription, scope: Scope) -> None:
             )
 
 
-def _recalled(wiring: Wiring, view: View, table: TableDescription, scope: Scope, count: int) -> Recalled:
-    """Reads the ends of the topics that the rows go to."""
-    if not wiring.sink.finds_newest or not count:
-        return _NOTHING
-    names = set(row_topics(wiring, view, table, Selection(scope.floor, scope.since)))
-    names = names or set(row_topics(wiring, view, table, Selection()))
-    names |= wiring.rules.whole_topics
-    return wiring.sink.newest(sorted(names), count)
-
-
-def of_this_history(recalled: Recalled, table: TableDescription, server: History, lost: Loss) -> list[str]:
-    """The ids of the messages, without numbers that another event may have got since.
-
-    A promoted standby that lacked the last numbers assigns them again; if it is not known when it was promoted, no
-    number counts. A uuid is never assigned twice.
-    """
-    branch, unique = server.branch, table.types.get(table.id) == _UUID
-    if server.forgotten and not unique:
-        return []
-    if branch is None or unique or (lost.created_lsn or ZERO) > branch:
-        return [identity for identity, _ in recalled.messages if _is_text(identity)]
-    return [
-        identity
-        for identity, position in recalled.messages
-        if _is_text(identity) and (lsn := _lsn(position)) is not None and ZERO < lsn < branch
-    ]
-
-
-def _is_text(identity: str) -> bool:
-    return identity.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in identity)
-
-
-def _lsn(position: str) -> LSN | None:
-    try:
-        return LSN.parse(position.partition(":")[0])
-    except ValueError:
-        return None
-
-
-def _found_in_topics(recalled: Recalled, known: Sequence[str]) -> Iterator[str]:
-    if recalled.messages:
-        newest = max(_lsn(position) or ZERO for _, position in recalled.messages)
-        events = "1 event" if len(known) == 1 else f"{len(known)} events"
-        yield f"{events} whose messages were read back from the ends of the topics, up to {newest}"
-
-
-def _summary(table: TableDescription, recalled: Recalled) -> str:
+def _summary(table: TableDescription, complete: int | None) -> str:
     """SQL: the rows, how many of them the broker may have, and the times of the first and the last."""
     if not table.time:
-        return f"count(*), {'0' if recalled.complete_since_ms == 0 else 'count(*)'}, NULL, NULL"
-    repeats, complete = "count(*)", recalled.complete_since_ms
+        return f"count(*), {'0' if complete == 0 else 'count(*)'}, NULL, NULL"
+    repeats = "count(*)"
     if complete is not None:
         since = datetime.fromtimestamp((complete + 1) / 1000, UTC).isoformat()  # topics have milliseconds only
         repeats = f"count(*) FILTER (WHERE coalesce({table.time} < '{since}', true))"

@@ -14,7 +14,7 @@ from confluent_kafka import Message as Consumed
 
 from walrelay.errors import Retryable
 from walrelay.model import EVENT_ID, REPLAYED
-from walrelay.publish.contract import Found, Recalled, Span
+from walrelay.publish.contract import Found, Recalled, RecalledMessage, Span
 from walrelay.sinks.kafka.consumers import REQUEST_TIMEOUT, Purpose, all_partitions, consumer_for
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -39,12 +39,13 @@ _SINCE = Purpose(
 
 def newest(settings: KafkaSettings, topics: Sequence[str], count: int) -> Recalled:
     """See `SinkPlugin.newest`."""
-    messages: list[tuple[str, str]] = []
+    messages: list[RecalledMessage] = []
     oldest: list[int | None] = []  # timestamps, of the partitions that were not read from the beginning
     with consumer_for(settings, _NEWEST) as consumer:
         for each in _TopicReading(consumer, _newest_spans(consumer, topics, count)).all():
             if isinstance(each, Found):
-                messages.append((each.id, each.position))
+                topic = each.meant_for if each.letter else each.topic
+                messages.append(RecalledMessage(topic, each.id, each.position, each.content, each.letter))
             elif each.ended < each.high:
                 oldest.append(None)  # its end could not be seen: nothing is known to be complete
             elif each.began > 0:
@@ -172,7 +173,13 @@ def _found(message: Consumed, where: _Where, offset: int, timestamp_ms: int) -> 
         position.decode("ascii", "replace"),
         headers.get(REPLAYED[0]) == REPLAYED[1],
         "dead_letter_error" in headers,
+        _text(headers.get("dead_letter_topic")),
+        hash((message.key(), message.value())),
     )
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "surrogateescape")
 
 
 def _where(message: Consumed) -> _Where:

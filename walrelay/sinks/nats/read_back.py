@@ -136,8 +136,10 @@ class _Subject:
         name = self._settings.key_header
         key = None if name is None or name not in headers else headers[name].encode()
         replayed = headers.get(REPLAYED[0]) == REPLAYED[1].decode()
-        letter = "dead_letter_error" in headers
-        return Found(self._topic, 0, number, _ms(message), key, identity, position, replayed, letter)
+        letter, meant_for = "dead_letter_error" in headers, headers.get("dead_letter_topic", "")
+        content = hash((key, message.data))
+        where = self._topic, 0, number, _ms(message)
+        return Found(*where, key, identity, position, replayed, letter, meant_for, content)
 
 
 def _ms(message: Msg) -> int:

@@ -36,7 +36,8 @@ def test_the_newest_messages_of_each_partition_are_found_with_their_positions(ka
     produce(kafka, topic, *range(10), partition=0)
     produce(kafka, topic, *range(20, 23), partition=1)
     recalled = SinkHandle("kafka", settings(kafka), plugin).newest([topic], 4)
-    assert sorted(recalled.messages) == [(str(n), f"0/{n:X}:0") for n in (20, 21, 22, 6, 7, 8, 9)]
+    found = sorted((each.topic, each.id, each.position) for each in recalled.messages)
+    assert found == [(topic, str(n), f"0/{n:X}:0") for n in (20, 21, 22, 6, 7, 8, 9)]
     assert recalled.complete_since_ms == 1_700_000_000_006
     assert SinkHandle("kafka", settings(kafka), plugin).newest([topic], 100).complete_since_ms == 0
 
@@ -46,9 +47,7 @@ def test_what_a_transaction_took_back_is_not_found(kafka: Kafka, topic: str) -> 
     committed.commit_transaction(10)
     aborted = produce(kafka, topic, 2, transactional=True)
     aborted.abort_transaction(10)
-    assert [identity for identity, _ in SinkHandle("kafka", settings(kafka), plugin).newest([topic], 100).messages] == [
-        "1"
-    ]
+    assert [each.id for each in SinkHandle("kafka", settings(kafka), plugin).newest([topic], 100).messages] == ["1"]
 
 
 def test_messages_of_others_and_topics_that_are_not_there_are_passed_over(kafka: Kafka, topic: str) -> None:

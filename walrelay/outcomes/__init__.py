@@ -1,0 +1,28 @@
+"""The outcome of each message of a row: in its topic, a dead letter, or still to be published."""
+
+from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, outcomes
+from walrelay.outcomes.rows import (
+    NOTHING_KNOWN,
+    Believed,
+    Known,
+    LeftToPublish,
+    LettersOfRows,
+    SettledRows,
+    settled_rows,
+    topics_of_letters,
+)
+
+__all__ = [
+    "DUE",
+    "NOTHING_KNOWN",
+    "Believed",
+    "FoundMessages",
+    "Known",
+    "LeftToPublish",
+    "LettersOfRows",
+    "Outcome",
+    "SettledRows",
+    "outcomes",
+    "settled_rows",
+    "topics_of_letters",
+]
