@@ -3,18 +3,20 @@ be. moto, a fake of AWS, is told to do so.
 """
 
 import json
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.brokers.aws import AwsCase, EventbridgeCase, KinesisCase, SnsCase, SqsCase, access
 from tests.conftest import ProxyMaker
-from tests.servers.aws import ACCOUNT, CREDENTIALS, Fault, MotoServer
+from tests.servers.aws import ACCOUNT, CREDENTIALS, REGION, Fault, MotoServer
 from tests.servers.certificates import Authority
 from tests.servers.waiting import wait_until
 from tests.servers.webhook import Endpoint, answering, response
@@ -270,6 +272,98 @@ def test_credentials_are_found_as_by_every_program(
         assert "nobody" in failure(sink, Fatal)
 
 
+class CredentialProgram:
+    """A program of the profile `slow` that gives credentials; it says with which process it is asked, and waits while
+    there is a file `waits`.
+    """
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._asked, self._waits = directory / "asked", directory / "waits"
+        self._asked.touch()
+        self._waits.touch()
+        program = directory / "program"
+        given = json.dumps({"Version": 1, "AccessKeyId": CREDENTIALS["access_key_id"], "SecretAccessKey": "s3cret"})
+        program.write_text(f"#!/bin/sh\necho $$ >>{self._asked}\n[ -e {self._waits} ] && sleep 3000\necho '{given}'\n")
+        program.chmod(0o755)
+        (directory / "config").write_text(f"[profile slow]\ncredential_process = {program}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(directory / "config"))
+        self.settings: dict[str, Any] = {"access_key_id": None, "secret_access_key": None, "profile": "slow"}
+
+    @property
+    def asked(self) -> list[int]:
+        return [int(line) for line in self._asked.read_text().split()]
+
+    def answer(self) -> None:
+        """From now on."""
+        self._waits.unlink()
+
+    def ended(self) -> bool:
+        """Whether none of its processes is left, nor one that they started."""
+        return not any(_session_of(each) in self.asked for each in psutil.process_iter())
+
+
+def _session_of(process: psutil.Process) -> int:
+    """0 where it has ended."""
+    with suppress(ProcessLookupError, psutil.NoSuchProcess):
+        return 0 if process.status() == psutil.STATUS_ZOMBIE else os.getsid(process.pid)
+    return 0
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CredentialProgram:
+    return CredentialProgram(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+def test_a_program_that_gives_no_credentials_is_ended_and_asked_again(
+    case: AwsCase, program: CredentialProgram
+) -> None:
+    settings: dict[str, Any] = {**program.settings, "request_timeout": 1}
+    sink = case.open(**settings)
+    said: list[str] = []
+
+    def lives() -> bool:
+        """The relay opens a sink that has ended again."""
+        nonlocal sink
+        try:
+            told = list(sink.receipts(0.05))
+        except Retryable as why:
+            said.append(str(why))
+            sink.close()
+            sink = case.open(**settings)
+            publish_all(sink, keyed(case, 1, "a"))
+            return False
+        said.append(sink.trouble())
+        return bool(told)
+
+    try:
+        publish_all(sink, keyed(case, 1, "a"))
+        wait_until(lambda: lives() or len(program.asked) > 1, 30, "the program to be asked again")
+        assert any("the program has given none for 1 s, and was ended" in each for each in said), said
+        program.answer()
+        wait_until(lives, 30, "a receipt")
+    finally:
+        sink.close()
+    wait_until(program.ended, 10, "the programs to end")
+    assert numbers(case.arrived()) == [1]
+
+
+@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+def test_close_leaves_no_program_behind(case: AwsCase, program: CredentialProgram) -> None:
+    with closing(case.open(**program.settings)) as sink:
+        wait_until(lambda: not [*sink.receipts(0.02)] and program.asked, 30, "the program to be asked")
+        assert not program.ended()
+    wait_until(program.ended, 5, "the program to end")
+
+
+@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+def test_the_doctor_does_not_wait_for_credentials_without_end(case: AwsCase, program: CredentialProgram) -> None:
+    (found,) = findings(case, [case.topic], **program.settings, request_timeout=1)
+    assert found.verdict == "problem"
+    assert "the program has given none for 1 s" in found.detail
+    wait_until(program.ended, 5, "the program to end")
+
+
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Authority, MotoServer]]:
     authority = Authority(tmp_path_factory.mktemp("certificates"))
@@ -355,6 +449,29 @@ def test_the_doctor_says_that_nobody_is_there(case: AwsCase) -> None:
     nowhere = findings(case, [case.topic], profile="nobody", access_key_id=None, secret_access_key=None)
     assert nowhere[0].verdict == "problem"
     assert "nobody" in nowhere[0].detail
+
+
+def test_the_doctor_asks_where_no_place_is_known(case: AwsCase) -> None:
+    """Rows say where messages go: reach and credentials can be asked about all the same."""
+    template = {
+        name: "{header.place}" for name in ("queue", "stream", "bus") if name in case.plugin.settings.model_fields
+    }
+    if not template:
+        template = {"topic_arn": f"arn:aws:sns:{REGION}:{ACCOUNT}:{{header.place}}"}
+    answered, *_ = findings(case, [case.topic], **template)
+    assert answered.verdict == "ok"
+    assert "answers, and accepts the credentials; where messages go is known when they come" in answered.detail
+    away, *_ = findings(case, [case.topic], **template, endpoint_url="http://127.0.0.1:9")
+    assert away.verdict == "problem"
+    assert "cannot be asked" in away.detail
+
+
+@pytest.mark.parametrize("case", ["sqs"], indirect=True)
+def test_the_doctor_says_that_credentials_are_not_accepted_where_no_place_is_known(case: AwsCase) -> None:
+    for code, verdict in (("ExpiredTokenException", "problem"), ("AccessDeniedException", "ok")):
+        case.server.fail(Fault("whole ListQueues", code, status=403))
+        found, *_ = findings(case, [case.topic], queue="{header.place}.fifo")
+        assert found.verdict == verdict, found
 
 
 def test_the_doctor_warns_of_what_loses_events_or_order(stoppable_moto: MotoServer) -> None:

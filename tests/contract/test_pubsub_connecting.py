@@ -1,6 +1,7 @@
 """How the Pub/Sub sink gets in: credentials, TLS with certificates, and what it says where it does not. On a fake."""
 
 import json
+import os
 from base64 import urlsafe_b64decode
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.brokers.pubsub import PROJECT, findings, numbered, opened
-from tests.contract.hearing import pumped_until
+from tests.contract.hearing import complaint, pumped_until
 from tests.servers.certificates import Authority
 from tests.servers.pubsub_answers import PubsubAnswers
 from tests.servers.webhook import Endpoint, response
@@ -135,6 +136,20 @@ def test_a_file_without_credentials_is_told(tmp_path: Path, content: str | None)
         file.write_text(content)
     with closing(opened(endpoint="localhost:1", credentials_file=str(file))) as sink:
         assert failure(sink, Fatal).startswith(f"the credentials for Pub/Sub in {file} cannot be read: ")
+
+
+def test_credentials_that_never_come_are_not_waited_for_without_end(tmp_path: Path) -> None:
+    """A file that cannot be read to its end, as of a file system that hangs."""
+    file = tmp_path / "key.json"
+    os.mkfifo(file)
+    said = "the credentials for Pub/Sub have not come for 0.5 s: look at sink.credentials_file"
+    with closing(opened(endpoint="localhost:1", credentials_file=str(file), request_timeout=0.5)) as sink:
+        assert sink.publish(numbered(0), 0)
+        complaint(sink, said)
+    ((verdict, detail),) = findings("localhost:1", "orders", credentials_file=str(file), request_timeout=0.5)
+    assert verdict == "problem"
+    assert detail.startswith(said)
+    os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))  # lets the threads end
 
 
 def test_a_certificate_of_the_relay(authority: Authority, service_account: Path) -> None:

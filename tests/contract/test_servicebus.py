@@ -1,6 +1,6 @@
 """What the answers of Service Bus mean, as a peer of the tests' own gives them; batches, ids and credentials."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -411,3 +411,23 @@ def test_the_doctor_says_that_nobody_answers_or_lets_us_in(case: ServicebusCase)
         assert problem.detail.startswith(f"{LOOPBACK} cannot be reached, or does not let us in: ")
         assert why in problem.detail
         assert [each.verdict for each in warnings] == ["warning", "warning"]
+
+
+def test_the_doctor_reaches_the_namespace_where_rows_name_the_entity(case: ServicebusCase) -> None:
+    def examined(text: str) -> Sequence[tuple[str, str]]:
+        given = {"connection_string": text, "entity": "{header.tenant}"}
+        found = plugin.examine(ServicebusSettings.model_validate(given), [case.topic])
+        return [(each.verdict, each.detail) for each in found][:2]
+
+    unknown = ("warning", "sink.entity takes its name from rows, so that no queue or topic is known beforehand")
+    right = case.server.connection_string()
+    for rule in ({}, {"attach": ["amqp:not-found", "Could not be found."]}):
+        case.server.rule("walrelay-doctor", **rule)
+        assert examined(right) == [unknown, ("ok", f"{LOOPBACK} answers, and accepts the credentials")]
+    case.server.rule("walrelay-doctor", attach=["amqp:unauthorized-access", "Claims are required."])
+    assert examined(right)[1][0] == "warning"
+    for wrong in (case.server.connection_string(port=free_port()), case.server.connection_string(key="wrong")):
+        (_, (verdict, detail)) = examined(wrong)
+        assert verdict == "problem"
+        assert detail.startswith(f"{LOOPBACK} cannot be reached, or does not let us in: ")
+    assert case.stored() == []

@@ -5,15 +5,17 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.aws.answers import verdict
-from walrelay.sinks.aws.client import make_client
+from walrelay.sinks.aws.client import AbortableConnections, make_client, no_credentials, renew_credentials
 from walrelay.sinks.aws.contract import AwsApi
 from walrelay.sinks.aws.settings import AwsSettings
+from walrelay.sinks.hosting.threads import in_time
 from walrelay.sinks.making import making
 
+_LATE = 5.0  # seconds beyond what the settings allow, until which nothing more is waited for
 _REACH = "Correct sink.region or sink.endpoint_url, or look at the network."
 _CREDENTIALS = "Correct sink.access_key_id and its like, sink.profile, or the environment of AWS."
 
@@ -30,13 +32,66 @@ def findings(
     ask: Callable[[Any, str], Iterable[Finding]],
     fault: Callable[[str], str],
     otherwise: str,
+    hello: Callable[[Any], object],
 ) -> Iterator[Finding]:
-    """What `ask` finds about each place that is none by `fault`. `otherwise`: what may be done instead of making it."""
+    """What `ask` finds about each place that is none by `fault`. `otherwise`: what may be done instead of making it.
+    `hello` asks for something where no place is known.
+    """
+    connections = AbortableConnections(settings.request_timeout)
     try:
-        client = make_client(api, settings)
-    except Fatal as why:
-        yield Finding("sink", "problem", str(why), why.hint)
+        client = _client(api, settings, connections)
+        yield from _told_by(api, client, places, ask, fault, otherwise)
+        if not places:
+            yield from _greeted(api, client, hello)
+    except WalrelayError as why:
+        yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or _CREDENTIALS)
+    finally:
+        connections.abort()
+
+
+def _client(api: AwsApi, settings: AwsSettings, connections: AbortableConnections) -> Any:
+    """With credentials. Retryable where they do not come in time."""
+
+    def made() -> Any:
+        client = make_client(api, settings, connections)
+        renew_credentials(client, connections)
+        return client
+
+    try:
+        return in_time(settings.request_timeout + _LATE, made)
+    except TimeoutError:
+        raise Retryable(no_credentials(settings.request_timeout)) from None
+
+
+def _greeted(api: AwsApi, client: Any, hello: Callable[[Any], object]) -> Iterator[Finding]:
+    """Of a service that no place is known of: whether it answers, and accepts the credentials."""
+    try:
+        hello(client)
+    except ClientError as why:
+        error = why.response["Error"]
+        status = why.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+        said = verdict(error.get("Code", ""), error.get("Message", ""), status=status)
+        if said.kind != "refused":
+            yield _told(api, api.name, why, "")[0]
+            return
+        if said.error != "not_authorized":
+            yield Finding("sink", "warning", f"{api.name} answers a question with {why}", said.hint)
+            return
+    except BotoCoreError as why:
+        yield Finding("sink", "problem", f"{api.name} cannot be asked: {why}", _REACH)
         return
+    what = f"{api.name} answers, and accepts the credentials; where messages go is known when they come"
+    yield Finding("sink", "ok", what)
+
+
+def _told_by(
+    api: AwsApi,
+    client: Any,
+    places: Mapping[str, str],
+    ask: Callable[[Any, str], Iterable[Finding]],
+    fault: Callable[[str], str],
+    otherwise: str,
+) -> Iterator[Finding]:
     for place, topic in places.items():
         if why_not := fault(place):
             yield Finding("sink", "problem", f"{place!r} cannot be used: {why_not}", making("", otherwise))
@@ -51,20 +106,22 @@ def findings(
         except BotoCoreError as why:
             yield Finding("sink", "problem", f"{api.name} cannot be asked: {why}", _REACH)
             return
-    if not places:
-        yield Finding("sink", "ok", f"where messages go is known when they come; {api.name} was not asked")
 
 
 def made(
     api: AwsApi, settings: AwsSettings, places: Iterable[str], make: Callable[[Any, str], bool]
 ) -> Iterator[tuple[str, bool]]:
     """Each place, and whether `make` made it now."""
-    client = make_client(api, settings)
-    for place in places:
-        try:
-            yield place, make(client, place)
-        except (BotoCoreError, ClientError) as why:
-            raise Fatal(f"{api.name} did not make {place!r}: {why}", hint="Make it yourself.") from why
+    connections = AbortableConnections(settings.request_timeout)
+    try:
+        client = _client(api, settings, connections)
+        for place in places:
+            try:
+                yield place, make(client, place)
+            except (BotoCoreError, ClientError) as why:
+                raise Fatal(f"{api.name} did not make {place!r}: {why}", hint="Make it yourself.") from why
+    finally:
+        connections.abort()
 
 
 def is_missing(why: ClientError) -> bool:

@@ -18,20 +18,40 @@ from botocore.awsrequest import (
 )
 from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    MetadataRetrievalError,
+    NoCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+from botocore.exceptions import ConnectionError as NoConnection
 
 from walrelay import __version__
 from walrelay.errors import Fatal, Retryable
 from walrelay.sinks.aws.contract import AwsApi
+from walrelay.sinks.aws.programs import CredentialPrograms
 from walrelay.sinks.aws.settings import AwsSettings
 
 _CONNECT = 10.0  # seconds
+_NO_CREDENTIALS = (
+    *(ClientError, CredentialRetrievalError, HTTPClientError, MetadataRetrievalError, SSOError),
+    *(TokenRetrievalError, NoConnection),
+)
+"""What says that those who give credentials give none now; the settings may be right."""
 
 
 class AbortableConnections:
-    """Those of clients. A thread that has a request in one learns that it is gone as soon as it reads or writes."""
+    """Those of clients, and programs that give them credentials. A thread that has a request in one learns that it is
+    gone as soon as it reads or writes.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
+        """`patience`: so many seconds for such a program."""
+        self.programs = CredentialPrograms(patience)
         self._lock = Lock()
         self._aborted = False
         self._connections: WeakSet[Any] = WeakSet()
@@ -47,6 +67,7 @@ class AbortableConnections:
         with self._lock:
             self._aborted = True
             connections = [*self._connections]
+        self.programs.end()
         for each in connections:
             if (made := getattr(each, "sock", None)) is not None:
                 with suppress(OSError):
@@ -72,8 +93,25 @@ class AbortableConnections:
             raise ConnectionAbortedError("the sink is closed")
 
 
-def make_client(api: AwsApi, settings: AwsSettings, connections: AbortableConnections | None = None) -> Any:
-    """Fatal where the settings make none; asks nobody. Takes a while."""
+def make_client(api: AwsApi, settings: AwsSettings, connections: AbortableConnections) -> Any:
+    """Fatal where the settings make none, Retryable where there are no credentials now. Takes a while."""
+    return connections.programs.within(_made, api, settings, connections)
+
+
+def renew_credentials(client: Any, connections: AbortableConnections) -> None:
+    """Retryable where they cannot be had: that says nothing about the request that they are for."""
+    connections.programs.within(_renew, client)
+
+
+def no_credentials(seconds: float) -> str:
+    """What is said where those who give credentials do not answer."""
+    return (
+        f"the credentials for AWS have not come for {seconds:g} s: look at sink.profile, or at what the environment of"
+        " AWS names to ask for them"
+    )
+
+
+def _made(api: AwsApi, settings: AwsSettings, connections: AbortableConnections) -> Any:
     with _settings_are_wrong():
         found = boto3.Session(
             aws_access_key_id=settings.access_key_id,
@@ -87,13 +125,11 @@ def make_client(api: AwsApi, settings: AwsSettings, connections: AbortableConnec
         client = found.client(
             api.service, endpoint_url=settings.endpoint_url, config=_config(settings), verify=settings.ca_file
         )
-    if connections is not None:
-        connections.watch(client)
+    connections.watch(client)
     return client
 
 
-def renew_credentials(client: Any) -> None:
-    """Retryable where they cannot be had: that says nothing about the request that they are for."""
+def _renew(client: Any) -> None:
     credentials = client._request_signer._credentials
     try:
         if credentials is None:
@@ -140,6 +176,8 @@ def _config(settings: AwsSettings) -> Config:
 def _settings_are_wrong() -> Iterator[None]:
     try:
         yield
+    except _NO_CREDENTIALS as why:
+        raise Retryable(f"there are no credentials for AWS: {why}") from why
     except (BotoCoreError, ValueError) as why:
         raise Fatal(
             f"boto3 makes no client of these settings: {why}",

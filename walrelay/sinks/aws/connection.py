@@ -5,6 +5,7 @@ and nothing of its lane meanwhile. Requests run in threads, as boto3 blocks.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -14,7 +15,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.aws.answers import AwsVerdict, verdict
-from walrelay.sinks.aws.client import AbortableConnections, make_client, renew_credentials
+from walrelay.sinks.aws.client import AbortableConnections, make_client, no_credentials, renew_credentials
 from walrelay.sinks.aws.contract import AwsApi, AwsEntry, EntryFault
 from walrelay.sinks.aws.settings import AwsSettings
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -51,7 +52,7 @@ class AwsConnection:
         self, api: AwsApi, settings: AwsSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]
     ) -> None:
         self._api, self._settings, self._loop, self._fail = api, settings, loop, fail
-        self._connections = AbortableConnections()
+        self._connections = AbortableConnections(settings.request_timeout)
         self._prepared = PreparedMessages[AwsEntry]()
         self._places: dict[str, _Place] = {}  # those that something waits for
         self._running = 0
@@ -60,8 +61,13 @@ class AwsConnection:
         self._closed = False
 
     async def open(self) -> None:
-        """Makes the client. It connects when there is something to send."""
-        self._client = await in_thread(make_client, self._api, self._settings, self._connections)
+        """Makes the client, with credentials. It connects when there is something to send."""
+        seconds = self._settings.request_timeout
+        try:
+            async with asyncio.timeout(seconds + _LATE):
+                self._client = await in_thread(make_client, self._api, self._settings, self._connections)
+        except TimeoutError:
+            raise Retryable(no_credentials(seconds)) from None
 
     def misfit(self, message: Message) -> Misfit | None:
         entry = self._api.entry(message)
@@ -118,10 +124,10 @@ class AwsConnection:
         return batch
 
     async def _request(self, name: str, place: _Place, batch: list[_Waiting]) -> None:
-        seconds = self._settings.request_timeout
+        seconds, signed = self._settings.request_timeout, Event()
         try:
             async with asyncio.timeout(seconds + _LATE):
-                faults = await in_thread(self._put, name, [each.entry.fields for each in batch])
+                faults = await in_thread(self._put, name, [each.entry.fields for each in batch], signed)
             self._tell(batch, faults)
             place.failures = 0
         except WalrelayError as why:
@@ -134,7 +140,8 @@ class AwsConnection:
         except ParamValidationError as why:
             self._answered(place, batch, EntryFault("ParamValidationError", " ".join(str(why).split())), 400)
         except (TimeoutError, ReadTimeoutError):
-            self._fail(Retryable(f"{self._api.name} has not answered for {seconds:g} s to a request for {name!r}"))
+            asked = f"{self._api.name} has not answered for {seconds:g} s to a request for {name!r}"
+            self._fail(Retryable(asked if signed.is_set() else no_credentials(seconds)))
         except (HTTPClientError, NoConnection) as why:
             self._fail(Retryable(f"{self._api.name} cannot be reached: {why}"))
         except BotoCoreError as why:
@@ -146,9 +153,10 @@ class AwsConnection:
             place.running -= 1
             self.push()
 
-    def _put(self, place: str, entries: Sequence[dict[str, Any]]) -> Sequence[EntryFault | None]:
-        """In a thread."""
-        renew_credentials(self._client)
+    def _put(self, place: str, entries: Sequence[dict[str, Any]], signed: Event) -> Sequence[EntryFault | None]:
+        """In a thread. `signed` is set once there are credentials."""
+        renew_credentials(self._client, self._connections)
+        signed.set()
         return self._api.put(self._client, place, entries)
 
     def _tell(self, batch: list[_Waiting], faults: Sequence[EntryFault | None]) -> None:

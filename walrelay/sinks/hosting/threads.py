@@ -28,6 +28,29 @@ async def until_told(ask: Callable[[Callable[..., None]], object]) -> None:
     await told
 
 
+def in_time(seconds: float, work: Callable[[], T]) -> T:
+    """What the call returned or raised, in a thread of its own; TimeoutError if that takes longer. The call may go on
+    then, and no process waits for it at its end.
+    """
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as why:
+            errors.append(why)
+
+    thread = Thread(target=run, name="walrelay-sink", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    for error in errors:
+        raise error
+    if not results:
+        raise TimeoutError
+    return results[0]
+
+
 async def in_thread(work: Callable[..., T], *args: Any) -> T:
     """What the call returned or raised, in a thread of its own, for which no process waits at its end. Who stops
     waiting has to see to it himself that the call ends.

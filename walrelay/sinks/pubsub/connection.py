@@ -23,7 +23,7 @@ from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.hosting.threads import in_thread, until_told
 from walrelay.sinks.pubsub.answers import meaning
 from walrelay.sinks.pubsub.client import channel, place_of
-from walrelay.sinks.pubsub.credentials import AccessToken, Metadata
+from walrelay.sinks.pubsub.credentials import AccessToken, Metadata, no_token
 from walrelay.sinks.pubsub.messages import PubsubConversion, PubsubOutgoing
 from walrelay.sinks.pubsub.settings import PubsubSettings
 
@@ -116,8 +116,16 @@ class PubsubConnection:
         if not self._token.valid:
             async with self._renewal:
                 if not self._token.valid:
-                    await in_thread(self._token.renew)
+                    await self._renew(self._token)
         return self._token.metadata
+
+    async def _renew(self, token: AccessToken) -> None:
+        """Retryable where those who give credentials, or a file system, do not answer in time."""
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                await in_thread(token.renew)
+        except TimeoutError:
+            raise Retryable(no_token(self._settings.request_timeout)) from None
 
     async def _deliver(self, sending: Sending, outgoing: Sequence[PubsubOutgoing]) -> None:
         request = _Request(topic=outgoing[0].topic, messages=[each.message for each in outgoing])

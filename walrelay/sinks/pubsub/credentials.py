@@ -63,6 +63,14 @@ class AccessToken:
         return found
 
 
+def no_token(seconds: float) -> str:
+    """What is said where those who give credentials do not answer."""
+    return (
+        f"the credentials for Pub/Sub have not come for {seconds:g} s: look at sink.credentials_file, or at what"
+        " GOOGLE_APPLICATION_CREDENTIALS names"
+    )
+
+
 def said(why: BaseException) -> str:
     """What went wrong, in one line and without what Google's library adds for programs."""
     text = str(why.args[0]) if isinstance(why, GoogleAuthError) and why.args else str(why)

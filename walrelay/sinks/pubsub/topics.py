@@ -9,12 +9,13 @@ from google.pubsub_v1 import PublisherClient, SubscriberClient
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
+from walrelay.sinks.hosting.threads import in_time
 from walrelay.sinks.making import making
 from walrelay.sinks.pubsub.client import channel, place_of
-from walrelay.sinks.pubsub.credentials import AccessToken, Metadata
+from walrelay.sinks.pubsub.credentials import AccessToken, Metadata, no_token
 from walrelay.sinks.pubsub.names import full_name
 from walrelay.sinks.pubsub.settings import GLOBAL, PubsubSettings
 
@@ -56,7 +57,10 @@ def _asking(settings: PubsubSettings) -> Iterator[_Asking]:
         metadata: Metadata = ()
         if place_of(settings).tls:
             token = AccessToken(settings.credentials_file)
-            token.renew()
+            try:
+                in_time(settings.request_timeout, token.renew)
+            except TimeoutError:
+                raise Retryable(no_token(settings.request_timeout)) from None
             metadata = token.metadata
         yield _Asking(
             PublisherClient(transport=PublisherGrpcTransport(channel=opened)),

@@ -11,12 +11,20 @@ from walrelay.errors import WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import PumpedLoop
-from walrelay.sinks.servicebus.client import largest_message, open_batch, sender_of, service_bus, trouble_of
+from walrelay.sinks.servicebus.client import (
+    Trouble,
+    largest_message,
+    open_batch,
+    sender_of,
+    service_bus,
+    trouble_of,
+)
 from walrelay.sinks.servicebus.messages import entity_fault
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
 _PATIENCE = 10.0  # seconds
-_UNKNOWN = "sink.entity takes its name from rows, so that no queue or topic was asked for"
+_NEVER = "walrelay-doctor"
+_UNKNOWN = "sink.entity takes its name from rows, so that no queue or topic is known beforehand"
 
 
 def examine(settings: ServicebusSettings, topics: Sequence[str]) -> Iterator[Finding]:
@@ -26,6 +34,7 @@ def examine(settings: ServicebusSettings, topics: Sequence[str]) -> Iterator[Fin
         entities = _entities(settings, topics)
         if not entities:
             yield Finding("sink", "warning", _UNKNOWN, "Make them before the first event for each.")
+            yield loop.run_until_complete(_reached(settings))
         yield from loop.run_until_complete(_findings(settings, entities))
     except WalrelayError as why:
         yield Finding("sink", "problem", str(why), getattr(why, "hint", "") or "Correct the settings under sink.")
@@ -44,19 +53,40 @@ async def _findings(settings: ServicebusSettings, entities: Sequence[str]) -> li
     return [await _examined(settings, sender_of(client, entity), entity) for entity in entities]
 
 
-async def _examined(settings: ServicebusSettings, sender: ServiceBusSender, entity: str) -> Finding:
-    patience = min(settings.request_timeout, _PATIENCE)
+async def _reached(settings: ServicebusSettings) -> Finding:
+    """Whether the namespace answers: it is asked for an entity that it does not have."""
+    found = await _opened(settings, sender_of(service_bus(settings), _NEVER), _NEVER)
+    if found is None or found.error == "unknown_topic":
+        return Finding("sink", "ok", f"{settings.place} answers, and accepts the credentials")
+    if found.kind == "refused":
+        what = f"{settings.place} answers; what these credentials may send to is not known: {found.reason}"
+        return Finding("sink", "warning", what, "Grant the right to send to each (Azure Service Bus Data Sender).")
+    return _no_answer(settings, found)
+
+
+async def _opened(settings: ServicebusSettings, sender: ServiceBusSender, entity: str) -> Trouble | None:
+    """What speaks against sending to it."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(min(settings.request_timeout, _PATIENCE)):
             await open_batch(sender)
     except Exception as why:
-        found = trouble_of(why, entity)
+        return trouble_of(why, entity)
+    return None
+
+
+def _no_answer(settings: ServicebusSettings, found: Trouble) -> Finding:
+    what = f"{settings.place} cannot be reached, or does not let us in: {found.reason}"
+    return Finding("sink", "problem", what, "Correct the credentials under sink, or the network.")
+
+
+async def _examined(settings: ServicebusSettings, sender: ServiceBusSender, entity: str) -> Finding:
+    found = await _opened(settings, sender, entity)
+    if found is not None:
         if found.kind == "wait":
             return Finding("sink", "warning", found.reason, "Look at it in the portal.")
         if found.kind == "refused":
             return Finding("sink", "problem", found.reason, found.hint)
-        what = f"{settings.place} cannot be reached, or does not let us in: {found.reason}"
-        return Finding("sink", "problem", what, "Correct the credentials under sink, or the network.")
+        return _no_answer(settings, found)
     most = largest_message(sender)
     return Finding("sink", "ok", f"{settings.place} lets us send to {entity!r}, messages of up to {most:,} bytes")
 

@@ -16,7 +16,15 @@ from walrelay.sinks.aws.eventbridge.settings import EventbridgeSettings
 def examine(settings: EventbridgeSettings, topics: Sequence[str]) -> Iterator[Finding]:
     """Asks for each bus and its rules."""
     places = known_places(settings.bus, topics)
-    yield from findings(EventbridgeApi(settings), settings, places, _bus, bus_fault, "correct sink.bus")
+    yield from findings(
+        EventbridgeApi(settings),
+        settings,
+        places,
+        _bus,
+        bus_fault,
+        "correct sink.bus",
+        lambda client: client.list_event_buses(Limit=1),
+    )
     yield Finding("sink", "warning", "EventBridge keeps no order: consumers may get the events of a key in any order")
 
 

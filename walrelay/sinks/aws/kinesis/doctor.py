@@ -29,7 +29,15 @@ def examine(settings: KinesisSettings, topics: Sequence[str]) -> Iterator[Findin
         yield Finding("sink", "ok", what)
 
     places = known_places(settings.stream, topics)
-    yield from findings(KinesisApi(settings), settings, places, ask, stream_fault, "correct sink.stream")
+    yield from findings(
+        KinesisApi(settings),
+        settings,
+        places,
+        ask,
+        stream_fault,
+        "correct sink.stream",
+        lambda client: client.list_streams(Limit=1),
+    )
     if settings.format == "value":
         yield Finding("sink", "warning", "sink.format is value: consumers recognise a repetition by the payload alone")
 

@@ -36,6 +36,7 @@ def examine(settings: SnsSettings, topics: Sequence[str]) -> Iterator[Finding]:
         ask,
         lambda topic: sns_fault(topic) or ordering_fault(topic, fifo=fifo),
         "correct sink.topic_arn",
+        lambda client: client.list_topics(),
     )
     if not fifo:
         yield Finding("sink", "warning", "sink.ordering is none: standard topics have no order, and repeat messages")

@@ -27,6 +27,7 @@ def examine(settings: SqsSettings, topics: Sequence[str]) -> Iterator[Finding]:
         _queue,
         lambda queue: queue_fault(queue) or ordering_fault(queue, fifo=fifo),
         "correct sink.queue",
+        lambda client: client.list_queues(MaxResults=1),
     )
     if not fifo:
         yield Finding("sink", "warning", "sink.ordering is none: standard queues have no order, and repeat messages")
