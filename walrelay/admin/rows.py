@@ -44,6 +44,14 @@ class ShownRowLetter(BaseModel):
     position: str
 
 
+class ShownRowDestination(BaseModel):
+    """What happened to one message of a row."""
+
+    topic: str = Field(description="With the sink's name where a relay has several; empty: not known.")
+    state: Literal["published", "waiting", "unknown", "dead_letter"]
+    why: str
+
+
 class ShownRow(BaseModel):
     """What happened to a row. Text that is not UTF-8 is {base64: ...}."""
 
@@ -57,6 +65,7 @@ class ShownRow(BaseModel):
     state: Literal["published", "waiting", "unknown", "dead_letter", "dropped"]
     why: str = Field(description="Why that is so, and what to do.")
     dead_letter: ShownRowLetter | None
+    destinations: list[ShownRowDestination] = Field(description="Each message of the row, by today's rules.")
     copies: list[ShownCopy]
     read_back: str = Field(description="done; not asked; or not possible, and why.")
 

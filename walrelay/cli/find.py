@@ -126,7 +126,11 @@ def _row(row: TracedRow) -> Iterator[str]:
     yield state + printable("  ".join(filter(None, (row.id, row.type, aggregate))))
     if times := _times(row):
         yield f"{_INDENT}{times}"
-    yield f"{_INDENT}{printable(row.why)}"
+    differ = len({(each.state, each.why) for each in row.destinations}) > 1
+    for each in row.destinations if differ else ():
+        yield f"{_INDENT}{printable(each.topic)}: {each.state.replace('_', ' ')}, {printable(each.why)}"
+    if not differ:
+        yield f"{_INDENT}{printable(row.why)}"
     for copy in row.copies:
         sink = "" if copy.sink in ("", "kafka") else f"{copy.sink}: "
         again = "  replayed" if copy.replayed else ""

@@ -1,6 +1,6 @@
 """The outcome of each message of a row: in its topic, a dead letter, or still to be published."""
 
-from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, outcomes
+from walrelay.outcomes.messages import DUE, OPEN, FoundMessages, MessageOutcome, Outcome, outcomes
 from walrelay.outcomes.rows import (
     NOTHING_KNOWN,
     Believed,
@@ -15,11 +15,13 @@ from walrelay.outcomes.rows import (
 __all__ = [
     "DUE",
     "NOTHING_KNOWN",
+    "OPEN",
     "Believed",
     "FoundMessages",
     "Known",
     "LeftToPublish",
     "LettersOfRows",
+    "MessageOutcome",
     "Outcome",
     "SettledRows",
     "outcomes",

@@ -4,9 +4,8 @@ A record is published when each of its messages is: the message of one destinati
 letter that is not replayed accounts for its own message; one of a record without a message accounts for all of them.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from walrelay.dead_letters.store import DeadLetterOfRecord
 from walrelay.publish import RecalledMessage
@@ -15,6 +14,7 @@ Outcome = Literal["published", "waiting", "blocked", "discarded", "skipped", "in
 """`in a topic`: it is a dead letter there, and in no table. `due`: neither the topics nor the dead letters have it."""
 
 DUE: Outcome = "due"
+OPEN = ("waiting", "blocked")
 
 
 class FoundMessages:
@@ -60,32 +60,41 @@ class FoundMessages:
         return sum(self.count(topic, id_) for topic in self._earlier if topic not in due)
 
 
+class MessageOutcome(NamedTuple):
+    """Of one message. `letter`: the dead letter that says it."""
+
+    outcome: Outcome
+    letter: DeadLetterOfRecord | None = None
+
+
 def outcomes(
     id_: str, due: Sequence[str], found: FoundMessages, letters: Sequence[DeadLetterOfRecord]
-) -> list[Outcome]:
-    """Of the messages of one record, in the order of their topics in `due`. `letters`: those of the record."""
-    result: list[Outcome] = [DUE] * len(due)
-    for whole in letters:
-        if whole.topic is None:
-            result = [outcome_of(whole)] * len(due)
-    if DUE not in result:
-        return result
-    for topic, several in Counter(due).items():
-        places = [place for place, each in enumerate(due) if each == topic]
-        of_topic = [outcome_of(each) for each in letters if each.topic == topic]
-        given_up = [each for each in of_topic if each != "published"]
-        for place, outcome in zip(places, given_up, strict=False):
-            result[place] = outcome
-        rest = places[len(given_up) :]
-        if rest and not of_topic and found.is_letter(topic, id_):
-            result[rest.pop()] = "in a topic"
-        known = several if found.count(topic, id_) >= len(rest) else len(of_topic) - len(given_up)
-        for place in rest[:known]:
-            result[place] = "published"
-    missing = [place for place, outcome in enumerate(result) if outcome == DUE]
+) -> list[MessageOutcome]:
+    """Of the messages of one record, in the order of their topics in `due`. `letters`: those of the record.
+
+    A dead letter whose topic today's rules do not have stands for a message of which nothing else is known: earlier
+    rules sent that to another topic. What was given up is rather left out, and counted, than published.
+    """
+    own = _own_letters(due, letters)
+    result = [MessageOutcome(DUE) if letter is None else MessageOutcome(outcome_of(letter), letter) for letter in own]
+    for topic in dict.fromkeys(due):
+        rest = [
+            place for place, each in enumerate(due) if each == topic and result[place].outcome in (DUE, "published")
+        ]
+        if len(rest) <= found.count(topic, id_):
+            for place in rest:
+                result[place] = result[place]._replace(outcome="published")
+        unknown = [place for place in rest if result[place].outcome == DUE]
+        if unknown and found.is_letter(topic, id_):
+            result[unknown[0]] = MessageOutcome("in a topic")
+    missing = [place for place, each in enumerate(result) if each.outcome == DUE]
+    earlier = [letter for letter in letters if letter.topic is not None and letter.topic not in due]
+    for place, letter in zip(missing, earlier, strict=False):
+        result[place] = MessageOutcome(outcome_of(letter), letter)
+    missing = missing[len(earlier) :]
     if missing and found.standing_in(id_, due) >= len(missing):
         for place in missing:
-            result[place] = "published"
+            result[place] = MessageOutcome("published")
     return result
 
 
@@ -96,3 +105,20 @@ def outcome_of(letter: DeadLetterOfRecord) -> Outcome:
             return letter.status
         case _:  # replayed
             return "published"
+
+
+def _own_letters(due: Sequence[str], letters: Sequence[DeadLetterOfRecord]) -> list[DeadLetterOfRecord | None]:
+    """The dead letter of each message, by its topic; one of the whole record is that of all that have no other. Of
+    several of one message the first that is open counts, or else the last.
+    """
+    closed = [letter for letter in letters if letter.status not in OPEN]
+    ordered = [letter for letter in letters if letter.status in OPEN] + closed[::-1]
+    whole = next((letter for letter in ordered if letter.topic is None), None)
+    left = [letter for letter in ordered if letter.topic is not None]
+    found: list[DeadLetterOfRecord | None] = []
+    for topic in due:
+        own = next((letter for letter in left if letter.topic == topic), None)
+        found.append(own or whole)
+        if own is not None:
+            left.remove(own)
+    return found

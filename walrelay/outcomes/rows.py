@@ -74,7 +74,7 @@ def settled_rows(
         letters.look_up([record.id for record in some])
         for record in some:
             due = topic_of.all(record)
-            became = outcomes(record.id, due, found, letters.of(record.id))
+            became = [each.outcome for each in outcomes(record.id, due, found, letters.of(record.id))]
             settled.letters.update(each for each in became if each not in _LEFT[True])
             rest = [each for each in became if each in left]
             if due and not rest:
@@ -138,7 +138,7 @@ class LeftToPublish:
             return ()  # of the record as a whole, which today's rules may not even route
         messages = [*self._route(record)]
         became = outcomes(record.id, [each.topic for each in messages], self._found, letters)
-        return [message for message, outcome in zip(messages, became, strict=True) if outcome in self._left]
+        return [message for message, each in zip(messages, became, strict=True) if each.outcome in self._left]
 
 
 def topics_of_letters(catalog: Catalog, slot: str) -> list[str]:

@@ -5,19 +5,24 @@ from datetime import datetime
 
 from walrelay.dead_letters.store import DeadLetterOfRecord
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
-from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowState, TracedRow, iso
+from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowDestination, RowState, TracedRow, iso
 from walrelay.operations.find.rows import TableRow
+from walrelay.outcomes import OPEN, FoundMessages, outcomes
 
-OPEN = ("waiting", "blocked")
+_WORST: tuple[RowState, ...] = ("dead_letter", "waiting", "unknown", "published", "dropped")
+_NOTHING_READ = FoundMessages()
 _GONE = (
     "there is no such row in the table: it was cleaned up, removed at once, rolled back or never written; and no dead"
     " letter"
 )
-_NOT_THERE = "but {} has no such message now: it was deleted there, or went to another topic; see `walrelay audit`"
+_NOT_THERE = (
+    "but {} has no such message now: it was deleted there, went to another topic, or never got there; see `walrelay"
+    " audit`"
+)
 
 
 def traced(row: TableRow, progress: RelayProgress, letters: Sequence[DeadLetterOfRecord]) -> TracedRow:
-    """A row of the table."""
+    """A row of the table: each of its messages by its dead letter, or else by how far the relay is."""
     found = TracedRow(
         row.id,
         row.aggregate_type,
@@ -27,47 +32,72 @@ def traced(row: TableRow, progress: RelayProgress, letters: Sequence[DeadLetterO
         row.committed_at,
         due=tuple(filter(None, row.topics or ())),
     )
-    if letters:
-        return _with_letter(found, letters)
-    if row.dropped_by:
+    if row.dropped_by and not letters:
         return found._replace(state="dropped", why=row.dropped_by, due=())
     state, why, behind = _state(row, progress)
     if state != "published" and row.topics == ("",):
         why += "; by today's rules no rule routes it, and the relay stops there unless `refusals` says otherwise"
-    return found._replace(state=state, why=why, behind=behind)
+    topics = row.topics or _topics_of(letters)
+    judged = outcomes(row.id, topics, _NOTHING_READ, letters)
+    destinations = [
+        RowDestination(topic, state, why) if each.letter is None else _of_letter(topic, each.letter)
+        for topic, each in zip(topics, judged, strict=True)
+    ]
+    open_ = any(each.letter is None for each in judged)
+    return _summed(_with_letter(found._replace(behind=behind if open_ else ""), letters), destinations)
 
 
 def without_row(id_: str, letters: Sequence[DeadLetterOfRecord]) -> TracedRow:
-    """An id that no row has."""
+    """An id that no row has. Of its messages only those are known that became dead letters."""
     if not letters:
         return TracedRow(id_, in_table=False, why=_GONE)
-    last = letters[-1]
-    return _with_letter(
-        TracedRow(
-            id_,
-            last.aggregate_type,
-            last.aggregate_id,
-            last.type,
-            committed_at=last.committed_at or None,
-            in_table=False,
-            due=(last.topic,) if last.topic else (),
-        ),
-        letters,
+    last, topics = letters[-1], _topics_of(letters)
+    found = TracedRow(
+        id_,
+        last.aggregate_type,
+        last.aggregate_id,
+        last.type,
+        committed_at=last.committed_at or None,
+        in_table=False,
+        due=tuple(filter(None, topics)),
     )
+    judged = outcomes(id_, topics, _NOTHING_READ, letters)
+    destinations = [_of_letter(topic, each.letter) for topic, each in zip(topics, judged, strict=True) if each.letter]
+    return _summed(_with_letter(found, letters), destinations)
+
+
+def _topics_of(letters: Sequence[DeadLetterOfRecord]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.topic or "" for each in letters)) or ("",)
+
+
+def _of_letter(topic: str, letter: DeadLetterOfRecord) -> RowDestination:
+    earlier = f" for topic {letter.topic}" if letter.topic else ""
+    why = f"dead letter {letter.letter}{earlier} is {letter.status} ({letter.error})"
+    if letter.status in OPEN:
+        why += f": walrelay dlq show {letter.letter}"
+    return RowDestination(topic, "published" if letter.status == "replayed" else "dead_letter", why)
 
 
 def _with_letter(found: TracedRow, letters: Sequence[DeadLetterOfRecord]) -> TracedRow:
-    """The first that is open counts; of closed ones the last."""
+    """Shows the first that is open, or else the last."""
+    if not letters:
+        return found
     letter = next((each for each in letters if each.status in OPEN), letters[-1])
-    topic = f" for topic {letter.topic}" if letter.topic else ""
-    why = f"dead letter {letter.letter}{topic} is {letter.status} ({letter.error})"
-    if letter.status in OPEN:
-        why += f": walrelay dlq show {letter.letter}"
-    if len(letters) > 1:
-        why += f"; it has {len(letters)} dead letters"
-    shown = RowDeadLetter(letter.letter, letter.status, letter.error, letter.topic, letter.position)
-    state: RowState = "published" if letter.status == "replayed" else "dead_letter"
-    return found._replace(state=state, why=why, dead_letter=shown)
+    return found._replace(
+        dead_letter=RowDeadLetter(letter.letter, letter.status, letter.error, letter.topic, letter.position),
+        letters=len(letters),
+    )
+
+
+def _summed(row: TracedRow, destinations: Sequence[RowDestination]) -> TracedRow:
+    """A row is published when each of its messages is; of several states the worst is the row's."""
+    states = {each.state for each in destinations}
+    whys = list(dict.fromkeys(each.why for each in destinations))
+    why = whys[0] if len(whys) == 1 else "; ".join(f"{each.topic}: {each.why}" for each in destinations)
+    if row.letters > 1:
+        why += f"; it has {row.letters} dead letters"
+    state = next(each for each in _WORST if each in states)
+    return row._replace(state=state, why=why, destinations=tuple(destinations))
 
 
 def _state(row: TableRow, progress: RelayProgress) -> tuple[RowState, str, str]:
@@ -107,33 +137,35 @@ def _is_from(written_at: int | None, committed_at: int | None, time: str) -> boo
         return False
 
 
-def with_copies(row: TracedRow, copies: Sequence[RowCopy], in_letters: str, missing: Sequence[str]) -> TracedRow:
-    """What the topics add. `in_letters`: the topic in which it is a dead letter; `missing`: topics that were read to
-    their end, and should have it.
+def with_copies(
+    row: TracedRow, copies: Sequence[RowCopy], found: Collection[str], in_letters: str, missing: Sequence[str]
+) -> TracedRow:
+    """What the topics add. `found`: the topics that have a message of the row; `in_letters`: the topic in which it is a
+    dead letter; `missing`: topics that were read to their end, and should have it.
     """
     row = row._replace(copies=tuple(copies))
     if in_letters and row.dead_letter is None and not copies:
         letter = RowDeadLetter(None, "in a topic", "", None, "")
-        return row._replace(
-            state="dead_letter", why=f"it is a dead letter in the topic {in_letters}", dead_letter=letter
-        )
-    if copies and row.state in ("waiting", "unknown"):
-        return row._replace(state="published", why=_why_of_copies(row, copies))
-    if row.state == "unknown" and row.behind and row.due and {*row.due} <= {*missing}:
-        return row._replace(state="waiting", why=row.behind)
-    if row.state == "published" and missing:
-        return row._replace(why=f"{row.why}, {_NOT_THERE.format(' and '.join(missing))}")
-    if row.state == "unknown" and not copies and not row.in_table:
+        why = f"it is a dead letter in the topic {in_letters}"
+        return row._replace(state="dead_letter", why=why, dead_letter=letter)
+    if not (row.destinations or row.in_table):  # and no dead letter
+        if copies:
+            return row._replace(state="published", why="its row is gone, and its message is in the topic")
         return row._replace(why=f"{row.why}; nor do the topics have it that were read")
-    return row
+    known = row.destinations or [RowDestination(topic, row.state, row.why) for topic in row.due or ("",)]
+    there = {each.topic: bool(copies) if len(known) == 1 else each.topic in found for each in known}
+    return _summed(row, [_as_read(row, each, there[each.topic], missing) for each in known])
 
 
-def _why_of_copies(row: TracedRow, copies: Sequence[RowCopy]) -> str:
-    if not row.in_table:
-        return "its row is gone, and its message is in the topic"
-    if row.state == "waiting":
-        return f"its message is in the topic, and not confirmed yet: {row.behind}"
-    return "its message is in the topic"
+def _as_read(row: TracedRow, of: RowDestination, is_there: bool, missing: Sequence[str]) -> RowDestination:
+    if is_there and of.state in ("waiting", "unknown"):
+        behind = f", and not confirmed yet: {row.behind}" if of.state == "waiting" else ""
+        return of._replace(state="published", why=f"its message is in the topic{behind}")
+    if of.topic in missing and of.state == "unknown" and row.behind:
+        return of._replace(state="waiting", why=row.behind)
+    if of.topic in missing and of.state == "published":
+        return of._replace(why=f"{of.why}, {_NOT_THERE.format(of.topic)}")
+    return of
 
 
 def missing_topics(row: TracedRow, found: Collection[str], state: Mapping[str, str]) -> list[str]:

@@ -52,9 +52,10 @@ class _Reading:
         letters = next((each.topic for each in found if each.letter), "")
         topics = self._of(row)
         state = {topic: self._state(topic, read) for topic in topics}
-        missing = missing_topics(row, [each.topic for each in found], state)
-        row = with_copies(row, copies, letters, missing)
-        return row._replace(read_back=_told(state, complete=bool(row.due) and {*row.due} <= {f.topic for f in found}))
+        there = {each.topic for each in found if not each.letter}
+        missing = missing_topics(row, there, state)
+        row = with_copies(row, copies, there, letters, missing)
+        return row._replace(read_back=_told(state, complete=bool(row.due) and {*row.due} <= there))
 
     def notices(self, read: Mapping[str, TopicsRead]) -> Iterator[str]:
         since = f"{_EPOCH + timedelta(milliseconds=self.since_ms):%Y-%m-%d %H:%M:%S} UTC"

@@ -36,10 +36,19 @@ class RowDeadLetter(NamedTuple):
     position: str
 
 
+class RowDestination(NamedTuple):
+    """What happened to one message of a row. `topic`: its address; empty: not known."""
+
+    topic: str
+    state: RowState
+    why: str
+
+
 class TracedRow(NamedTuple):
     """What happened to a row. Times in microseconds since 1970; None: not known. `in_table`: it is there now. `why`: of
-    the state, for people. `behind`: how far the relay is, where it may not have confirmed the row. `due`: the topics
-    of its messages by today's rules. `read_back`: `done`, `not asked`, or why it could not be done.
+    the state, for people. `behind`: how far the relay is, where it may not have confirmed the row. `letters`: how many
+    dead letters it has. `due`: the topics of its messages by today's rules; `destinations`: what happened to each.
+    `read_back`: `done`, `not asked`, or why it could not be done.
     """
 
     id: str
@@ -53,7 +62,9 @@ class TracedRow(NamedTuple):
     why: str = ""
     behind: str = ""
     dead_letter: RowDeadLetter | None = None
+    letters: int = 0
     due: tuple[str, ...] = ()
+    destinations: tuple[RowDestination, ...] = ()
     copies: tuple[RowCopy, ...] = ()
     read_back: str = NOT_ASKED
 
@@ -75,6 +86,7 @@ class TracedRow(NamedTuple):
             "state": self.state,
             "why": self.why,
             "dead_letter": None if self.dead_letter is None else self.dead_letter._asdict(),
+            "destinations": [each._asdict() for each in self.destinations],
             "copies": [_copy(each) for each in self.copies],
             "read_back": self.read_back,
         }
@@ -122,6 +134,7 @@ def _row_of(told: Mapping[str, Any]) -> TracedRow:
         told["state"],
         told["why"],
         dead_letter=None if letter is None else RowDeadLetter(**letter),
+        destinations=tuple(RowDestination(**each) for each in told.get("destinations", ())),
         copies=tuple(_copy_of(each) for each in told["copies"]),
         read_back=told["read_back"],
     )

@@ -75,6 +75,23 @@ def test_a_row_waits_until_the_relay_has_confirmed_it(made: MakeWiring, database
     assert one(wiring, id_).state == "published"
 
 
+def test_a_row_is_published_when_each_of_its_sinks_has_it(made: MakeWiring, database: Database) -> None:
+    wiring = made(
+        database, sink=None, sinks={"eu": {"kind": "memory"}, "us": {"kind": "memory"}}, route={"sink": ["eu", "us"]}
+    )
+    id_ = emit(database)
+    database.execute(
+        "INSERT INTO walrelay.dead_letters (slot_name, commit_lsn, ordinal, number, record_id, sink, topic, status,"
+        " error, reason, attempts)"
+        " VALUES (%s, '0/10', 0, 1, %s, 'us', 'us:outbox.event.order', 'replayed', 'too_large', '', 1)",
+        [database.name, id_],
+    )
+    assert one(wiring, id_).state == "waiting"
+    assert [each.state for each in one(wiring, id_).destinations] == ["waiting", "published"]
+    advance(database)
+    assert one(wiring, id_).state == "published"
+
+
 def test_what_is_not_known_is_called_unknown(made: MakeWiring, database: Database) -> None:
     database.execute((SYSTEMS / "event-log.sql").read_text())
     ((before,),) = database.execute(WRITTEN["event-log"])

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from walrelay.dead_letters.store import DeadLetterOfRecord
-from walrelay.operations.find.judging import traced, without_row
+from walrelay.operations.find.judging import traced, with_copies, without_row
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
+from walrelay.operations.find.report import RowCopy
 from walrelay.operations.find.rows import TableRow
 from walrelay.operations.find.waiting import WaitingInSlot
 
@@ -58,8 +59,37 @@ def test_a_row_that_no_rule_routes_stops_the_relay() -> None:
     assert (found.state, found.due, "no rule routes it" in found.why) == ("waiting", (), True)
 
 
-def letter(status: str, number: int = 1) -> DeadLetterOfRecord:
-    return DeadLetterOfRecord("a", "0/10:0", status, "too_large", "t", number, "order", "1", "Placed", 50 * SECOND)
+def letter(status: str, number: int = 1, topic: str = "t") -> DeadLetterOfRecord:
+    return DeadLetterOfRecord("a", "0/10:0", status, "too_large", topic, number, "order", "1", "Placed", 50 * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("progress", "statuses", "state", "of_each"),
+    [
+        (behind(still_since=0), {"us": "replayed"}, "waiting", ["waiting", "published"]),
+        (behind(), {"us": "replayed"}, "unknown", ["unknown", "published"]),
+        (behind(still_since=0), {"us": "discarded"}, "dead_letter", ["waiting", "dead_letter"]),
+        (RelayProgress(everything=True, parts=KNOWN), {"us": "replayed"}, "published", ["published", "published"]),
+        (RelayProgress(everything=True, parts=KNOWN), {"eu": "waiting"}, "dead_letter", ["dead_letter", "published"]),
+    ],
+)
+def test_each_message_of_a_row_has_its_own_state(
+    progress: RelayProgress, statuses: dict[str, str], state: str, of_each: list[str]
+) -> None:
+    found = traced(row(topics=("eu", "us")), progress, [letter(each, topic=topic) for topic, each in statuses.items()])
+    assert (found.state, [each.state for each in found.destinations]) == (state, of_each)
+
+
+def test_a_copy_in_one_topic_says_nothing_of_the_other() -> None:
+    copy = RowCopy("kafka", "a", 0, 1, 50_000, "0/10:0", False)
+    waiting = traced(row(topics=("a", "b")), behind(still_since=0), ())
+    assert with_copies(waiting, [copy], ["a"], "", ["b"]).state == "waiting"
+    assert with_copies(waiting, [copy, copy], ["a", "b"], "", []).state == "published"
+    confirmed = traced(row(topics=("a", "b")), RelayProgress(everything=True, parts=KNOWN), ())
+    assert (
+        "b: the relay has confirmed it, but b has no such message"
+        in with_copies(confirmed, [copy], ["a"], "", ["b"]).why
+    )
 
 
 @pytest.mark.parametrize(
