@@ -67,3 +67,6 @@ DROP TRIGGER IF EXISTS notify_pause ON walrelay.relays;
 CREATE TRIGGER notify_pause
     AFTER INSERT OR DELETE OR UPDATE OF paused, pause_reason, paused_by, paused_until, pause_limit, at_pause_limit
     ON walrelay.relays FOR EACH ROW EXECUTE FUNCTION walrelay.notify_pause();
+
+-- Also for a role that has session_replication_role = replica, which leaves ordinary triggers out.
+ALTER TABLE walrelay.relays ENABLE ALWAYS TRIGGER note_pause, ENABLE ALWAYS TRIGGER notify_pause;

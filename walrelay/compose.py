@@ -241,13 +241,13 @@ class LiveFactories:
         return Catalog(self._wiring.dsn, patience=min(10.0, self._wiring.streaming.timing.receive_timeout))
 
     def examine(self, catalog: Catalog) -> None:
-        """Problems that would stop the relay only at some later row are reported, not refused."""
+        """Problems that concern only some later row are reported, not refused."""
         with catalog.asking_once():
             doctor.refuse(catalog, self._wiring, "run")
             self._router = self._wiring.router(catalog)
             for finding in doctor.told(catalog, self._wiring, "run"):
-                consequence = f"the relay will stop at the next row: {finding.detail} (fix: {finding.fix})"
-                self._observer.saw(Noticed(consequence))
+                stops = "" if finding.subject == "table" else "the relay will stop at the next row: "
+                self._observer.saw(Noticed(f"{stops}{finding.detail} (fix: {finding.fix})"))
         if self._wiring.outbox.prefix is None and function_exists(catalog, "emit_message"):
             self._observer.saw(Noticed(UNPUBLISHED))
 

@@ -65,6 +65,7 @@ def supervise(
     become lasting.
     """
     attempt, told, told_at, only_waited = 0, ("", False), 0.0, True
+    last, same = "", 0
     while not stop():
         before = progress()
         try:
@@ -78,11 +79,14 @@ def supervise(
                 observer.saw(Noticed(f"stopped, but not cleanly: {error}"))
                 return
             attempt = 1 if progress() != before else attempt + 1
+            same = same + 1 if attempt > 1 and str(error) == last else 1
+            last = str(error)
             pause = backoff.pause(attempt, error.retry_within)
             lasting = attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
             again = (str(error), lasting) == told and monotonic() - told_at < _QUIET
             hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
-            cause = f"{error} (hint: {hints})" if hints else str(error)
+            count = f"; {same} times in a row without progress" if lasting and same > 1 else ""
+            cause = f"{error}{count}" + (f" (hint: {hints})" if hints else "")
             observer.saw(Retrying(cause, attempt, pause, lasting, type(error).__name__, again))
             if not again:
                 told, told_at = (str(error), lasting), monotonic()

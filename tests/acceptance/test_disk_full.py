@@ -24,10 +24,14 @@ from walrelay.model import RelayPosition
 FULL = Path("/dev/full")
 """The kernel's own answer for a disk without space, which takes no rights to make."""
 
-# What the server says when it cannot extend a table, for the tables that the relay writes to.
-NO_SPACE = """
+# What the server says when it takes no writes, for the tables that the relay writes to.
+TROUBLES = {
+    "no space": ("disk_full", 'could not extend file "base/1/2": No space left on device'),
+    "read only": ("read_only_sql_transaction", "cannot execute INSERT in a read-only transaction"),
+}
+NO_WRITES = """
     CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        RAISE EXCEPTION 'could not extend file "base/1/2": No space left on device' USING ERRCODE = 'disk_full';
+        RAISE EXCEPTION '{text}' USING ERRCODE = '{state}';
     END $$;
     CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON walrelay.positions EXECUTE FUNCTION full_disk();
     CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON walrelay.dead_letters EXECUTE FUNCTION full_disk();
@@ -108,13 +112,11 @@ def test_a_database_that_takes_no_writes_is_waited_for(
     )
     poisonous = text_of(1_200_000) if writes == "letter" else "0"
     before, poison, after = deployment.write("1", poisonous, "2")
-    read_only = f"ALTER DATABASE {database.name} SET default_transaction_read_only = on"
-    database.execute(NO_SPACE if trouble == "no space" else read_only)
+    state, text = TROUBLES[trouble]
+    database.execute(NO_WRITES.format(state=state, text=text))
     relay = deployment.launch()
-    relay.wait_for("retrying", containing="No space left" if trouble == "no space" else "read-only transaction")
-    with database.connect() as session:
-        session.execute("SET default_transaction_read_only = off")
-        session.execute(SPACE if trouble == "no space" else f"ALTER DATABASE {database.name} RESET ALL")
+    relay.wait_for("retrying", containing=text)
+    database.execute(SPACE)
     deployment.catch_up()
     assert relay.running
     assert first_deliveries(deployment) == ([before, after] if writes == "letter" else [before, poison, after])

@@ -92,14 +92,23 @@ def test_a_cause_is_said_once_and_again_after_a_while_or_when_it_changes(supervi
 
 def test_a_cause_that_lasts_is_told_again_as_such_with_the_third_failure_in_a_row(supervised: Supervised) -> None:
     supervised.run([*(Retryable("down") for _ in range(4)), None], Backoff(first=1, longest=1))
-    hinted = "down (hint: `walrelay doctor` says what is missing)"
+    hinted = "down; 3 times in a row without progress (hint: `walrelay doctor` says what is missing)"
     assert supervised.heard.attempts == [("down", 1), (hinted, 3)]
     assert supervised.heard.lasting == [(hinted, 3)]
 
 
 def test_a_cause_that_lasts_keeps_its_own_hint(supervised: Supervised) -> None:
     supervised.run([*(NotConnected("refused", hint="mend it") for _ in range(3)), None], Backoff(first=1, longest=1))
-    assert supervised.heard.lasting == [("refused (hint: mend it; `walrelay doctor` says what is missing)", 3)]
+    ((cause, _),) = supervised.heard.lasting
+    assert cause.endswith("(hint: mend it; `walrelay doctor` says what is missing)")
+
+
+def test_only_the_same_cause_is_counted(supervised: Supervised) -> None:
+    causes = [Retryable(text) for text in ("down", "busy", "down", "down", "down")]
+    supervised.run([*causes, None], Backoff(first=20, longest=20))
+    hint = " (hint: `walrelay doctor` says what is missing)"
+    counted = "down; 3 times in a row without progress"
+    assert supervised.heard.lasting == [(f"down{hint}", 3), (f"{counted}{hint}", 5)]
 
 
 @pytest.mark.parametrize("kind", [Waiting, StartAnew, NoRoom])

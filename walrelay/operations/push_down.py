@@ -58,7 +58,6 @@ def apply(catalog: Catalog, wiring: Wiring, planned: PushDown) -> None:
     """In one transaction, so no row comes between. What was known to be published still is."""
     name = wiring.publication or ""
     with held(catalog, slot_lock(catalog, wiring.slot)):
-        catalog.run("SET default_transaction_read_only = off")
         before = catalog.published(name, wiring.table).seen
         catalog.run(planned.sql)
         now = catalog.published(name, wiring.table).seen

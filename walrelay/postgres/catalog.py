@@ -196,7 +196,7 @@ class Catalog:
             if self.server_version >= 150000
             else "NULL"
         )
-        exists, inserts, via_root, oid, kind, covered, entry, stamp, not_logged = self.rows(
+        exists, inserts, via_root, oid, kind, covered, entry, stamp, not_logged, below = self.rows(
             f"""
             SELECT p.oid IS NOT NULL, coalesce(p.pubinsert, false), coalesce(p.pubviaroot, false), c.oid,
                    c.relkind::text,
@@ -206,7 +206,8 @@ class Catalog:
                    p.oid || ':' || p.xmin::text || coalesce({schema_entry}, ''),
                    (SELECT l.oid::regclass::text FROM pg_class l
                     WHERE (l.oid = c.oid OR l.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
-                      AND (l.relpersistence <> 'p' OR l.relkind = 'f') ORDER BY l.oid LIMIT 1)
+                      AND (l.relpersistence <> 'p' OR l.relkind = 'f') ORDER BY l.oid LIMIT 1),
+                   coalesce(c.relhassubclass AND c.relkind <> 'p', false)
             FROM (VALUES (1)) AS one
             LEFT JOIN pg_publication p ON p.pubname = %s
             LEFT JOIN pg_class c ON c.oid = to_regclass(%s)
@@ -216,7 +217,7 @@ class Catalog:
         )[0]
         named = KINDS.get(kind, "no table") if oid is not None else KINDS["r"]
         return PublishedTable(
-            exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "", named, not_logged or ""
+            exists, oid, kind == "p", covered, inserts, via_root, entry, stamp or "", named, not_logged or "", below
         )
 
     def column_types(self, table: str) -> dict[str, int]:

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from walrelay.errors import Disconnected, Fatal, NotConnected, WalrelayError
 from walrelay.postgres.dsn import OwnSession, QueuedConnection, address, cure, has_pooler, refuse_shared
 from walrelay.postgres.failures import connection_broke, first_line, server_message
+from walrelay.postgres.session import session
 
 # A relay whose host died, or whose network went silent, is noticed in half a minute instead of hours.
 _DEFAULTS: dict[str, Any] = {
@@ -25,30 +26,6 @@ _DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-
-# Names mean PostgreSQL's own functions and operators. Others in a schema of the role's search_path would run with the
-# rights of the relay (CVE-2018-1058). pg_temp comes last, or it would come first.
-PINNED = "SET search_path = pg_catalog, pg_temp"
-
-# The text of a value depends on the session (guarantees A33). SET rather than startup options, because PGTZ and
-# PGDATESTYLE in the environment would win over those. Warnings are kept on: since PostgreSQL 18 a warning is the only
-# sign that a publication is skipped (guarantees A18).
-PRINTING = (
-    "client_encoding = 'UTF8'",
-    "DateStyle = 'ISO, MDY'",
-    "IntervalStyle = 'postgres'",
-    "TimeZone = 'UTC'",
-    "extra_float_digits = 1",
-    "bytea_output = 'hex'",
-)
-"""Settings that decide about the text of a value."""
-
-SESSION = (
-    f"{PINNED};"
-    " SELECT set_config('client_min_messages', 'warning', false)"
-    " WHERE current_setting('client_min_messages') = 'error';"
-    f" {'; '.join(f'SET {each}' for each in PRINTING)}; SET statement_timeout = 0; SET lock_timeout = 0"
-)
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 Result = pq.abc.PGresult
@@ -81,7 +58,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 def replication(dsn: str) -> Connection:
     """A replication connection to the database; Disconnected where none can be made."""
     connection = _connect(dsn, replication="database", application_name="walrelay")
-    _set(connection, SESSION)
+    _set(connection, session(connection.info.server_version))
     if connection.pgconn.parameter_status(b"server_encoding") == b"SQL_ASCII":
         _set(connection, "SET client_encoding = 'SQL_ASCII'")  # as UTF8 the server would refuse other bytes
     return connection
@@ -95,10 +72,7 @@ def ordinary(dsn: str, *, statement_timeout: float = 5.0) -> Connection:
             with closing(_connect(dsn, application_name="walrelay control")) as another, suppress(OwnSession):
                 another.meanwhile = QueuedConnection(connection).look
                 refuse_shared(connection, another, dsn)
-        idle = "; SET idle_session_timeout = 0" if connection.info.server_version >= 140000 else ""
-        # How strings are printed, in the filter of a publication for example, depends on the session as well.
-        strings = "SET client_encoding = 'UTF8'; SET standard_conforming_strings = on"
-        connection.execute(f"{PINNED}; {strings}{idle}".encode())
+        connection.execute(session(connection.info.server_version).encode())
         set_statement_timeout(connection, statement_timeout)
     except psycopg.OperationalError as cause:
         connection.close()

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors, pq
 
 from walrelay.errors import Disconnected, Fatal, NotServing, Retryable, Waiting, WalrelayError
+from walrelay.wire.commands import Options
 
 # For other packages, which do not import psycopg.
 PostgresError = psycopg.Error
@@ -32,6 +33,23 @@ def readable(text: bytes | None) -> str:
 
 def server_message(result: pq.abc.PGresult) -> str:
     return readable(result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or result.error_message)
+
+
+_DATA = ("22", "23")  # SQLSTATE classes whose DETAIL and CONTEXT quote what is in rows
+_LONG = 500  # characters
+
+
+def _whole(text: str, sqlstate: str, detail: str, context: str) -> str:
+    """The message of an error with its DETAIL and CONTEXT on one line."""
+    more = [] if sqlstate[:2] in _DATA else [("DETAIL", detail), ("CONTEXT", context)]
+    lines = [text, *(f"{name}: {' '.join(value.split())[:_LONG]}" for name, value in more if value)]
+    return "; ".join(lines)
+
+
+def whole(error: psycopg.Error) -> str:
+    """All that the server says of an error, but for the values of rows."""
+    diag = error.diag
+    return _whole(first_line(error), error.sqlstate or "", diag.message_detail or "", diag.context or "")
 
 
 def sqlstate_of(result: pq.abc.PGresult) -> str:
@@ -85,7 +103,7 @@ def unexpected(error: Exception) -> WalrelayError | None:
 
 
 def _meaning(error: psycopg.Error, words: ErrorWords, grants: Callable[[], str]) -> WalrelayError:
-    text = first_line(error)
+    text = whole(error)
     match error:
         case psycopg.OperationalError() | psycopg.InterfaceError():
             return words.again(f"{words.lost}: {text}")
@@ -113,13 +131,14 @@ def about_a_standby(text: str) -> bool:
 
 
 def failure(
-    sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "", more: str = ""
+    sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "", more: str = "", said: str = ""
 ) -> WalrelayError:
     """The walrelay error for a server error on the replication connection. `raised_in`: the server's source file, which
     distinguishes a missing slot from a missing publication in every language. `more`: DETAIL and HINT, whose names of
-    settings are not translated.
+    settings are not translated. `said`: the text with DETAIL and CONTEXT, for people.
     """
-    where = f"slot {slot!r}: {text}"
+    said = said or text
+    where = f"slot {slot!r}: {said}"
     if about_a_standby(text):  # an error only of a server that shuts down
         return NotServing(f"PostgreSQL ended the stream, which waited for a standby: {text}")
     match sqlstate:
@@ -170,7 +189,7 @@ def failure(
             return Fatal(
                 where, hint="Run `walrelay doctor`: it looks at the server, the plugin and the settings.", page="server"
             )
-    return Disconnected(f"the replication stream ended: {text}")
+    return Disconnected(f"the replication stream ended: {said}")
 
 
 def is_a_standby() -> NotServing:
@@ -208,18 +227,53 @@ def slot_lost(slot: str, why: str) -> Fatal:
 
 def of(error: psycopg.Error, *, slot: str, publication: str) -> WalrelayError:
     diag, text = error.diag, first_line(error)
-    more = f"{diag.message_detail} {diag.message_hint}"
+    more, file = f"{diag.message_detail} {diag.message_hint}", diag.source_file or ""
     return failure(
-        error.sqlstate, text, slot=slot, publication=publication, raised_in=diag.source_file or "", more=more
+        error.sqlstate, text, slot=slot, publication=publication, raised_in=file, more=more, said=whole(error)
     )
 
 
-def of_result(result: pq.abc.PGresult, *, slot: str, publication: str) -> WalrelayError:
-    def field(each: pq.DiagnosticField) -> str:
-        return readable(result.error_field(each))
+def of_result(result: pq.abc.PGresult, *, slot: str, publication: str, options: Options = ()) -> WalrelayError:
+    """`options`: the output plugin's."""
+    detail, hint, context, file = (
+        readable(result.error_field(each))
+        for each in (
+            pq.DiagnosticField.MESSAGE_DETAIL,
+            pq.DiagnosticField.MESSAGE_HINT,
+            pq.DiagnosticField.CONTEXT,
+            pq.DiagnosticField.SOURCE_FILE,
+        )
+    )
+    sqlstate, text = sqlstate_of(result), server_message(result)
+    said = _whole(text, sqlstate, detail, context)
+    more = f"{detail} {hint}"
+    error = failure(sqlstate, text, slot=slot, publication=publication, raised_in=file, more=more, said=said)
+    # An object of the server has 1 GB at most. Neither text is translated, and the second depends on the version.
+    if "invalid memory alloc request size" in text or file == "stringinfo.c":
+        error.hint = _smaller(options)
+    return error
 
-    more = f"{field(pq.DiagnosticField.MESSAGE_DETAIL)} {field(pq.DiagnosticField.MESSAGE_HINT)}"
-    file = field(pq.DiagnosticField.SOURCE_FILE)
-    return failure(
-        sqlstate_of(result), server_message(result), slot=slot, publication=publication, raised_in=file, more=more
+
+def source_file(result: pq.abc.PGresult) -> str:
+    """The server's source file that an error or a notice is of: the same in every language."""
+    return readable(result.error_field(pq.DiagnosticField.SOURCE_FILE))
+
+
+def _smaller(options: Options) -> str:
+    """The setting by which the server can decode what was too large for it."""
+    if ("format-version", "1") in options:
+        return "source.wal2json_format: 2; with 1 a whole transaction is one message, of 1 GB at most"
+    if ("proto_version", "1") in options and ("binary", "true") not in options:
+        return "source.binary: true, and columns of types that are read in it; bytes in text take twice their room"
+    return "A row has 1 GB at most on its way out of the server, and this one has more."
+
+
+def publication_skipped(publication: str, text: str) -> Fatal:
+    """Since PostgreSQL 18 a publication that does not exist at a point of the WAL is skipped with a warning."""
+    return Fatal(
+        f"PostgreSQL skips the publication: {text}",
+        hint=f"The publication {publication!r} did not exist at this point of the WAL, so rows may be missing from the"
+        " stream; nothing past it was confirmed. Publish or note the rows that are in the table already, then create"
+        " publication and slot again, in the right order, with `walrelay drop` and `walrelay init`.",
+        page="not-published",
     )

@@ -71,6 +71,17 @@ ALL = PublishedSince(0)
 
 _SHOWN = 3  # names
 
+# Rows of a table that inherits have that table's name in the WAL, and are not the outbox's in any publication. A
+# relation without pages has no row, which is known without a right to read it.
+_INHERITING = """
+    WITH RECURSIVE below (oid) AS (
+        SELECT to_regclass(%s)::oid UNION SELECT inhrelid FROM below JOIN pg_inherits ON inhparent = oid
+    )
+    SELECT format('%%I.%%I', n.nspname, c.relname), pg_relation_size(c.oid) > 0
+    FROM below JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid <> to_regclass(%s)::oid AND NOT c.relispartition ORDER BY 1
+"""
+
 _PARTS = """
     WITH outbox AS (SELECT to_regclass(%s)::oid AS root),
     held AS (
@@ -116,6 +127,24 @@ def _passed_over(names: list[str]) -> str:
             return f"{names[0]} was attached as a partition: {why} it, if it had rows before"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more} were attached as partitions: {why} those that had rows before"
+
+
+class Inheriting(NamedTuple):
+    """A table that inherits from the outbox, by its quoted name."""
+
+    name: str
+    has_rows: bool  # or had some since its file was made
+
+
+def inheriting(catalog: Catalog, table: str) -> list[Inheriting]:
+    """Tables whose rows a query of the outbox shows, and no slot delivers. Partitions are none of them."""
+    return [Inheriting(*row) for row in catalog.rows(_INHERITING, table, table)]
+
+
+def not_delivered(catalog: Catalog, table: str) -> str:
+    """Rows of which a running relay hears nothing, for people; empty if there are none."""
+    names = ", ".join(each.name for each in inheriting(catalog, table) if each.has_rows)
+    return names and f"{names} inherits from {table}, and has rows: they are no events"
 
 
 def part(catalog: Catalog, table: str) -> Part | None:

@@ -46,6 +46,7 @@ class PublishedTable(NamedTuple):
     stamp: str = ""
     kind: str = "a table"  # for people; only this one and "a partitioned table" are replicated
     not_logged: str = ""  # the table, or the first of its partitions, whose rows are not in the WAL
+    inherited: bool = False  # other tables inherit from it, or did
 
     @property
     def unwritten(self) -> str:

@@ -53,13 +53,10 @@ class View:
 
     def _begin(self, snapshot: str | None) -> None:
         with self._explained(""):
-            self._connection.execute(connect.SESSION.encode())
             if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 self._connection.execute("SET client_encoding = 'SQL_ASCII'")
             # A policy would hide rows without a word; with this it is an error.
-            self._connection.execute("SET idle_in_transaction_session_timeout = 0; SET row_security = off")
-            if self._connection.info.server_version >= 170000:
-                self._connection.execute("SET transaction_timeout = 0")
+            self._connection.execute("SET row_security = off")
             self._connection.execute(_READ.encode())
             if snapshot is not None:
                 self._connection.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
@@ -128,8 +125,7 @@ class BorrowedView(View):
         try:
             with self._explained(""):
                 self._connection.execute(_READ.encode())
-                for each in (*connect.PRINTING, "row_security = off"):
-                    self._connection.execute(f"SET LOCAL {each}".encode())
+                self._connection.execute("SET LOCAL row_security = off")
                 if self._connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                     self._connection.execute("SET LOCAL client_encoding = 'SQL_ASCII'")
             self._learn()

@@ -55,9 +55,8 @@ class Peek:
 
     def frames(self, records: int | None) -> Generator[bytes, None, None]:
         """XLogData frames of whole transactions, until they surely hold `records` records; None: all that waits."""
-        with closing(connect.ordinary(self._dsn)) as connection:
+        with closing(connect.ordinary(self._dsn, statement_timeout=0)) as connection:
             connection.add_notice_handler(self._heard)
-            connection.execute(connect.SESSION)
             if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
                 connection.execute("SET client_encoding = 'SQL_ASCII'")  # as on a walsender
             self._beside.refuse_another_server(connect.backend(connection))

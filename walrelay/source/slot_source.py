@@ -10,7 +10,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
 from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
 from walrelay.postgres.failures import slot_lost, slot_missing
-from walrelay.postgres.parts import incompletely_published
+from walrelay.postgres.parts import incompletely_published, not_delivered
 from walrelay.postgres.publications import PublishedTable
 from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.source.lag import WaitReport
@@ -178,17 +178,19 @@ class SlotSource:
                 " clean-up deletes nothing until `walrelay init` takes note of it"
             )
         self._seen, self._stamp = published.seen, published.stamp
-        if published.partitioned:
-            self._report_skipped_parts()
+        self._report_skipped_parts(published)
         return before
 
-    def _report_skipped_parts(self) -> None:
-        found = incompletely_published(self._catalog, self._reading.table)
+    def _report_skipped_parts(self, published: PublishedTable) -> None:
+        found = cure = ""
+        if published.partitioned:
+            found = incompletely_published(self._catalog, self._reading.table)
+            cure = "start the relay again after that, then see `walrelay audit`; what is missing there `walrelay"
+            cure += " replay` publishes"
+        elif published.inherited:
+            found, cure = not_delivered(self._catalog, self._reading.table), "`walrelay doctor` has the statements"
         if found and found != self._skipped_parts:
-            self._notice(
-                f"{found}: start the relay again after that, then see `walrelay audit`; what is missing there `walrelay"
-                " replay` publishes"
-            )
+            self._notice(f"{found}: {cure}")
         self._skipped_parts = found
 
 

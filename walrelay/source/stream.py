@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic, time_ns
 from typing import NamedTuple
 
-from walrelay.errors import Disconnected, Fatal, LedgerError, WalrelayError
+from walrelay.errors import Disconnected, LedgerError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import System
 from walrelay.postgres import connect
@@ -24,7 +24,9 @@ from walrelay.postgres.failures import (
     connection_broke,
     is_a_standby,
     of_result,
+    publication_skipped,
     server_message,
+    source_file,
     sqlstate_of,
 )
 from walrelay.postgres.history import timeline_ends, timeline_start
@@ -77,6 +79,7 @@ class Stream:
         self._received = bytes(8)  # the highest position received, big-endian: bytes compare as numbers do
         self._flushed = self.start = ZERO
         self._ends_inside = False
+        self._options: Options = ()
         self._sent_at = 0.0  # when the last status update was sent
 
     @property
@@ -140,6 +143,7 @@ class Stream:
             self._poll.register(descriptor, select.POLLIN)
         self._flushed, self.start = start if confirmed is None else confirmed, start
         self._ends_inside = ("format-version", "1") in options  # wal2json's; the frames' headers say too little
+        self._options = options
         self._received = start.to_bytes(8)
         self._silence, self._sent_at, self._asked, self._pinged = 0.0, 0.0, False, False
         self._send(self._flushed)
@@ -298,7 +302,7 @@ class Stream:
         return self._failed(result)
 
     def _failed(self, result: connect.Result) -> WalrelayError:
-        return of_result(result, slot=self._slot, publication=self._publication)
+        return of_result(result, slot=self._slot, publication=self._publication, options=self._options)
 
     def _notice(self, result: connect.Result) -> None:
         text, sqlstate = server_message(result), sqlstate_of(result)
@@ -307,14 +311,7 @@ class Stream:
                 f"no event comes until a standby has it: {text} (start the standby, or change"
                 " synchronized_standby_slots)"
             )
-        elif sqlstate == "55000":  # since PostgreSQL 18 a publication that is not there yet is skipped with a warning
-            self._fatal = Fatal(
-                f"PostgreSQL skips the publication: {text}",
-                hint=f"The publication {self._publication!r} did not exist at this point of the WAL, so rows may be"
-                " missing from the stream; nothing past it was confirmed. Publish or note the rows that are in the"
-                " table already, then create publication and slot again, in the right order, with `walrelay drop` and"
-                " `walrelay init`.",
-                page="not-published",
-            )
+        elif (sqlstate, source_file(result)) == ("55000", "pgoutput.c"):
+            self._fatal = publication_skipped(self._publication, text)
         else:
             self._report(text)

@@ -121,17 +121,15 @@ def refuse_days(catalog: Catalog, table: str, plugin: str) -> None:
 
 def partitions(catalog: Catalog, table: str) -> Partitions:
     """Only those that hold rows."""
-    with catalog.connection.transaction():
-        catalog.run("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")  # bounds are printed by them
-        rows = catalog.rows(
-            "SELECT format('%%I.%%I', nspname, relname), pg_get_expr(relpartbound, c.oid),"
-            " coalesce(obj_description(c.oid, 'pg_class'), ''), inhparent = to_regclass(%s)"
-            " FROM pg_partition_tree(to_regclass(%s)) t JOIN pg_class c ON c.oid = t.relid"
-            " JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_inherits ON inhrelid = c.oid"
-            " WHERE relkind = 'r' ORDER BY 1",
-            table,
-            table,
-        )
+    rows = catalog.rows(
+        "SELECT format('%%I.%%I', nspname, relname), pg_get_expr(relpartbound, c.oid),"
+        " coalesce(obj_description(c.oid, 'pg_class'), ''), inhparent = to_regclass(%s)"
+        " FROM pg_partition_tree(to_regclass(%s)) t JOIN pg_class c ON c.oid = t.relid"
+        " JOIN pg_namespace n ON n.oid = relnamespace JOIN pg_inherits ON inhrelid = c.oid"
+        " WHERE relkind = 'r' ORDER BY 1",
+        table,
+        table,
+    )
     default, ours, days, others = None, False, list[Day](), list[str]()
     for name, bound, comment, direct in rows:
         upper = _UPPER.search(bound or "")

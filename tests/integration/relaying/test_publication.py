@@ -226,3 +226,15 @@ def _published(outbox: Outbox, what: str) -> None:
     outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [outbox.settings.source.slot])
     outbox.database.execute("DELETE FROM walrelay.slots")
     outbox.init()
+
+
+def test_rows_of_an_inheriting_table_are_noticed_while_the_relay_runs(outbox: Outbox) -> None:
+    with outbox.relay() as relay:
+        relay.streams()
+        outbox.database.execute("CREATE TABLE child () INHERITS (outbox)")
+        outbox.database.execute(
+            "INSERT INTO child (aggregate_type, aggregate_id, type, payload) VALUES ('order', '1', 'placed', '1')"
+        )
+        outbox.write(2)
+        relay.wait_until(lambda: any("public.child inherits" in text for text in outbox.watcher.notices), "a notice")
+        assert outbox.values(relay) == [b"2"]

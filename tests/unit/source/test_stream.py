@@ -27,9 +27,11 @@ class Status(NamedTuple):
 class Result:
     """A PGresult."""
 
-    def __init__(self, status: ExecStatus, *row: str, sqlstate: str = "", text: str = "") -> None:
+    def __init__(self, status: ExecStatus, *row: str, sqlstate: str = "", text: str = "", **more: str) -> None:
+        """`more`: further fields by their names."""
         self.status, self._row = status, row
         self._fields = {DiagnosticField.SQLSTATE: sqlstate.encode(), DiagnosticField.MESSAGE_PRIMARY: text.encode()}
+        self._fields |= {DiagnosticField[name]: value.encode() for name, value in more.items()}
         self.nfields, self.ntuples, self.error_message = len(row), int(bool(row)), text.encode()
 
     def get_value(self, row: int, column: int) -> bytes:
@@ -85,8 +87,8 @@ class Libpq:
     def flush(self) -> int:
         return int(self.clogged)
 
-    def notice(self, sqlstate: str, text: str) -> None:
-        self.notice_handler(Result(ExecStatus.NONFATAL_ERROR, sqlstate=sqlstate, text=text))
+    def notice(self, sqlstate: str, text: str, **more: str) -> None:
+        self.notice_handler(Result(ExecStatus.NONFATAL_ERROR, sqlstate=sqlstate, text=text, **more))
 
 
 class Connection:
@@ -326,9 +328,49 @@ def test_the_end_of_a_stream_has_several_faces(
 def test_a_publication_that_the_server_passes_over_is_fatal(streaming: Streaming) -> None:
     """Since PostgreSQL 18 it is only a warning, and its rows are missing (guarantees A18)."""
     streaming.begin()
-    streaming.libpq.notice("55000", 'skipped loading publication "outbox"')
+    streaming.libpq.notice("55000", 'skipped loading publication "outbox"', SOURCE_FILE="pgoutput.c")
     with pytest.raises(Fatal, match="skips the publication: skipped loading"):
         streaming.receive(wal(200))
+
+
+@pytest.mark.parametrize("file", ["", "guc.c", "logical.c"])
+def test_a_notice_of_the_same_sqlstate_and_another_source_is_reported(streaming: Streaming, file: str) -> None:
+    streaming.begin()
+    streaming.libpq.notice("55000", "something is not in the state that it should have", SOURCE_FILE=file)
+    assert streaming.receive(wal(200)) == [wal(200)]
+    assert streaming.notices == ["something is not in the state that it should have"]
+
+
+TOO_LARGE = Result(
+    ExecStatus.FATAL_ERROR,
+    sqlstate="53200",
+    text="out of memory",
+    MESSAGE_DETAIL="Cannot enlarge string buffer containing 1073741822 bytes by 1 more bytes.",
+    CONTEXT='slot "orders", output plugin "wal2json", in the commit callback, associated LSN 0/1943AC8',
+    SOURCE_FILE="stringinfo.c",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "cure"),
+    [
+        ((("format-version", "1"),), "source.wal2json_format: 2"),
+        ((("format-version", "2"),), "1 GB at most"),
+        ((("proto_version", "1"),), "source.binary: true"),
+        ((("proto_version", "1"), ("binary", "true")), "1 GB at most"),
+    ],
+)
+def test_what_the_server_cannot_decode_is_said_whole_with_its_cure(
+    streaming: Streaming, options: tuple[tuple[str, str], ...], cure: str
+) -> None:
+    streaming.begin()
+    streaming.stream.start_stream(LSN(100), options)
+    streaming.libpq.incoming.append(TOO_LARGE)
+    with pytest.raises(Retryable, match="out of memory") as caught:
+        streaming.stream.read(0)
+    assert "DETAIL: Cannot enlarge string buffer" in str(caught.value)
+    assert "associated LSN 0/1943AC8" in str(caught.value)
+    assert cure in caught.value.hint
 
 
 def test_any_other_notice_is_told(streaming: Streaming) -> None:

@@ -23,13 +23,12 @@ TABLE_PATIENCE = 0.05  # seconds to wait for a lock behind which writers queue u
 
 # A deletion that a crash undoes is done again, so its commit waits for no disk and no standby. One statement is one
 # transaction, with one snapshot: a row that is changed meanwhile is an error then, and not looked at in its new form.
-# Only a range of pages is ever read, which the planner might do in another way if the table's statistics are odd; what
-# it must not do then seems to cost so much that questions to the catalog would be compiled.
+# Only a range of pages is ever read, which the planner might do in another way if the table's statistics are odd.
 _SETTINGS = (
-    "SET TimeZone = 'UTC'; SET DateStyle = 'ISO, MDY'; SET row_security = off; SET synchronous_commit = off;"
+    "SET row_security = off; SET synchronous_commit = off;"
     " SET default_transaction_isolation = 'repeatable read'; SET idle_in_transaction_session_timeout = '60s';"
     " SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off;"
-    " SET enable_indexonlyscan = off; SET jit = off"
+    " SET enable_indexonlyscan = off"
 )
 
 _BY_ANOTHER_ROLE = (

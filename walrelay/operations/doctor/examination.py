@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from walrelay.errors import Fatal, NotConnected, Retryable
 from walrelay.identifiers import identifier
 from walrelay.model import Finding
-from walrelay.operations.doctor import marks, publication, relays, replication, server, slot, table, writers
+from walrelay.operations.doctor import marks, publication, relays, replication, rows, server, slot, table, writers
 from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
@@ -34,6 +34,8 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("synchronous", (server.standby_names,)),
     ("table", (table.schema, table.rights)),
     ("table", (table.exists, table.kind, table.persistence, table.partitions, table.updates)),
+    ("table", (rows.inheritance,)),
+    ("table", (rows.swallowed,)),
     ("table", (table.columns, table.generated, table.headers, table.types, table.binary)),
     ("marks", (marks.marks,)),
     (
@@ -80,6 +82,9 @@ _TABLE: tuple[Question, ...] = (table.kind, table.persistence, replication.parti
 # The catalog has today's table, the WAL earlier rows: even if the columns do not fit now, a relay may have to publish
 # earlier rows, and ends at the first that does not fit. So this is only reported at the start.
 _COLUMNS: tuple[Question, ...] = (table.columns, table.generated, publication.columns)
+
+# Other rows are events, so no command stops for these.
+_NO_EVENTS: tuple[Question, ...] = (rows.inheritance, rows.swallowed)
 _PUBLICATION: tuple[Question, ...] = (
     publication.exists,
     publication.covers,
@@ -108,14 +113,15 @@ _REFUSED: Mapping[Command, Collection[Question]] = {
 }
 _TOLD: Mapping[Command, Collection[Question]] = {
     "init": (),
-    "run": _COLUMNS,
-    "tail": {table.exists, *_TABLE, *_COLUMNS, *_PUBLICATION},
-    "follow": {table.exists, *_TABLE, *_COLUMNS, *_PUBLICATION},
+    "run": (*_COLUMNS, *_NO_EVENTS),
+    "tail": {table.exists, *_TABLE, *_COLUMNS, *_NO_EVENTS, *_PUBLICATION},
+    "follow": {table.exists, *_TABLE, *_COLUMNS, *_NO_EVENTS, *_PUBLICATION},
     "status": {
         *_SERVER,
         table.exists,
         *_TABLE,
         *_COLUMNS,
+        *_NO_EVENTS,
         *_PUBLICATION,
         slot.readable,
         slot.exists,

@@ -33,7 +33,6 @@ def apply(
     transactions when the slot is made.
     """
     connect.set_statement_timeout(catalog.connection, patience)
-    catalog.run("SET default_transaction_read_only = off")  # a database may have set it, and init has to write
     with held(catalog, slot_lock(catalog, wiring.slot)):
         yield from _applied(catalog, wiring, steps, patience)
 

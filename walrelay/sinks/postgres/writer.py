@@ -12,6 +12,7 @@ from psycopg.errors import Diagnostic
 from walrelay.errors import Retryable
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message
+from walrelay.postgres.session import without_limits
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.groups import Culprit
 from walrelay.sinks.hosting.sink import Misfit, RefusalMemory
@@ -36,8 +37,8 @@ _DEFAULTS: dict[str, Any] = {
 _SESSION = (
     "SELECT pg_catalog.set_config('synchronous_commit', 'on', false)"
     " WHERE pg_catalog.current_setting('synchronous_commit') = 'off';"
-    " SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0;"
-    " SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = {}"
+    " SET default_transaction_isolation = 'read committed'; SET default_transaction_deferrable = off;"
+    " SET exit_on_error = off; SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = {}"
 )
 _NOT_WAITED = "SyncRepWaitForLSN"  # what warns of a commit whose wait for a standby was cancelled
 
@@ -92,6 +93,7 @@ class TableWriter:
         try:
             self._connection = await AsyncConnection.connect(autocommit=True, prepare_threshold=None, **parts)
             self._connection.add_notice_handler(self._hear)
+            await self.execute(without_limits(self._connection.info.server_version))
             await self.execute(_SESSION.format(int(self._settings.request_timeout * 1000)))
         except psycopg.Error as why:
             raise not_connected(why, self._dsn, ever=self._memory.connected) from why

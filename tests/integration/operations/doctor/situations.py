@@ -45,6 +45,7 @@ class Situation(NamedTuple):
     newest: bool = False  # on the newest PostgreSQL as well
     only_newest: bool = False
     oldest: bool = False  # on the oldest as well
+    told: bool = False  # by every command, and none is stopped: other events get through
 
 
 def _made(name: str, ready: bool, sql: str, **more: Any) -> Situation:
@@ -369,6 +370,39 @@ TABLES = [
     Situation("with row level security", True, "ALTER TABLE outbox ENABLE ROW LEVEL SECURITY"),
     Situation("of another owner", True, "CREATE ROLE {slot}_owner; ALTER TABLE outbox OWNER TO {slot}_owner"),
     Situation("with a child by inheritance", True, "CREATE TABLE child () INHERITS (outbox)"),
+    Situation(
+        "with rows in a child by inheritance",
+        False,
+        "CREATE TABLE child () INHERITS (outbox); " + EVENT.replace("INTO outbox", "INTO child"),
+        says="child inherits from public.outbox, and has rows",
+        told=True,
+        newest=True,
+        oldest=True,
+    ),
+    Situation(
+        "with a trigger that keeps every row out",
+        False,
+        "CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;"
+        " CREATE TRIGGER away BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION away()",
+        says="trigger away of public.outbox keeps every row out",
+        told=True,
+        event=NO_EVENT,
+    ),
+    Situation(
+        "with a rule that keeps every row out",
+        False,
+        "CREATE RULE away AS ON INSERT TO outbox DO INSTEAD NOTHING",
+        says="rule away of public.outbox keeps every row out",
+        told=True,
+        event=NO_EVENT,
+    ),
+    Situation(
+        "with a trigger that keeps some rows out",
+        True,
+        "CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN IF new.type = 'other' THEN RETURN NULL; END IF; RETURN NEW; END $$;"
+        " CREATE TRIGGER away BEFORE INSERT ON outbox FOR EACH ROW EXECUTE FUNCTION away()",
+    ),
     Situation("without a primary key", True, "ALTER TABLE outbox DROP CONSTRAINT outbox_pkey"),
     Situation("that is rewritten", True, "ALTER TABLE outbox ALTER COLUMN aggregate_id TYPE varchar(200)"),
 ]

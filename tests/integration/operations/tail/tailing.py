@@ -15,7 +15,7 @@ from tests.servers.choose import Missing, give_up
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
 from walrelay.identifiers import identifier
-from walrelay.postgres.connect import SESSION
+from walrelay.postgres import session as of_walrelay
 from walrelay.wire import wal2json_lines
 
 PATIENCE = 20
@@ -132,7 +132,7 @@ class Tailed:
     def printed_by_the_plugin(self) -> list[bytes]:
         """wal2json's own lines, by default, of the transactions with outbox records; nothing else in them."""
         with self.database.connect() as session:
-            session.execute(SESSION)
+            session.execute(of_walrelay.session(session.info.server_version).encode())
             rows = session.execute(
                 "SELECT data FROM pg_logical_slot_peek_changes(%s, NULL, NULL, 'format-version', '2')", [self.reference]
             ).fetchall()
