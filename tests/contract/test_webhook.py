@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from email.utils import formatdate
+from itertools import count
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -90,8 +91,6 @@ def bodies(endpoint: Endpoint) -> list[int]:
         ("400 Bad Request", "refused", "message"),
         ("401 Unauthorized", "not_authorized", "sink"),
         ("403 Forbidden", "not_authorized", "sink"),
-        ("404 Not Found", "unknown_endpoint", "message"),
-        ("405 Method Not Allowed", "unknown_endpoint", "message"),
         ("409 Conflict", "refused", "message"),
         ("410 Gone", "endpoint_gone", "topic"),
         ("413 Content Too Large", "too_large", "message"),
@@ -111,6 +110,50 @@ def test_an_answer_that_is_about_the_message_is_a_refusal(status: str, error: st
         assert told.reason.endswith(": no such order")
         assert told.hint
         assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
+def test_an_endpoint_that_is_being_deployed_is_waited_for(status: str) -> None:
+    with Endpoint(answering(*[response(status)] * 3, OK)) as endpoint, closing(opened(endpoint)) as sink:
+        assert sink.publish(event(1), 0)
+        assert in_trouble(sink).endswith(f": it answered {status}, and may be there soon")
+        durable(sink)
+        assert bodies(endpoint) == [1] * 4
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
+def test_an_endpoint_that_stays_missing_is_a_refusal(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walrelay.sinks.webhook.connection._MISSING", 0.5)
+    with Endpoint(answering(response(status))) as endpoint, closing(opened(endpoint)) as sink:
+        first, second = event(1), event(2, "b")
+        assert sink.publish(first, 0)
+        told = refusal(sink)
+        assert (told.message, told.error, told.scope, told.ends) == (first, "unknown_endpoint", "message", False)
+        assert len(endpoint.requests) > 1
+        assert sink.publish(second, 0)
+        before = len(endpoint.requests)
+        assert refusal(sink).message == second
+        assert len(endpoint.requests) == before + 1, "it was missing for long enough before"
+
+
+def test_one_message_that_is_answered_404_is_refused_though_others_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("walrelay.sinks.webhook.connection._MISSING", 0.5)
+
+    def behave(conversation: Conversation) -> None:
+        while True:
+            conversation.say(response("404 Not Found") if conversation.request().body == b"0" else OK)
+
+    with Endpoint(behave) as endpoint, closing(opened(endpoint)) as sink:
+        lost = event(0)
+        assert sink.publish(lost, 0)
+        told: list[Receipt | Refusal] = []
+        for number in count(1):
+            sink.publish(event(number, "b"), 0)
+            told += sink.receipts(0.05)
+            if any(isinstance(each, Refusal) for each in told):
+                break
+        assert [each.message for each in told if isinstance(each, Refusal)] == [lost]
+        assert any(isinstance(each, Receipt) for each in told)
 
 
 @pytest.mark.parametrize("status", ["200 OK", "201 Created", "202 Accepted", "204 No Content", "299 Whatever"])
@@ -193,6 +236,28 @@ def test_while_an_endpoint_fails_it_is_asked_by_one_request_at_a_time() -> None:
         works.set()
         durable(sink, 50)
     assert sorted({*bodies(endpoint)}) == list(range(50))
+
+
+def test_an_endpoint_with_a_rate_limit_refuses_few_requests() -> None:
+    """As nginx limits them: no `Retry-After`, but 429 to what comes sooner than 50 ms after the last that it took."""
+    at: list[float] = []
+    refused: list[float] = []
+    deciding = Lock()
+
+    def behave(conversation: Conversation) -> None:
+        while True:
+            conversation.request()
+            with deciding:
+                now = time.monotonic()
+                (refused if at and now - at[-1] < 0.05 else at).append(now)
+                said = response("429 Too Many Requests") if refused and refused[-1] == now else OK
+            conversation.say(said)
+
+    with Endpoint(behave) as endpoint, closing(opened(endpoint)) as sink:
+        for number in range(60):
+            assert sink.publish(event(number, str(number)), 0)
+        durable(sink, 60)
+    assert len(refused) < 64 + 30, "those that were on their way at first, and few more"
 
 
 def test_a_message_that_its_receiver_fails_on_delays_its_own_key_only() -> None:

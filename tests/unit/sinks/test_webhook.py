@@ -117,6 +117,45 @@ def test_requests_that_were_sent_before_a_circuit_opened_neither_close_it_nor_le
     assert not circuit.open
 
 
+@pytest.mark.parametrize("allowed", [0.5, 2, 20, 300])
+def test_a_rate_limit_is_kept_to_without_being_told_it(allowed: float) -> None:
+    """By 64 senders whose requests take no time; as simulated, in seconds."""
+    circuit, now, taken, refused, last = Circuit(), 0.0, 0, 0, -10.0
+    while taken < 400:
+        now += max(circuit.wait(now), 1e-6)
+        circuit.begins(now)
+        for sender in range(1 if circuit.open or circuit.distance else 64):
+            began = now - 1e-7 * (sender > 0)  # together with the first
+            if now - last >= 1 / allowed:
+                taken, last = taken + 1, now
+                circuit.answered(began)
+            else:
+                refused += 1
+                circuit.failed(refused, began, now, speaks_for_all=True, pause=None, too_fast=True)
+    assert refused < 0.3 * taken
+    assert taken > 0.5 * allowed * (now - 6), "some seconds go by until it is found"
+
+
+def test_after_a_rate_limit_the_distance_ends_within_seconds() -> None:
+    circuit, now = Circuit(), 0.0
+    circuit.failed(1, now, now, speaks_for_all=True, pause=None, too_fast=True)
+    answers = 0
+    while circuit.open or circuit.distance:
+        now += max(circuit.wait(now), 0.0)
+        circuit.begins(now)
+        circuit.answered(now)
+        answers += 1
+    assert now < 10
+    assert answers < 200
+
+
+def test_a_broker_that_was_away_is_met_without_a_distance() -> None:
+    circuit = Circuit()
+    circuit.failed(1, 0, 0, speaks_for_all=True, pause=None)
+    circuit.answered(1)
+    assert (circuit.open, circuit.distance, circuit.wait(1)) == (False, 0, -1)
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -11,12 +11,13 @@ from walrelay.sinks.hosting.circuit import Gate, backed_off
 
 class NotAnswered(NamedTuple):
     """Why a request is made again. `speaks_for_all`: nor would another one be answered now. `pause`: so many seconds,
-    if that was asked for.
+    if that was asked for. `too_fast`: it may have been, so that the rate grows slowly afterwards.
     """
 
     why: str
     speaks_for_all: bool = False
     pause: float | None = None
+    too_fast: bool = False
 
 
 class PatientRequests:
@@ -34,8 +35,10 @@ class PatientRequests:
             began = monotonic()
             failure = await request(began)
             if failure is not None:
-                _, speaks_for_all, pause = failure
-                gate.circuit.failed(number, began, monotonic(), speaks_for_all=speaks_for_all, pause=pause)
+                _, speaks_for_all, pause, too_fast = failure
+                gate.circuit.failed(
+                    number, began, monotonic(), speaks_for_all=speaks_for_all, pause=pause, too_fast=too_fast
+                )
             return failure
 
         try:

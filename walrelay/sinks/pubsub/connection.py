@@ -162,7 +162,7 @@ class PubsubConnection:
         what = f"{status}: {text}" if text else status
         self._use_renewed_certificates()
         if meant.verdict == "wait":
-            return NotAnswered(what, meant.speaks_for_all)
+            return NotAnswered(what, meant.speaks_for_all, too_fast=status == "RESOURCE_EXHAUSTED")
         if meant.verdict == "over":
             sending.failed(f"Pub/Sub at {self._address} did not answer a request for {topic}: {what}")
             return None

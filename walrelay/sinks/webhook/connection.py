@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from math import inf
+from time import monotonic
 
 import aiohttp
 from yarl import URL
@@ -27,6 +29,8 @@ from walrelay.sinks.webhook.settings import WebhookSettings
 from walrelay.sinks.webhook.signature import secret, signature
 
 _SHOWN = 200  # characters of an answer in a message
+_MISSING = 60.0
+"""Seconds that 404 and 405 are waited for: proxies answer so for an endpoint that is being deployed."""
 _DRAIN = 1.0  # seconds an answer's body may take, beyond which its connection is not worth keeping
 _DRAINED = 64 * 2**10  # bytes
 _DOTS = {".", ".."}
@@ -39,6 +43,8 @@ class _Endpoint:
         self.text, self.url, self.circuit = url, URL(url, encoded=True), circuit
         self.gate = Gate(circuit, slots)
         self.messages = 0
+        self.missing_since = inf
+        """When it first answered that it is not there; nothing else came since then."""
 
 
 class WebhookConnection:
@@ -66,6 +72,7 @@ class WebhookConnection:
         self._endpoints: dict[str, _Endpoint] = {}
         self._slots = asyncio.Semaphore(settings.max_connections)
         self._patience = PatientRequests()
+        self._missing: dict[Sending, float] = {}  # since when their endpoint is not there for them
 
     async def open(self) -> None:
         """Makes the client. It connects when there is something to send."""
@@ -117,6 +124,7 @@ class WebhookConnection:
         except Exception as why:
             self._fail(Retryable(f"the client of {self._place.origin} failed: {type(why).__name__}: {why}"))
         finally:
+            self._missing.pop(sending, None)
             self._leave(endpoint)
 
     async def _attempt(
@@ -152,9 +160,13 @@ class WebhookConnection:
                     why = f"it answered {phrase(response.status)}"
                     if said_so.pause:
                         why += f" and asks for a pause of {said_so.pause:.0f} s"
-                    return NotAnswered(why, said_so.speaks_for_all, said_so.pause)
+                    return NotAnswered(why, said_so.speaks_for_all, said_so.pause, too_fast=said_so.speaks_for_all)
+                if said_so.error == "unknown_endpoint" and self._may_come(endpoint, sending):
+                    return NotAnswered(f"it answered {phrase(response.status)}, and may be there soon")
                 endpoint.circuit.answered(began)
                 told = True
+                if said_so.error != "unknown_endpoint":
+                    endpoint.missing_since = inf
                 if said_so.verdict == "durable":
                     sending.durable()
                     await _text(response)
@@ -164,6 +176,12 @@ class WebhookConnection:
             if not told:
                 raise
         return None
+
+    def _may_come(self, endpoint: _Endpoint, sending: Sending) -> bool:
+        """Whether it is not there for a short time only, for all or for this message."""
+        now = monotonic()
+        endpoint.missing_since = min(endpoint.missing_since, now)
+        return now - min(endpoint.missing_since, self._missing.setdefault(sending, now)) < _MISSING
 
     async def _refuse(
         self, sending: Sending, message: Message, said_so: Answer, response: aiohttp.ClientResponse
