@@ -4,6 +4,7 @@ a database.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from time import monotonic
@@ -14,7 +15,7 @@ from walrelay.control.table import ACTIVITY
 from walrelay.errors import Fatal
 from walrelay.postgres.candidates import instances
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.notifications import Bell, Notifications
+from walrelay.postgres.notifications import Bell, Flooded, Notifications
 
 PATIENCE = 2.0  # seconds
 
@@ -213,15 +214,21 @@ def _asked(catalog: Catalog, slots: Sequence[str], question: Question, patience:
     """The answers, by slot."""
     until = monotonic() + patience
     asked_at = _refuse(catalog)
-    awaited = leading = _led(catalog, slots)
+    leading = _led(catalog, slots)
     if not leading:
         return {}
-    notifications = Notifications(catalog, [ANSWERS], Bell())
+    awaited = set(leading)
+
+    def heard(channel: str, text: str) -> bool:
+        awaited.difference_update(text.split())
+        return not awaited
+
+    notifications = Notifications(catalog, [ANSWERS], Bell(), heard)
     try:
         catalog.rows("SELECT pg_notify(%s, %s)", QUESTIONS, str(question))
-        while awaited and (left := until - monotonic()) > 0:
-            for each in notifications.wait(left):
-                awaited = awaited - {*each.text.split()}
+        with suppress(Flooded):  # what is written by now is read
+            while awaited and (left := until - monotonic()) > 0:
+                notifications.wait(left)
     finally:
         notifications.end([ANSWERS])
     rows = catalog.rows(

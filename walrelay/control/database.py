@@ -14,11 +14,13 @@ from walrelay.errors import Retryable, WalrelayError
 from walrelay.observe import Observer
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import translated
-from walrelay.postgres.notifications import Bell, Notifications
+from walrelay.postgres.notifications import Bell, Flooded, Notifications
 from walrelay.supervise import Backoff
 from walrelay.wiring import Wiring
 
 _PATIENCE = 5.0  # seconds
+_DEAF = 60.0  # seconds without listening after a flood of notifications
+_WHILE_DEAF = 1.0  # seconds after which the table is read then
 _READ_AGAIN = 5.0  # seconds after which the table is read without a notification: the connection may be a dead one
 _WHILE_LOCKED, _AFTER_AN_ERROR = 5.0, 60.0  # seconds until a report is written again that could not be written
 _TELL_AFTER = 10.0  # seconds without a connection; a server that restarts is back by then
@@ -34,6 +36,8 @@ class DatabaseControl:
         self._relays: list[RelayControl] = []
         self._thread: Thread | None = None
         self._served = 0.0  # when the table was last read, by `monotonic`
+        self._deaf_until = 0.0
+        self._news, self._slots = True, frozenset[str]()  # the table is to be read; slots of the relays that lead here
 
     def add(self, relay: RelayControl) -> None:
         self._relays = [*self._relays, relay]
@@ -84,6 +88,10 @@ class DatabaseControl:
                         self._leave_alone()
                         return
                     self._serve(catalog)
+            except Flooded:
+                self._deaf_until = monotonic() + _DEAF
+                for each in self._concerned():
+                    each.flooded()
             except Exception as error:  # whatever it is: no relay may end because of it
                 now = monotonic()
                 failures = 1 if now - begun > _PATIENCE else failures + 1
@@ -104,18 +112,34 @@ class DatabaseControl:
     def _serve(self, catalog: Catalog) -> None:
         """While one of the relays leads; and the last reports."""
         catalog.run("SET synchronous_commit = off")  # a report needs no disk, and must not wait for a standby
-        notifications, answers, news = Notifications(catalog, (CHANNEL, QUESTIONS), self._bell), Answers(catalog), True
+        answers, notifications, self._news = Answers(catalog), None, True
+
+        def heard(channel: str, text: str) -> bool:
+            if channel == QUESTIONS:
+                return answers.hear(text)
+            self._news |= text in self._slots
+            return text in self._slots
+
         for each in self._relays:
             each.connected()
         while relays := self._concerned():
-            if news or any(each.unread for each in relays) or monotonic() - self._served >= _READ_AGAIN:
+            answers.slots = self._slots = frozenset(each.slot for each in relays if each.leads)
+            deaf = monotonic() < self._deaf_until
+            if notifications is None and not deaf:
+                notifications = Notifications(catalog, (CHANNEL, QUESTIONS), self._bell, heard)
+                self._news = True
+            again = self._served + (_WHILE_DEAF if deaf else _READ_AGAIN)
+            if self._news or any(each.unread for each in relays) or monotonic() >= again:
+                self._news = False
                 self._read(catalog, [each for each in relays if each.leads])
             answers.write(relays, monotonic())
             waits = [self._write(catalog, each) for each in relays]
-            waits += [answers.due(monotonic()), max(0.0, self._served + _READ_AGAIN - monotonic())]
-            came = notifications.wait(min(wait for wait in waits if wait is not None))
-            news = any(each.channel == CHANNEL for each in came)
-            answers.hear(came, relays)
+            waits += [answers.due(monotonic()), max(0.0, again - monotonic())]
+            wait = min(wait for wait in waits if wait is not None)
+            if notifications is None:
+                self._bell.wait(wait)
+            else:
+                notifications.wait(wait)
 
     def _read(self, catalog: Catalog, relays: Sequence[RelayControl]) -> None:
         for each in relays:

@@ -11,7 +11,6 @@ from walrelay.control.relay import RelayControl
 from walrelay.control.table import ACTIVITY
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.notifications import Notification
 
 QUESTIONS, ANSWERS = "walrelay_activity", "walrelay_activity_written"  # channels
 
@@ -44,19 +43,23 @@ class Answers:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self.slots: frozenset[str] = frozenset()  # of the relays that lead here
         self._asked: dict[str, int | None] = {}  # by slot, as in Question
         self._written: dict[str, float] = {}  # when, by slot
         self._not_before = 0.0
 
-    def hear(self, notifications: Iterable[Notification], relays: Iterable[RelayControl]) -> None:
-        leading = [each.slot for each in relays if each.leads]
-        for channel, text in notifications:
-            question = Question.parse(text) if channel == QUESTIONS else None
-            if question is None:
-                continue
-            for slot in leading if not question.slot else {question.slot} & {*leading}:
-                numbers = [each for each in (self._asked.get(slot), question.after) if each is not None]
-                self._asked[slot] = min(numbers, default=None)
+    def hear(self, text: str) -> bool:
+        """Notes a question for a relay that leads here; returns whether it is one. Of many the most is answered."""
+        slot, _, _ = text.partition(" ")
+        if slot and slot not in self.slots:
+            return False
+        question = Question.parse(text)
+        if question is None:
+            return False
+        for each in self.slots if not question.slot else (question.slot,):
+            numbers = [number for number in (self._asked.get(each), question.after) if number is not None]
+            self._asked[each] = min(numbers, default=None)
+        return True
 
     def due(self, now: float) -> float | None:
         """In how many seconds the next answer is to be written; None: nobody asks."""
@@ -75,7 +78,7 @@ class Answers:
         answering = [each for each in relays if each.leads and each.slot in due]
         if not answering:
             return
-        self._written |= dict.fromkeys(due, now)
+        self._written = {slot: at for slot, at in self._written.items() if slot in self.slots} | dict.fromkeys(due, now)
         try:
             write_answers(self._catalog, {each.slot: each.activity.answer(due[each.slot]) for each in answering})
         except Retryable as error:

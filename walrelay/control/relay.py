@@ -200,6 +200,15 @@ class RelayControl:
             self._told = why
             self.observer.saw(Noticed(f"walrelay.relays: {why}; the state of the relay and a pause may not be seen"))
 
+    def flooded(self) -> None:
+        """Nothing is listened to for a while."""
+        text = (
+            "more than 20,000 notifications a second come on channels of walrelay: for a minute the table"
+            " walrelay.relays is read once a second instead, and live numbers cannot be asked for. Who sends them:"
+            " SELECT pid, usename, application_name, client_addr FROM pg_stat_activity WHERE query ILIKE '%notify%'"
+        )
+        self.observer.saw(Noticed(text))
+
     def cannot_answer(self, why: str) -> None:
         """Whoever asks gets no answer; told once as long as the reason is the same."""
         if why != self._unanswered:

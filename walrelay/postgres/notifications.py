@@ -3,13 +3,15 @@
 import os
 import select
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from time import monotonic
+from typing import Any
 
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import ConnectionBroke, connection_broke
 
+_FLOOD = 20_000  # notifications in a second; a thousand relays of one database send a tenth of it
 _ONE = (1).to_bytes(8, sys.byteorder)
 
 
@@ -28,6 +30,13 @@ class Bell:
         with suppress(BlockingIOError):  # it rings already
             os.write(self._writing, _ONE)
 
+    def wait(self, seconds: float) -> None:
+        """Until it rings, or for so long; silences it."""
+        poll = select.poll()
+        poll.register(self._reading, select.POLLIN)
+        poll.poll(seconds * 1000)
+        self.silence()
+
     def silence(self) -> None:
         with suppress(BlockingIOError):
             while os.read(self._reading, 4096):
@@ -41,29 +50,33 @@ class Bell:
             os.close(descriptor)
 
 
-class Notification(NamedTuple):
-    """Anybody who may connect can send one."""
+Listener = Callable[[str, str], bool]
+"""Gets channel and text of each notification as it arrives; returns whether that ends a wait. Any role that may connect
+can send any text, so a listener keeps no more than its own state.
+"""
 
-    channel: str
-    text: str
+
+class Flooded(Exception):
+    """So many notifications come that questions on this connection would wait for them; it is to be closed."""
 
 
 class Notifications:
-    """What is notified on some channels, from now on."""
+    """Passes on what is notified on some channels, from now on. Nothing is kept here."""
 
-    def __init__(self, catalog: Catalog, channels: Iterable[str], bell: Bell) -> None:
+    def __init__(self, catalog: Catalog, channels: Iterable[str], bell: Bell, listener: Listener) -> None:
         """`channels`: identifiers. `bell`: ends a wait early."""
-        self._catalog, self._connection, self._bell = catalog, catalog.connection, bell
-        self._came = dict[Notification, None]()
+        self._catalog, self._connection, self._bell, self._listener = catalog, catalog.connection, bell, listener
+        self._came = False  # something that ends a wait
+        self._count, self._counted_from = 0, monotonic()
         self._connection.add_notify_handler(self._heard)  # for those that come with the answer to a question
         catalog.run("; ".join(f"LISTEN {channel}" for channel in channels))
         self._poll = select.poll()
         self._poll.register(self._connection.pgconn.socket, select.POLLIN)
         self._poll.register(bell.fileno(), select.POLLIN)
 
-    def wait(self, seconds: float | None) -> list[Notification]:
-        """Those that came since the last call, each once; returns early when the bell rings. Disconnected when the
-        connection is lost.
+    def wait(self, seconds: float | None) -> None:
+        """Returns when the listener has heard something, when the bell rings, or then. Disconnected when the connection
+        is lost; Flooded.
         """
         if not self._came:
             self._poll.poll(None if seconds is None else seconds * 1000)
@@ -72,11 +85,11 @@ class Notifications:
                 pgconn = self._connection.pgconn
                 pgconn.consume_input()
                 while (notify := pgconn.notifies()) is not None:
-                    self._came[Notification(_text(notify.relname), _text(notify.extra))] = None
+                    self._pass_on(_text(notify.relname), _text(notify.extra))
             except ConnectionBroke as cause:
                 raise connection_broke(cause) from cause
-        came, self._came = self._came, {}
-        return [*came]
+        self._came = False
+        self._refuse_flood()
 
     def end(self, channels: Iterable[str]) -> None:
         """For a connection that serves for something else afterwards."""
@@ -85,7 +98,19 @@ class Notifications:
             self._catalog.run("; ".join(f"UNLISTEN {channel}" for channel in channels))
 
     def _heard(self, notify: Any) -> None:
-        self._came[Notification(notify.channel, notify.payload)] = None
+        self._pass_on(notify.channel, notify.payload)
+
+    def _pass_on(self, channel: str, text: str) -> None:
+        self._count += 1
+        if self._listener(channel, text):
+            self._came = True
+
+    def _refuse_flood(self) -> None:
+        now = monotonic()
+        if self._count > _FLOOD * max(1.0, now - self._counted_from):
+            raise Flooded
+        if now - self._counted_from >= 1.0:
+            self._count, self._counted_from = 0, now
 
 
 def _text(name: bytes) -> str:
