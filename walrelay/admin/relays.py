@@ -103,7 +103,17 @@ class AdminRelays:
                 known = self._made(name, settings)
             relays[name] = known
         self._known = relays
+        self._forget_others({each.settings.source.dsn.get_secret_value() for each in relays.values()})
         return FoundRelays({each.name: each for each in relays.values()}, tuple(map(str, left_out)))
+
+    def _forget_others(self, dsns: set[str]) -> None:
+        """Databases that a query finds come and go."""
+        with self._lock:
+            gone = [self._pools.pop(dsn) for dsn in self._pools.keys() - dsns]
+            for dsn in self._paces.keys() - dsns:
+                del self._paces[dsn]
+        for pool in gone:
+            pool.close_idle(older_than=0.0)
 
     def _made(self, name: str, settings: Settings) -> AdminRelay:
         dsn = settings.source.dsn.get_secret_value()

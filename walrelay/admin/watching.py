@@ -67,6 +67,8 @@ class _Database:
     def look(self) -> None:
         try:
             self.found, self.problem = self._looked(), None
+            slots = {each.slot for each in self.found}
+            self.histories = {slot: known for slot, known in self.histories.items() if slot in slots}
         except Exception as error:  # it is told in its place, and the others are shown
             known = explained(error)
             self.problem = DatabaseProblem(self.address, str(known), known.hint)

@@ -98,6 +98,7 @@ class _Relays:
         observer.saw(happening)
         if isinstance(happening, DatabaseGone):
             self._watching.forget(name)
+            self._observers.pop(name, None)
 
     def ended(self, name: str, error: Exception, others: int) -> None:
         ending.show_traceback(error)

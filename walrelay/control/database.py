@@ -46,6 +46,10 @@ class DatabaseControl:
         self._relays = [each for each in self._relays if each is not relay]
         self._bell.ring()
 
+    @property
+    def has_relays(self) -> bool:
+        return bool(self._relays)
+
     def attend(self, relay: RelayControl) -> None:
         """Something is to be read or written for the relay."""
         if self._thread is None and relay.leads:
@@ -193,6 +197,7 @@ class Controls:
         with self._lock:
             for each in self._databases.values():
                 each.remove(relay)
+            self._databases = {dsn: each for dsn, each in self._databases.items() if each.has_relays}
 
     def __enter__(self) -> Self:
         return self

@@ -46,6 +46,8 @@ from walrelay.observe.sent import Sent, SentByTopic
 State = Literal["starting", "standing by", "streaming", "paused", "retrying", "stopping", "stopped", "failed"]
 
 SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
+OTHER_ERRORS = "(other)"
+_ERRORS = 100  # kinds that are counted apart: a sink of another package names them itself
 SIZES = 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000
 
 
@@ -182,7 +184,8 @@ class RelayNumbers:
             case Resumed():
                 self.stalled = None
             case DeadLettered(letter):
-                self.dead_letters[letter.status, letter.error] += 1
+                known = len(self.dead_letters) < _ERRORS or (letter.status, letter.error) in self.dead_letters
+                self.dead_letters[letter.status, letter.error if known else OTHER_ERRORS] += 1
             case Dropped(rule):
                 self.drops[rule] += 1
             case Skipped():

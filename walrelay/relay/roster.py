@@ -5,6 +5,7 @@ A look that fails stops nothing: the relays run on where the last one found them
 
 from collections.abc import Callable, Mapping
 from threading import Lock, Thread
+from time import monotonic
 from typing import Generic, NamedTuple, TypeVar
 
 from walrelay.observe import Happening, Noticed
@@ -12,6 +13,8 @@ from walrelay.observe.processes import DatabaseFound, DatabaseGone
 from walrelay.supervise import Stop
 
 Place = TypeVar("Place")
+
+_LEAVING = 0.05  # seconds after which it is seen that a relay has left
 
 
 class _Running(NamedTuple, Generic[Place]):
@@ -36,6 +39,7 @@ class Roster(Generic[Place]):
         """
         self._look, self._relay, self._told, self._ended = look, relay, told, ended
         self._running, self._failed = dict[str, _Running[Place]](), dict[str, Exception]()
+        self._leaving = dict[str, _Running[Place]]()  # their places are others now
         self._lock, self._trouble = Lock(), ""
 
     def run(self, first: Mapping[str, Place], interval: float, stop: Stop) -> bool:
@@ -46,7 +50,7 @@ class Roster(Generic[Place]):
         looks.start()  # a stop must not wait for a server that does not answer
         stop.wait()
         with self._lock:  # none is started from now on
-            running = [*self._running.values()]
+            running = [*self._running.values(), *self._leaving.values()]
         for each in running:
             each.stop.set()
         for each in running:
@@ -56,11 +60,25 @@ class Roster(Generic[Place]):
     def _keep_looking(self, first: Mapping[str, Place], interval: float, stop: Stop) -> None:
         self._follow(first, stop)
         places = first
-        while not stop.wait(interval):
+        while not self._wait(places, interval, stop):
             places = self._looked(places)
             self._follow(places, stop)
             for name, error in [*self._failed.items()]:
                 self._ended(name, error, self._others)
+
+    def _wait(self, places: Mapping[str, Place], seconds: float, stop: Stop) -> bool:
+        """Until it is stopped, which is returned, or for so long. A relay that leaves slowly holds up its successor
+        alone.
+        """
+        until = monotonic() + seconds
+        while self._leaving and (left := until - monotonic()) > 0:
+            if stop.wait(min(left, _LEAVING)):
+                return True
+            with self._lock:
+                for name in self._left():
+                    if name in places and not stop.is_set():
+                        self._start(name, places[name])
+        return stop.wait(max(0.0, until - monotonic()))
 
     def _looked(self, before: Mapping[str, Place]) -> Mapping[str, Place]:
         try:
@@ -79,20 +97,24 @@ class Roster(Generic[Place]):
 
     def _follow(self, places: Mapping[str, Place], stop: Stop) -> None:
         """A relay whose place is another leaves in good order before it begins there."""
-        leaving = {name: each for name, each in self._running.items() if places.get(name) != each.place}
-        for each in leaving.values():
-            each.stop.set()
-        for name, each in leaving.items():
-            each.thread.join()
-            self._failed.pop(name, None)
         with self._lock:
-            for name in leaving:
-                del self._running[name]
+            for name in [name for name, each in self._running.items() if places.get(name) != each.place]:
+                self._leaving[name] = self._running.pop(name)
+                self._leaving[name].stop.set()
+            self._left()
             for name, place in places.items():
                 before = self._running.get(name)
                 idle = before is None or (not before.thread.is_alive() and name not in self._failed)
-                if idle and not stop.is_set():
+                if idle and name not in self._leaving and not stop.is_set():
                     self._start(name, place)
+
+    def _left(self) -> list[str]:
+        """The names of those that have left since the last call."""
+        left = [name for name, each in self._leaving.items() if not each.thread.is_alive()]
+        for name in left:
+            del self._leaving[name]
+            self._failed.pop(name, None)
+        return left
 
     def _start(self, name: str, place: Place) -> None:
         try:

@@ -100,6 +100,7 @@ class DatabaseAsker:
 
     def _note(self, wirings: Sequence[Wiring], found: Mapping[str, SlotFigures]) -> None:
         """A slot moves when the relay confirms, which it may do seldom."""
+        self._moved = {slot: moved for slot, moved in self._moved.items() if slot in found}
         intervals = {each.slot: each.streaming.timing.confirm_interval for each in wirings}
         for slot, each in found.items():
             position, _ = self._moved.get(slot, (None, inf))

@@ -54,16 +54,19 @@ class _Server(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changing:
-            if len(self._open) >= _CONNECTIONS:
-                idle = next((each for each in self._open if each not in self._busy), None)
-                if idle is None:
-                    self.shutdown_request(request)
-                    return
+            full = len(self._open) >= _CONNECTIONS
+            idle = next((each for each in self._open if each not in self._busy), None) if full else None
+            taken = not full or idle is not None
+            if idle is not None:
                 del self._open[idle]
                 with suppress(OSError):
                     idle.shutdown(socket.SHUT_RDWR)
-            self._open[request] = None
-        super().process_request(request, client_address)
+            if taken:
+                self._open[request] = None
+        if taken:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
 
     @contextmanager
     def answering(self, request: Any) -> Iterator[None]:
@@ -80,7 +83,8 @@ class _Server(ThreadingHTTPServer):
                     self._open[request] = None
 
     def close_request(self, request: Any) -> None:
-        self._open.pop(request, None)
+        with self._changing:
+            self._open.pop(request, None)
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

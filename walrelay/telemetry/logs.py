@@ -176,8 +176,9 @@ class _Librdkafka(logging.Handler):
         if monotonic() - self._said.get(kind, -_MINUTE) < _MINUTE:
             self._times[kind] += 1
             return
-        if len(self._said) > 100:
+        if max(len(self._said), len(self._times)) > 100:
             self._said.clear()
+            self._times.clear()
         self._said[kind] = monotonic()
         repeated = self._times.pop(kind, 0)
         structlog.get_logger().log(level, "librdkafka", text=text, **({"repeated": repeated} if repeated else {}))

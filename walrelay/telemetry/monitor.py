@@ -47,6 +47,8 @@ class Monitor:
 
     def forget(self, name: str) -> None:
         self._views.remove(name)
+        if self._sending:
+            self._sending.forget(name)
 
     @contextmanager
     def telling(self, observer: Observer, env: Mapping[str, str] = os.environ) -> Iterator[None]:

@@ -26,6 +26,7 @@ class Played:
         self.may_look = Event()
         self.may_look.set()
         self.begun: list[str] = []
+        self.may_leave = Event()  # those at the place `slow`
         self.running: set[str] = set()
         self.told: list[tuple[str, str]] = []
         self.ended: list[tuple[str, int]] = []
@@ -48,6 +49,8 @@ class Played:
         if place != "absent":
             self.running.add(f"{name} {place}")
             stop.wait()
+            if place == "slow":
+                self.may_leave.wait(OVER)
             self.running.remove(f"{name} {place}")
 
     def tell(self, name: str, happening: Happening) -> None:
@@ -94,6 +97,30 @@ def test_a_relay_whose_place_is_another_leaves_and_begins_there(played: Played) 
     played.places = {"a": "y", "b": "x"}
     played.wait_for("a y", "b x")
     assert played.told == []
+    assert played.leave()
+
+
+def test_a_relay_that_leaves_slowly_holds_up_its_successor_alone(played: Played) -> None:
+    played.wait_for("a x", "b x")
+    played.places = {"a": "slow", "b": "slow"}
+    played.wait_for("a slow", "b slow")
+    played.places = {"a": "y", "c": "x"}
+    played.wait_for("a slow", "b slow", "c x")
+    played.wait_for_looks()
+    assert played.begun.count("a y") == 0
+    played.may_leave.set()
+    played.wait_for("a y", "c x")
+    assert played.leave()
+
+
+def test_a_stop_waits_for_relays_that_leave_already(played: Played) -> None:
+    played.places = {"a": "slow"}
+    played.wait_for("a slow")
+    played.places = {}
+    played.wait_for_looks()
+    played.stop.set()
+    assert played.running == {"a slow"}
+    played.may_leave.set()
     assert played.leave()
 
 

@@ -5,7 +5,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection
-from typing import cast
+from http.server import BaseHTTPRequestHandler
+from typing import Any, cast
 
 import pytest
 
@@ -177,3 +178,23 @@ def test_it_ends_at_once_while_clients_keep_their_connections() -> None:
         with site.listener:
             for _ in range(5):
                 stack.enter_context(site.connected()).sendall(b"GET /")
+
+
+def test_connections_are_counted_under_one_lock_and_a_full_server_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "_CONNECTIONS", 1)
+    server = listener._Server("127.0.0.1", 0, BaseHTTPRequestHandler, lambda text: None)
+
+    class Watched(dict[Any, None]):
+        def pop(self, *key: Any) -> Any:
+            assert server._changing.locked()
+            return super().pop(*key)
+
+    server._open = Watched()
+    (first, _), (second, other) = socket.socketpair(), socket.socketpair()
+    with server.answering(first):
+        server._open[first] = None
+        server.process_request(second, ("127.0.0.1", 1))
+        assert other.recv(1) == b"", "it is closed at once"
+        server.close_request(first)
+        assert server._open == {}
+    server.server_close()

@@ -60,7 +60,8 @@ class Circuit:
         too_fast: bool = False,
     ) -> None:
         """`message`: a number of its own. `began`: when its request did. `pause`: what it is asked for."""
-        self._failing.add(message)
+        if len(self._failing) < _OPENS_AFTER:
+            self._failing.add(message)
         if self.open and pause is not None:
             self.until = max(self.until, now + pause)
         if began < self._decided or not (self.open or speaks_for_all or len(self._failing) >= _OPENS_AFTER):

@@ -42,6 +42,7 @@ _SESSION = (
 )
 _NOT_WAITED = "SyncRepWaitForLSN"  # what warns of a commit whose wait for a standby was cancelled
 
+_TABLES = 1_000  # whose columns are kept
 _TYPES = (
     "WITH RECURSIVE base AS (SELECT attname, atttypid AS type FROM pg_catalog.pg_attribute"
     " WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped UNION ALL"
@@ -174,6 +175,8 @@ class TableWriter:
         made = _Encoder(
             encoder(self._columns, {column: types.get(column, "text") for column in self._columns.values()}), types
         )
+        if len(self._encoders) >= _TABLES:
+            self._encoders.clear()
         self._encoders[table] = made
         return made
 

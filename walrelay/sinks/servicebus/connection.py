@@ -33,6 +33,7 @@ from walrelay.sinks.servicebus.messages import DistinctIds, EntityMessage, Fitti
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
 _IDLE = 240  # seconds after which a sender is not used again: Service Bus ends it after 600, and its token ends too
+_ENTITIES = 1_000  # that are kept while nothing is on its way there
 _PARTING = 1.0  # seconds that a sender may take to say good-bye
 
 
@@ -44,6 +45,7 @@ class _Entity:
         self.idle: list[tuple[ServiceBusSender, float]] = []  # and since when, the newest last
         self.largest_message = 0  # bytes; 0: not known yet
         self.accepted = False
+        self.messages = 0  # requests that are on their way to it
         self.complaint = ""
 
 
@@ -93,12 +95,22 @@ class ServicebusConnection:
     def _entity(self, name: str) -> _Entity:
         entity = self._entities.get(name)
         if entity is None:
+            if len(self._entities) >= _ENTITIES:
+                self._forget_idle()
             connections = self._settings.max_connections if self._settings.partitioned else 1
             entity = self._entities[name] = _Entity(name, connections)
         return entity
 
+    def _forget_idle(self) -> None:
+        """Names by the row are without end: those are kept to which something is on its way."""
+        for entity in [each for each in self._entities.values() if not each.messages]:
+            del self._entities[entity.name]
+            for sender, _ in entity.idle:
+                self._loop.start(_part_from(sender))
+
     async def _deliver(self, sending: Sending, outgoing: list[EntityMessage]) -> None:
         entity, failures = self._entity(outgoing[0].entity), 0
+        entity.messages += 1
         try:
             async with entity.turn:
                 while outgoing:
@@ -114,6 +126,8 @@ class ServicebusConnection:
             sending.durable()
         except Exception as why:
             self._fail(Retryable(f"the client of {self._settings.place} failed: {type(why).__name__}: {why}"))
+        finally:
+            entity.messages -= 1
 
     async def _attempt(self, entity: _Entity, outgoing: list[EntityMessage]) -> Trouble | None:
         """Sends what fits into one batch, and takes that from the list once it is accepted."""

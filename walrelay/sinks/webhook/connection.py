@@ -33,6 +33,7 @@ _MISSING = 60.0
 """Seconds that 404 and 405 are waited for: proxies answer so for an endpoint that is being deployed."""
 _DRAIN = 1.0  # seconds an answer's body may take, beyond which its connection is not worth keeping
 _DRAINED = 64 * 2**10  # bytes
+_ENDPOINTS = 1_000  # that are kept while nothing goes there
 _DOTS = {".", ".."}
 
 
@@ -214,7 +215,7 @@ class WebhookConnection:
         endpoint.messages -= 1
         if not endpoint.messages and not endpoint.circuit.open:
             self._memory.circuits.pop(endpoint.text, None)
-            if self._place.path.by_row:
+            if self._place.path.by_row or len(self._endpoints) > _ENDPOINTS:
                 self._endpoints.pop(endpoint.text, None)
 
 

@@ -39,6 +39,10 @@ class OtlpSending:
         relay = TracedRelay(name, wiring.slot, wiring.sink.kinds)
         return [TraceObserver(relay, self._traces, numbers.untold, self._options.sample)]
 
+    def forget(self, name: str) -> None:
+        """That relay is no more."""
+        self._untold.pop(name, None)
+
     @contextmanager
     def sending(self) -> Iterator[None]:
         exporters = {signal: Exporter(signal, self._options) for signal in self._options.signals}

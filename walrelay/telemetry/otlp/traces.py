@@ -117,6 +117,8 @@ class TraceObserver:
             case Confirmed(_, unsettled) if not unsettled:
                 self._end(_ALL)
             case DeadLettered(letter):
+                if len(self._refused) >= _MOST:
+                    del self._refused[next(iter(self._refused))]
                 self._refused[letter.origin.position] = f"{letter.error}: a dead letter"
             case Streaming(_, start):  # the sink may have gone on alone with what does not come again
                 before = [each for each in self._waiting if each[0] < start]

@@ -12,6 +12,7 @@ from walrelay.sinks.aws.sqs.settings import SqsSettings
 from walrelay.sinks.aws.texts import FifoIds, TextForm, batch_faults, group_of, ordering_fault
 from walrelay.sinks.hosting import Misfit
 
+_URLS = 1_000  # queues whose URLs are kept
 _MOST = 1_048_576  # bytes of an entry, and of a request; a queue may have less
 
 
@@ -58,6 +59,8 @@ class SqsApi:
     def put(self, client: Any, place: str, entries: Sequence[dict[str, Any]]) -> list[EntryFault | None]:
         url = place if is_url(place) else self._urls.get(place)
         if url is None:
+            if len(self._urls) >= _URLS:
+                self._urls.clear()
             url = self._urls[place] = client.get_queue_url(**lookup(place))["QueueUrl"]
         numbered = [{"Id": str(number), **entry} for number, entry in enumerate(entries)]
         return batch_faults(client.send_message_batch(QueueUrl=url, Entries=numbered), len(entries))
