@@ -94,6 +94,19 @@ def test_topics_that_cannot_be_made_are_an_error_with_a_hint(
     assert lines.stderr == "error: a sink of kind 'stdout' has no topics to make\nhint: Leave --topics out.\n"
 
 
+def test_a_topic_that_collides_with_another_is_named_by_every_command(
+    database: Database, kafka: Kafka, prefix: str, tmp_path: Path
+) -> None:
+    broker = kafka_at(kafka.bootstrap_servers) | {"create_topics": True}
+    settings = Settings(tmp_path / "w.yaml", database, f"{prefix}.item", broker)
+    made(settings.init("--topics", f"{prefix}_item", "--exact"))
+    twin = settings.init("--topics", f"{prefix}.item", "--exact")
+    assert twin.returncode == 1
+    assert "hint: Kafka takes '.' and '_' in the names of topics for the same" in twin.stderr
+    said = settings.init(command="doctor").stdout
+    assert f"does not exist, and Kafka makes none beside {prefix}_item" in said
+
+
 def test_a_broker_that_is_away_does_not_keep_init_from_the_database(database: Database, tmp_path: Path) -> None:
     settings = Settings(tmp_path / "w.yaml", database, "events", kafka_at("127.0.0.1:1"))
     run = settings.init("--topics", "events")

@@ -211,6 +211,7 @@ def _connect(dsn: str, **forced: Any) -> Connection:
             " or keywords: host=... dbname=...",
             page="settings",
         ) from None
+    given.pop("replication", None)  # of another tool's DSN: it is for walrelay to say which connection replicates
     parts = {**_DEFAULTS, "application_name": forced.pop("application_name"), **given, **forced}
     parts["client_encoding"] = "UTF8"  # also against PGCLIENTENCODING
     parts = {**_place(given), **parts}

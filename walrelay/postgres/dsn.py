@@ -72,9 +72,10 @@ def each_host(dsn: str) -> list[str]:
     ]
 
 
-def without_password(dsn: str, **changed: str) -> str:
-    """The DSN as keywords, to show and to paste."""
-    return make_conninfo(**{**_given(dsn), **changed})
+def without_password(dsn: str, *without: str, **changed: str) -> str:
+    """The DSN as keywords, to show and to paste. `without`: further keywords to leave out."""
+    kept = {name: value for name, value in _given(dsn).items() if name not in without}
+    return make_conninfo(**{**kept, **changed})
 
 
 def passwords(dsn: str) -> list[str]:
@@ -131,8 +132,20 @@ def cure(text: str, dsn: str) -> Cure:
     if "too many clients already" in text or "remaining connection slots are reserved" in text:
         return Cure("SHOW max_connections;  -- ALTER SYSTEM SET it to more, then restart PostgreSQL", False)
     if "does not support SSL" in text:
-        plain = without_password(dsn, sslmode="disable")
+        plain = without_password(dsn, "sslrootcert", "channel_binding", sslmode="disable")
         return Cure(f"ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf();  -- or source.dsn: {plain}", True)
+    if "channel binding" in text and "require" in text:
+        fix = f"source.dsn: {without_password(dsn, channel_binding='prefer')}"
+        return Cure(f"{fix}   # or TLS, and scram-sha-256 in pg_hba.conf", True)
+    if "authentication method requirement" in text:
+        return Cure(f"source.dsn: {without_password(dsn, 'require_auth')}   # or that method in pg_hba.conf", True)
+    if "session is read-only" in text:  # which libpq says of a primary, too, where default_transaction_read_only is on
+        return Cure(f"source.dsn: {without_password(dsn, target_session_attrs='primary')}", False)
+    if "session is not read-only" in text or "server is not in hot standby mode" in text:
+        primary = without_password(dsn, target_session_attrs="primary")
+        return Cure(f"source.dsn: {primary}   # a relay reads the primary", True)
+    if "server is in hot standby mode" in text:
+        return Cure(f"source.dsn: {without_password(dsn, host='the.primary')}   # this server is a standby", False)
     if "invalid response to SSL negotiation" in text or "expected authentication request" in text:
         return Cure(f"source.dsn: {without_password(dsn, port='5432')}   # no PostgreSQL answers at that port", True)
     if "unsupported startup parameter" in text:

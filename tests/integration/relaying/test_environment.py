@@ -1,6 +1,7 @@
 """PG* variables of whatever environment the relay is started in: overruled where they would mislead, or named."""
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.integration.relaying.harness import Outbox
 from tests.servers.waiting import wait_until
@@ -60,3 +61,11 @@ def test_a_variable_that_keeps_the_relay_from_the_server_is_named(
         said = watcher.retries[0] if watcher.retries else str(relay.failure())
     assert f"(the environment sets {name})" in said
     assert IN_THE_WAY[name] not in said.partition("(the environment")[2]
+
+
+@pytest.mark.parametrize("value", ["database", "true"])
+def test_replication_in_the_dsn_changes_nothing(outbox: Outbox, value: str) -> None:
+    copied = outbox.under(source={"dsn": make_conninfo(outbox.database.dsn, replication=value)})
+    with copied.relay() as relay:
+        copied.write(1)
+        assert copied.values(relay) == [b"1"]

@@ -86,3 +86,19 @@ def test_a_plugin_that_the_server_does_not_allow_comes_with_its_cure(private_pos
     outbox.write(1)
     with outbox.relay() as relay:
         assert outbox.values(relay) == [b"1"]
+
+
+def test_an_event_trigger_that_forbids_a_step_is_named_and_rights_are_not(database: Database) -> None:
+    database.execute(
+        "CREATE FUNCTION public.by_migrations() RETURNS event_trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'only by migrations'; END $$"
+    )
+    database.execute("CREATE EVENT TRIGGER by_migrations ON ddl_command_start EXECUTE FUNCTION public.by_migrations()")
+    try:
+        with pytest.raises(Fatal) as refused:
+            Outbox(database, "text").init()
+    finally:
+        database.execute("DROP EVENT TRIGGER by_migrations")
+    assert "only by migrations" in str(refused.value)
+    assert "by_migrations() line 1" in str(refused.value)
+    assert "rights" not in refused.value.hint

@@ -105,6 +105,28 @@ def test_the_walsender_is_called_as_the_dsn_says() -> None:
             "SHOW max_connections;  -- ALTER SYSTEM SET it to more, then restart PostgreSQL",
         ),
         (
+            "channel binding required, but server authenticated client without channel binding",
+            "source.dsn: user=relay dbname=shop host=db port=5433 channel_binding=prefer"
+            "   # or TLS, and scram-sha-256 in pg_hba.conf",
+        ),
+        (
+            'authentication method requirement "scram-sha-256" failed: server did not complete authentication',
+            "source.dsn: user=relay dbname=shop host=db port=5433   # or that method in pg_hba.conf",
+        ),
+        (
+            "session is not read-only",
+            "source.dsn: user=relay dbname=shop host=db port=5433 target_session_attrs=primary"
+            "   # a relay reads the primary",
+        ),
+        (
+            "session is read-only",
+            "source.dsn: user=relay dbname=shop host=db port=5433 target_session_attrs=primary",
+        ),
+        (
+            "server is in hot standby mode",
+            "source.dsn: user=relay dbname=shop host=the.primary port=5433   # this server is a standby",
+        ),
+        (
             "could not translate host name",
             'pg_isready --dbname="host=db port=5433"  # no answer: start PostgreSQL, or correct source.dsn',
         ),
@@ -134,3 +156,8 @@ def test_commands_name_the_settings_file_unless_it_is_the_default_one() -> None:
 )
 def test_sizes_are_told_in_the_units_of_postgresql(count: int, text: str) -> None:
     assert size(count) == text
+
+
+def test_a_dsn_without_tls_asks_for_nothing_that_needs_it() -> None:
+    fix = cure("server does not support SSL, but SSL was required", f"{DSN}?sslmode=verify-full&sslrootcert=system").fix
+    assert fix.endswith("or source.dsn: user=relay dbname=shop host=db port=5433 sslmode=disable")

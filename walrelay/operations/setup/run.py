@@ -7,7 +7,7 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.operations.setup.steps import SetupStep, Verdict
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of
+from walrelay.postgres.failures import PostgresError, StatementTimeout, connection_lost, first_line, of, whole
 from walrelay.postgres.locks import held, slot_lock
 from walrelay.postgres.role_checks import NOT_OURS_TO_GIVE, refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_publication
@@ -87,7 +87,9 @@ def _not_made(step: SetupStep, cause: PostgresError, wiring: Wiring) -> Fatal:
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=hint or "Run `walrelay doctor`.")
     if step.kind == "rights to write logical messages":
         return Fatal(f"{step.what} could not be made: {first_line(cause)}", hint=NOT_OURS_TO_GIVE)
-    return Fatal(
-        f"{step.what} could not be made: {first_line(cause)}",
-        hint="`walrelay init --dry-run` prints the SQL; a role with more rights can run it, then init again.",
-    )
+    hint = "`walrelay init --dry-run` prints the SQL; "
+    if cause.sqlstate == "42501":  # insufficient_privilege
+        hint += "a role with more rights can run it, then init again."
+    else:
+        hint += "what the server says, often of an event trigger, is to be changed first. Then run init again."
+    return Fatal(f"{step.what} could not be made: {whole(cause)}", hint=hint)

@@ -3,7 +3,7 @@ meanwhile.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from time import monotonic
 from types import MappingProxyType
@@ -26,7 +26,13 @@ NOT_THERE = {
 _EPOCH = datetime(1970, 1, 1)
 _UNKNOWN = (
     "Create the topic: walrelay init --topics {topic} --exact"
-    " (or kafka-topics.sh --create; or let the broker do it: sink.create_topics: true)."
+    " (or kafka-topics.sh --create; or let the broker do it: sink.create_topics: true). Where a topic is there whose"
+    " name has '.' for '_' or the other way round, Kafka makes none: choose another route.topic."
+)
+
+COLLIDING = (
+    "Kafka takes '.' and '_' in the names of topics for the same, and has a topic of that name with the other: choose"
+    " another route.topic."
 )
 
 _HINTS = {
@@ -89,6 +95,11 @@ _OF_THE_MESSAGE = {
     KafkaError._KEY_SERIALIZATION,
 }
 """Errors that the content of the message causes: no change of the broker or of the row cures them."""
+
+
+def colliding(name: str, names: Iterable[str]) -> str:
+    """A topic because of which Kafka does not make one of that name; empty if there is none."""
+    return next((each for each in names if each != name and each.replace(".", "_") == name.replace(".", "_")), "")
 
 
 class Failure(NamedTuple):

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Cluster, Commands, Topic, Unreachable, commands
-from walrelay.sinks.kafka.errors import text_of
+from walrelay.sinks.kafka.errors import colliding, text_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 from walrelay.sinks.kafka.topics import all_is_well, not_allowed, replicas, single_replicas, topic_findings
 
@@ -132,14 +132,14 @@ class _Topics:
 
     def findings(self, pattern: str, names: Sequence[str]) -> Iterator[Finding]:
         if "*" not in pattern:
-            yield from self._named([pattern])
+            yield from self._named([pattern], names)
             return
         shape = re.compile(".+".join(map(re.escape, pattern.split("*"))))
         existing = sorted(name for name in names if shape.fullmatch(name))
-        yield from self._named(existing)
+        yield from self._named(existing, names)
         yield self._others(pattern, len(existing))
 
-    def _named(self, names: list[str]) -> Iterator[Finding]:
+    def _named(self, names: list[str], there: Sequence[str]) -> Iterator[Finding]:
         described, refused = self._cluster.topics(names) if names else ([], {})
         for topic in described:
             wrong = list(topic_findings(topic, self._largest, self._tools))
@@ -147,13 +147,16 @@ class _Topics:
         yield from single_replicas(described, self._brokers, self._tools)
         for name, error in refused.items():
             if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                yield self._missing(name)
+                yield self._missing(name, there)
             elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 yield not_allowed(name, self._tools)
             else:
                 yield Finding(f"topic {name}", "problem", error.str(), self._tools.describe(name))
 
-    def _missing(self, name: str) -> Finding:
+    def _missing(self, name: str, there: Sequence[str]) -> Finding:
+        if twin := colliding(name, there):
+            fix = "route.topic: ANOTHER.NAME   # in the settings"
+            return Finding(f"topic {name}", "problem", f"does not exist, and Kafka makes none beside {twin}", fix)
         if not self._create:
             return Finding(f"topic {name}", "problem", "does not exist", self._creating(name))
         return self._creatable(f"topic {name}", name, "does not exist, and is made with the first event")

@@ -22,7 +22,16 @@ from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.batching import UNBATCHED, BatchingHistory, Trial
-from walrelay.sinks.kafka.errors import CLIENT_LOG, Complaints, Failure, error_of, reported_message, text_of
+from walrelay.sinks.kafka.errors import (
+    CLIENT_LOG,
+    COLLIDING,
+    Complaints,
+    Failure,
+    colliding,
+    error_of,
+    reported_message,
+    text_of,
+)
 from walrelay.sinks.kafka.metadata import MetadataNudge, may_have_partition
 
 _REPORTS_WAIT = 1.0  # seconds for the delivery reports of the messages that a fatal error is about
@@ -189,12 +198,17 @@ class KafkaSink:
             return f"the brokers do not answer: {error_of(cause).str()}"
         if not missing:
             return ""
-        others = f" (and {len(missing) - 1} others)" if len(missing) > 1 else ""
-        return f"topic {missing[0]}{others} does not exist on the broker, or may not be seen; waiting for it"
+        (first, twin), *more = missing.items()
+        others = f" (and {len(more)} others)" if more else ""
+        if twin:
+            return f"topic {first}{others} does not exist on the broker, and cannot be made beside {twin}: {COLLIDING}"
+        return f"topic {first}{others} does not exist on the broker, or may not be seen; waiting for it"
 
-    def _unknown_topics(self) -> list[str]:
+    def _unknown_topics(self) -> dict[str, str]:
+        """Those that are not there, each with the topic that keeps Kafka from making it, if there is one."""
         there = self._producer.list_topics(timeout=_METADATA).topics
-        return sorted(topic for topic in self._topics if topic not in there or there[topic].error is not None)
+        missing = sorted(topic for topic in self._topics if topic not in there or there[topic].error is not None)
+        return {topic: colliding(topic, there) for topic in missing}
 
     def _waits_for_a_topic(self) -> bool:
         with suppress(KafkaException):

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AclOperation, NewTopic
 from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Cluster, Commands, Topic, Unreachable, commands
+from walrelay.sinks.kafka.errors import COLLIDING
 from walrelay.sinks.kafka.settings import KafkaSettings
 
 Limits: TypeAlias = Mapping[str, str]
@@ -158,6 +159,8 @@ def make_topics(
 
 def _refused(name: str, error: KafkaError, tools: Commands) -> Fatal:
     hint = _HINTS.get(error.code(), "walrelay doctor asks the broker for everything that it must allow.")
+    if error.code() == KafkaError.TOPIC_EXCEPTION and "collides" in error.str():
+        hint = COLLIDING
     if error.code() in _DENIED:
         hint = tools.allow("Create", on=f"--topic {name}")
     return Fatal(f"topic {name} could not be made: {error.str()}", hint=hint)

@@ -89,6 +89,7 @@ class TableWriter:
 
     async def connect(self) -> None:
         given = conninfo_to_dict(self._dsn)
+        given.pop("replication", None)  # of another tool's DSN
         several = {"target_session_attrs": "primary"} if "," in str(given.get("host", "")) else {}
         parts = {**_DEFAULTS, **several, **given, "client_encoding": "UTF8"}
         try:
