@@ -28,6 +28,7 @@ from walrelay.publish import AnySinkHandle, ExactlyOnceSink, Sink, SinkHandle, S
 from walrelay.relay import run
 from walrelay.relay.contract import NeverPaused, Pausing
 from walrelay.relay.drops import observed
+from walrelay.relay.expiry import expiry_watched
 from walrelay.route import Routing
 from walrelay.route.rules import Encoder, Rules
 from walrelay.source.contract import Positions
@@ -270,7 +271,7 @@ class LiveFactories:
         return positions(self._wiring, catalog, source.system, source.pid)
 
     def routing(self) -> Routing:
-        return observed(self._router, self._observer)
+        return expiry_watched(observed(self._router, self._observer), self._wiring.sink, self._observer)
 
     def refusals(self) -> DeadLettering:
         return DeadLettering(self._wiring.policy, self._dead_letters, self._observer, self._wiring.rules.unrouted)

@@ -10,6 +10,7 @@ from tests.acceptance.backfill_process import BackfillProcess
 from tests.acceptance.conftest import Deploy, Measured
 from tests.acceptance.deployment import Deployment, event_id, header
 from tests.acceptance.replaying import publish_orders, replayed, replays, values
+from tests.acceptance.test_refusals import configure
 from tests.conftest import PostgresMaker
 from tests.servers.database import Database
 from tests.servers.topics import Kafka
@@ -247,3 +248,23 @@ def test_a_partitioned_outbox_is_replayed_and_audited_like_any_other(
     deployment.command("replay", "--all")
     assert [message.value for message in replayed(deployment)] == [b"1", b"2"]
     assert "all 2 rows are in the topics" in deployment.command("audit", "--from", "2026-01-01")
+
+
+def test_a_replay_to_a_topic_that_would_delete_the_rows_is_refused_with_the_cure(published: Deployment) -> None:
+    """Kafka deletes by a message's own time, which is that of the row's commit: a consumer would see nothing of it."""
+    rebuild = published.kafka.create_topic(config={"retention.ms": "3600000"})
+    dry = published.said("replay", "--all", "--topic", rebuild, "--dry-run", exit_code=1)
+    for said in (dry, published.said("replay", "--all", "--topic", rebuild, exit_code=1)):
+        assert f"{rebuild} deletes messages 60 minutes after their own time, and the oldest is of 2026-11-20" in said
+        assert "--add-config message.timestamp.type=LogAppendTime" in said
+    assert published.broker.read_all(rebuild) == []
+    configure(published.kafka, rebuild, {"message.timestamp.type": "LogAppendTime"})
+    assert "published 4 rows again" in published.command("replay", "--all", "--topic", rebuild)
+    assert len(published.broker.read_all(rebuild)) == 4
+
+
+def test_the_doctor_says_that_what_waits_is_too_old_for_its_topic(deployment: Deployment) -> None:
+    configure(deployment.kafka, deployment.topic, {"retention.ms": "1"})
+    deployment.write("1")
+    told = deployment.command("doctor", exit_code=None)
+    assert "deletes messages 0 s after their own time, and the oldest event that waits is" in told

@@ -19,6 +19,7 @@ from walrelay.operations.backfill import backfill_until
 from walrelay.outcomes import NOTHING_KNOWN, Known
 from walrelay.postgres.catalog import Catalog
 from walrelay.table.backfill_journal import Scope
+from walrelay.table.expiry import ANYWAY
 from walrelay.table.rows import refuse_sql
 from walrelay.telemetry import logs
 from walrelay.wiring import Wiring, begin_at
@@ -48,6 +49,13 @@ def _only_with(other: str) -> Callable[[click.Context, click.Parameter, Any], An
     default="",
     callback=_only_with("backfill"),
     help="With --backfill: only rows of which this condition holds.",
+)
+@click.option(
+    ANYWAY,
+    "even_expired",
+    is_flag=True,
+    callback=_only_with("backfill"),
+    help="With --backfill: also to topics that delete messages of that age at once.",
 )
 @click.option("--partitioned", is_flag=True, help="Make the outbox with a partition for each day.")
 @click.option("--topics", metavar="A,B", default="", is_eager=True, help="Also make these topics at the broker.")
@@ -83,6 +91,7 @@ def init(
     timeout: float,
     backfill: bool,
     where: str,
+    even_expired: bool,
     partitioned: bool,
     topics: str,
     exact: bool,
@@ -158,7 +167,7 @@ def init(
             f"nothing was made for {', '.join(names)}: only a row says where its messages go at the broker",
             hint="Make it there yourself, or correct the sink's settings.",
         )
-    if backfill and not publish(wiring, timeout, Scope(where=where)):
+    if backfill and not publish(wiring, timeout, Scope(where=where), even_expired=even_expired):
         click.echo("stopped: run `walrelay init --backfill` again to go on from here", err=True)
         ctx.exit(1)
     click.echo("ready: start the relay with `walrelay run`")
@@ -208,10 +217,12 @@ def _begin(wiring: Wiring, catalog: Catalog) -> None:
         )
 
 
-def publish(wiring: Wiring, timeout: float, scope: Scope, known: Known = NOTHING_KNOWN) -> bool:
+def publish(wiring: Wiring, timeout: float, scope: Scope, known: Known = NOTHING_KNOWN, *, even_expired: bool) -> bool:
     """Makes the slot and publishes the rows of the scope, with a bar; returns whether it was completed."""
     with BarObserver() as observer:
-        done = backfill_until(signalled(), wiring, scope, observer, patience=timeout, known=known)
+        done = backfill_until(
+            signalled(), wiring, scope, observer, patience=timeout, known=known, even_expired=even_expired
+        )
     click.echo(f"{'created' if done else 'not ready':8}  slot {wiring.slot}")
     click.echo(f"published {count(observer.rows, 'row')} from the table")
     return done

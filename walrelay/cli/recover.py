@@ -11,6 +11,7 @@ from walrelay.cli.options import Moment, ZonedMomentType, waiting
 from walrelay.cli.progress import count
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
+from walrelay.table.expiry import ANYWAY, refuse_expired
 from walrelay.telemetry import logs
 
 
@@ -33,6 +34,7 @@ from walrelay.telemetry import logs
     multiple=True,
     help="Also read this topic, to which earlier rules sent rows: what it has is published. May be given repeatedly.",
 )
+@click.option(ANYWAY, "even_expired", is_flag=True, help="Also to topics that delete messages of that age at once.")
 @click.option("--replace", is_flag=True, help="Drop the slot even if it can be read.")
 @click.option("--timeout", type=waiting, default=30.0, show_default=True, help="Seconds to wait for open transactions.")
 @click.pass_context
@@ -45,6 +47,7 @@ def recover(
     everything: bool,
     recall: int,
     topics: tuple[str, ...],
+    even_expired: bool,
     replace: bool,
     timeout: float,
 ) -> None:
@@ -67,13 +70,15 @@ def recover(
     request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace, topics)
     plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))
+    if not even_expired:
+        refuse_expired(plan.expired)
     if dry_run:
         return
     if not yes:
         click.confirm("Make a new slot and publish these rows?", abort=True, err=True)
     with Catalog(wiring.dsn) as catalog:
         make(catalog, wiring, setup.surroundings(catalog, wiring), timeout)
-    if not publish(wiring, timeout, plan.scope, plan.known):
+    if not publish(wiring, timeout, plan.scope, plan.known, even_expired=even_expired):
         click.echo("stopped: run `walrelay recover` again to go on from here", err=True)
         ctx.exit(1)
     if not plan.removed.sure:
@@ -96,6 +101,7 @@ def _told(plan: recovery.Recovery) -> str:
         statuses = ", ".join(f"{number} {status}" for status, number in sorted(letters.items()))
         lines.append(("left out", f"{count(letters.total(), 'dead letter')} ({statuses}): walrelay dlq list"))
     lines += [("duplicates", each) for each in _duplicates(plan)]
+    lines += [("vanishes", str(each)) for each in plan.expired]
     lines += [("not lost" if plan.removed.sure else "maybe lost", each) for each in plan.removed.lines]
     lines += [("lost", plan.beyond)] if plan.beyond else []
     return "\n".join(f"{name:12}{value}" for name, value in lines)

@@ -15,6 +15,7 @@ from walrelay.errors import Fatal
 from walrelay.operations import replay as operation
 from walrelay.operations.replay import ReplayPlan, ReplayRequest
 from walrelay.postgres.catalog import Catalog
+from walrelay.table.expiry import ANYWAY, refuse_expired
 from walrelay.telemetry import logs
 
 _NAMED = 10  # ids that are named one by one
@@ -39,6 +40,7 @@ _ASKS_ABOVE = 1000  # rows, on a terminal
 )
 @click.option("--all", "everything", is_flag=True, help="Every row of the table.")
 @click.option("--topic", help="Publish to this topic instead of those of the routing rules.")
+@click.option(ANYWAY, "even_expired", is_flag=True, help="Also to topics that delete messages of that age at once.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second, evenly. Default: no limit.")
 @click.option("--dry-run", is_flag=True, help="Say what would be published, and change nothing.")
 @click.option("--yes", is_flag=True, help=f"Do not ask; on a terminal it asks above {_ASKS_ABOVE} rows.")
@@ -61,6 +63,7 @@ def replay(
     positions: str | None,
     everything: bool,
     topic: str | None,
+    even_expired: bool,
     rate: float | None,
     dry_run: bool,
     yes: bool,
@@ -104,12 +107,14 @@ def replay(
     if nothing:
         left_out = "nothing to publish: every matching row is left out (see above)"
         click.echo(left_out if plan.left_out else "no row matches", err=True)
+    if not even_expired:
+        refuse_expired(plan.expired)
     if dry_run or nothing:
         ctx.exit(1 if plan.not_found or nothing else 0)
     if rows > _ASKS_ABOVE and not yes and sys.stdin.isatty():
         click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
     with BarObserver() as observer:
-        done = operation.run_replay(stop, wiring, plan, rate, observer)
+        done = operation.run_replay(stop, wiring, plan, rate, observer, even_expired=even_expired)
     click.echo(f"published {count(observer.rows, 'row')} again")
     gone = rows - observer.rows
     if done and gone > 0:
@@ -137,6 +142,7 @@ def _plan(plan: ReplayPlan) -> Iterator[str]:
             yield _line("", f"{_topic(group.topic):{width}}  {group.type:24} {group.rows:>9}  {span}")
     for each in plan.left_out:
         yield _line("left out", each)
+    yield from (_line("vanishes", str(each)) for each in plan.expired)
     for each in plan.unknown[:_NAMED]:
         yield _line("not found", each)
     if len(plan.not_found) > _NAMED:

@@ -13,9 +13,11 @@ from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
 from walrelay.postgres.slots import drop_slot, new_slot
 from walrelay.postgres.snapshot import View
-from walrelay.table.backfill_journal import BackfillJournal, Scope
+from walrelay.table.backfill_journal import BackfillJournal, BackfillProgress, Scope, unfinished_progress
+from walrelay.table.expiry import expired, refuse_expired
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
-from walrelay.table.selection import RowCondition, Selection, describe_table, verbatim
+from walrelay.table.selection import RowCondition, Selection, TableDescription, describe_table, verbatim
+from walrelay.table.topics import TopicGroup, topic_groups
 from walrelay.wiring import Wiring, begin_at
 
 
@@ -27,13 +29,26 @@ def backfill_until(
     *,
     patience: float,
     known: Known = NOTHING_KNOWN,
+    even_expired: bool = False,
 ) -> bool:
     """Makes the slot and publishes the messages of the rows of `scope`, but for those that are dead letters and, in a
     recovery, those that are `known` to be published; continues an interrupted backfill. True when it is complete, and
-    the slot may be read. `patience`: seconds to wait for open transactions when the slot is made.
+    the slot may be read. `patience`: seconds to wait for open transactions when the slot is made. `even_expired`: also
+    to topics that delete rows of that age at once, which is Fatal otherwise, before anything is changed.
     """
-    attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set)
+    attempts = _BackfillAttempts(wiring, scope, observer, patience, known, stop.is_set, even_expired=even_expired)
     return until_finished(attempts, stop, wiring.backoff, observer)
+
+
+def _rows_by_topic(
+    wiring: Wiring, catalog: Catalog, view: View, table: TableDescription, progress: BackfillProgress, known: Known
+) -> list[TopicGroup]:
+    """The rows that are left to publish."""
+    scope = progress.scope
+    reached = progress.reached if progress.order == tuple(term.name for term in table.order) else ()
+    selection = Selection(scope.floor, scope.since, (), reached, also=_rows_where(scope.where))
+    settled = settled_rows(wiring, catalog, view, table, selection, known, again=scope.command != "recover")
+    return topic_groups(wiring, view, table, selection._replace(known=settled.ids), None)
 
 
 def _rows_where(where: str) -> RowCondition:
@@ -51,7 +66,10 @@ class _BackfillAttempts:
         patience: float,
         known: Known,
         stop: Callable[[], bool],
+        *,
+        even_expired: bool,
     ) -> None:
+        self._even_expired = even_expired
         self._wiring, self._scope, self._observer, self._patience = wiring, scope, observer, patience
         self._known, self._stop = known, stop
         self.published = 0
@@ -66,6 +84,7 @@ class _BackfillAttempts:
             rights = [*missing_rights_on_slots(catalog, "INSERT", "UPDATE"), *rights_to_replicate(catalog)]
             refuse_missing_rights(catalog, rights, f"make slot {wiring.slot} again")
             routing = wiring.router(catalog)
+            self._refuse_expired(catalog)
             progress = journal.begin(self._scope, wiring.plugin)
             self._refuse_another_condition(progress.scope.where)
             note = note_before_backfill(catalog, wiring.slot, wiring.table, wiring.publication)
@@ -96,6 +115,16 @@ class _BackfillAttempts:
                 journal.finish()
                 self._begin_at(catalog, view.xmin)
                 self.finished = True
+
+    def _refuse_expired(self, catalog: Catalog) -> None:
+        if self._even_expired or not self._wiring.sink.may_expire:
+            return
+        progress = unfinished_progress(catalog, self._wiring.slot) or BackfillProgress(self._scope)
+        with View(self._wiring.dsn, catalog) as view:
+            table = describe_table(catalog, self._wiring)
+            groups = _rows_by_topic(self._wiring, catalog, view, table, progress, self._known)
+        refuse_expired(expired(self._wiring.sink, groups))
+        self._even_expired = True  # asked once
 
     def _refuse_another_condition(self, begun_with: str) -> None:
         if self._scope.where and self._scope.where != begun_with:

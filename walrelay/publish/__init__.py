@@ -3,6 +3,7 @@
 from walrelay.publish.contract import (
     ExactlyOnce,
     ExactlyOnceSink,
+    Expiry,
     Found,
     Recalled,
     RecalledMessage,
@@ -23,6 +24,7 @@ __all__ = [
     "AnySinkHandle",
     "ExactlyOnce",
     "ExactlyOnceSink",
+    "Expiry",
     "Found",
     "OpenStream",
     "Push",

@@ -161,6 +161,13 @@ class Span(NamedTuple):
     oldest_ms: int | None
 
 
+class Expiry(NamedTuple):
+    """A topic deletes a message `seconds` after the message's own time. `fix`: a command that keeps older ones."""
+
+    seconds: float
+    fix: str
+
+
 class TopicMessage(NamedTuple):
     """A message as it is in a topic, whoever published it. `appended`: the timestamp is the broker's own."""
 
@@ -274,6 +281,11 @@ class SinkPlugin(NamedTuple):
     between them, up to where the topics ended when this was called; each partition in its order, and when it is at its
     end its Span. A topic that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing
     at the broker."""
+
+    expiry: Callable[[Any, Sequence[str]], Mapping[str, Expiry]] | None = None
+    """(settings, topics): of those topics that delete by the messages' own times; `*` in a name stands for any text. A
+    topic that is not there, or whose settings cannot be seen, is left out. Retryable while the broker cannot be asked.
+    Changes nothing there."""
 
     topic_stream: Callable[[Any, Sequence[str], int], AbstractContextManager[TopicStream]] | None = None
     """(settings, topics, since_ms): the topics from the first message of that time or later, and whatever comes after

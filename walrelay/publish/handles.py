@@ -8,6 +8,7 @@ from walrelay.errors import Fatal
 from walrelay.model import Counting, Finding, System, address, sink_and_topic
 from walrelay.publish.contract import (
     ExactlyOnceSink,
+    Expiry,
     Found,
     Labelled,
     PositionKeeper,
@@ -110,6 +111,16 @@ class SinkHandles:
             complete.append(found.complete_since_ms)
         known = [each for each in complete if each is not None]
         return Recalled(messages, max(known, default=0) if len(known) == len(complete) else None)
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether `expiry` finds anything, in any of them."""
+        return any(handle.may_expire for handle in self._handles.values())
+
+    def expiry(self, topics: Sequence[str]) -> Mapping[str, Expiry]:
+        """See `SinkPlugin.expiry`."""
+        found = {name: self._handles[name].expiry(own) for name, own in self._by_sink(topics).items()}
+        return {address(name, topic): expiry for name, each in found.items() for topic, expiry in each.items()}
 
     def reader(self, purpose: str) -> ReadBack:
         """Fatal if one of the sinks cannot be read."""

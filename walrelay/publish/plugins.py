@@ -11,6 +11,7 @@ from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import (
     ExactlyOnce,
     ExactlyOnceSink,
+    Expiry,
     Found,
     Labelled,
     PositionKeeper,
@@ -119,6 +120,16 @@ class SinkHandle:
         """See `SinkPlugin.newest`; nothing where the kind has no way to do that."""
         newest = self._plugin.newest
         return newest(self._settings, topics, count) if newest else Recalled([], None)
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether `expiry` finds anything."""
+        return self._plugin.expiry is not None
+
+    def expiry(self, topics: Sequence[str]) -> Mapping[str, Expiry]:
+        """See `SinkPlugin.expiry`; nothing where no topic of the kind deletes that way."""
+        expiry = self._plugin.expiry
+        return expiry(self._settings, topics) if expiry and topics else {}
 
     def reader(self, purpose: str) -> ReadBack:
         """Reads topics again; see `SinkPlugin.read_back`. `purpose`: what that is for."""

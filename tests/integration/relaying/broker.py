@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt
-from walrelay.publish import Recalled, RecalledMessage, SinkPlugin
+from walrelay.publish import Expiry, Recalled, RecalledMessage, SinkPlugin
 
 KIND = "recording"
 
@@ -25,6 +25,7 @@ class Broker:
     def __init__(self) -> None:
         self.offered: list[Message] = []
         self.durable: list[Message] = []
+        self.expiry: dict[str, Expiry] = {}
         self.capacity = inf
         """How many messages a sink takes without a receipt for them."""
         self._grants = inf
@@ -135,4 +136,5 @@ plugin = SinkPlugin(
     open=lambda settings, memory: _Sink(settings.broker),
     examine=lambda settings, topics: [],
     newest=_newest,
+    expiry=lambda settings, topics: settings.broker.expiry,
 )

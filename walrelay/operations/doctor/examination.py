@@ -15,6 +15,8 @@ from walrelay.operations.doctor import marks, publication, relays, replication, 
 from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
+from walrelay.source.lag import lag_seconds
+from walrelay.table.expiry import duration
 from walrelay.wiring import Wiring
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]
@@ -184,11 +186,33 @@ def examine(wiring: Wiring, arguments: str = "") -> Iterator[Finding]:
     try:
         for finding in wiring.sink.examine(wiring.rules.topics):
             yield _of_this_relay(finding, arguments)
+        yield from _expiry(wiring)
         if wiring.position.place == "topic":
             yield from wiring.sink.examine_positions()
     except Fatal as error:
         yield Finding("sink", "problem", str(error), error.hint)
     yield from wiring.rules.examine_schemas()
+
+
+def _expiry(wiring: Wiring) -> Iterator[Finding]:
+    """Whether events wait that are older than their topic keeps messages."""
+    if not wiring.sink.may_expire:
+        return
+    try:
+        with Catalog(wiring.dsn) as catalog:
+            slot = catalog.slot(wiring.slot)
+            messages = wiring.outbox.prefix is not None
+            lag = slot and lag_seconds(catalog, slot, wiring.publication, messages=messages)
+        found = wiring.sink.expiry(wiring.rules.topics) if lag else {}
+    except (Retryable, Fatal):
+        return  # there is a finding about that
+    for topic, each in found.items():
+        if lag and lag > each.seconds:
+            detail = (
+                f"deletes messages {duration(each.seconds)} after their own time, and the oldest event that waits is"
+                f" {duration(lag)} old: it is gone as soon as it is published"
+            )
+            yield warning(f"topic {topic}", detail, each.fix)
 
 
 def _of_this_relay(finding: Finding, arguments: str) -> Finding:

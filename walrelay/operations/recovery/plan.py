@@ -20,9 +20,11 @@ from walrelay.postgres.history import History, server_history
 from walrelay.postgres.slot_records import first_xmin, recorded_value
 from walrelay.postgres.snapshot import View
 from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
+from walrelay.table.expiry import Expired, expired_if_known
 from walrelay.table.published import ended_before
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription, describe_table
+from walrelay.table.topics import topic_groups
 from walrelay.wiring import Wiring, positions
 
 
@@ -52,6 +54,7 @@ class Recovery(NamedTuple):
     newest: str
     removed: Removed
     beyond: str  # events that no table has; empty: none
+    expired: list[Expired]
 
 
 class KeptPosition(NamedTuple):
@@ -126,7 +129,14 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
             newest=newest or "",
             removed=gone,
             beyond=_beyond(wiring),
+            expired=_expired(wiring, view, table, selection._replace(known=settled.ids)),
         )
+
+
+def _expired(wiring: Wiring, view: View, table: TableDescription, selection: Selection) -> list[Expired]:
+    if not wiring.sink.may_expire:
+        return []
+    return expired_if_known(wiring.sink, topic_groups(wiring, view, table, selection, None))
 
 
 def _beyond(wiring: Wiring) -> str:

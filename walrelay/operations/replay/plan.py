@@ -14,6 +14,7 @@ from walrelay.operations.replay.journal import ReplayProgress, ReplayRequest, un
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found
+from walrelay.table.expiry import Expired, expired_if_known
 from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import confirmed_rows
 from walrelay.table.rows import OutboxRows, in_commit_order
@@ -48,6 +49,7 @@ class ReplayPlan(NamedTuple):
     why: str  # nothing more is known to be confirmed
     letters: int  # rows that are dead letters
     not_found: list[str]  # ids, or positions and ids, without a row
+    expired: list[Expired]
 
     @property
     def rows(self) -> int:
@@ -108,17 +110,19 @@ def plan_replay(
         is_letter = _is_letter(wiring, catalog, table)
         letters = f"count(*) FILTER (WHERE {xid8(view.xmax)} < {replaying.ceiling} AND {is_letter})"
         ((unconfirmed, set_aside),) = OutboxRows(view, table, filtered).ask(f"{left}, {letters}")
+        groups = topic_groups(wiring, view, ordered, rest, replaying.asked.topic)
         return ReplayPlan(
             name=name,
             replaying=replaying,
             resumed=begun is not None,
             restart=restart,
             ids=ids,
-            groups=topic_groups(wiring, view, ordered, rest, replaying.asked.topic),
+            groups=groups,
             unconfirmed=unconfirmed,
             why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
             letters=set_aside,
             not_found=_not_found(view, table, replaying.asked.ids, found or {}),
+            expired=expired_if_known(wiring.sink, groups),
         )
 
 

@@ -17,6 +17,7 @@ from walrelay.operations.replay.plan import ReplayPlan, selection
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.route import Routing
+from walrelay.table.expiry import expired, refuse_expired
 from walrelay.table.rows import BATCH_ROWS, BatchPublisher, OutboxRow, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import describe_table
 from walrelay.wiring import Wiring
@@ -27,16 +28,36 @@ _BEHIND = 0.05  # seconds to catch up on after a wait for the broker: more would
 _FINE = 0.001  # seconds; a shorter sleep is not worth it
 
 
-def run_replay(stop: Event, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer) -> bool:
-    """Publishes the rows of the plan, `rate` of them a second; True when all are published."""
-    attempts = _ReplayAttempts(wiring, plan, rate, observer, stop)
+def run_replay(
+    stop: Event,
+    wiring: Wiring,
+    plan: ReplayPlan,
+    rate: float | None,
+    observer: Observer,
+    *,
+    even_expired: bool = False,
+) -> bool:
+    """Publishes the rows of the plan, `rate` of them a second; True when all are published. `even_expired`: also to
+    topics that delete rows of that age at once, which is Fatal otherwise, before anything is published.
+    """
+    attempts = _ReplayAttempts(wiring, plan, rate, observer, stop, even_expired=even_expired)
     return until_finished(attempts, stop, wiring.backoff, observer)
 
 
 class _ReplayAttempts:
     """Attempts at one replay; walrelay.replays knows what is durable."""
 
-    def __init__(self, wiring: Wiring, plan: ReplayPlan, rate: float | None, observer: Observer, stop: Event) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        plan: ReplayPlan,
+        rate: float | None,
+        observer: Observer,
+        stop: Event,
+        *,
+        even_expired: bool,
+    ) -> None:
+        self._even_expired = even_expired
         self._wiring, self._plan, self._observer, self._stop = wiring, plan, observer, stop
         self._pace = Pace(rate, stop.is_set, stop.wait)
         self._most = max(1, min(BATCH_ROWS, int(rate))) if rate else BATCH_ROWS  # a second's, so that progress shows
@@ -47,6 +68,9 @@ class _ReplayAttempts:
     def run(self) -> None:
         """One attempt, to its end, to a stop, or to the error that ends it."""
         wiring, name = self._wiring, self._plan.name
+        if not self._even_expired:
+            refuse_expired(expired(wiring.sink, self._plan.groups))
+            self._even_expired = True  # asked once
         with Catalog(wiring.dsn) as catalog:
             catalog.refuse_standby()
             journal = ReplayJournal(catalog, wiring.slot, name)

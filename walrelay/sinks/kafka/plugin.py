@@ -1,7 +1,7 @@
 """The Kafka sink's entry point; imports the client library only when a sink is opened."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -9,6 +9,7 @@ from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import (
     ExactlyOnce,
     ExactlyOnceSink,
+    Expiry,
     Found,
     PositionKeeper,
     ReadNumbers,
@@ -82,6 +83,12 @@ def _read_back(settings: KafkaSettings, topics: Sequence[str], since_ms: int) ->
     return read_back(settings, topics, since_ms)
 
 
+def _expiry(settings: KafkaSettings, topics: Sequence[str]) -> Mapping[str, Expiry]:
+    with client_library("Kafka", "kafka"):
+        from walrelay.sinks.kafka.expiry import expiry
+    return expiry(settings, topics)
+
+
 def _topic_stream(settings: KafkaSettings, topics: Sequence[str], since_ms: int) -> AbstractContextManager[TopicStream]:
     with client_library("Kafka", "kafka"):
         from walrelay.sinks.kafka.topic_stream import topic_stream
@@ -112,6 +119,7 @@ plugin = SinkPlugin(
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     newest=_newest,
     read_back=_read_back,
+    expiry=_expiry,
     topic_stream=_topic_stream,
     make_topics=_make_topics,
     partitions=True,
