@@ -20,10 +20,10 @@ from tests.servers.aws import ACCOUNT, CREDENTIALS, REGION, Fault, MotoServer
 from tests.servers.certificates import Authority
 from tests.servers.waiting import wait_until
 from tests.servers.webhook import Endpoint, answering, response
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.model import Finding, Message, Receipt, Refusal
+from walrelay.errors import Fatal, Retryable
+from walrelay.model import Finding, Message, Refusal
 from walrelay.publish import Sink
-from walrelay.testing import message, numbers, publish, settle
+from walrelay.testing import complains, failure, message, numbers, publish, settle
 
 pytestmark = pytest.mark.slow
 
@@ -51,16 +51,6 @@ def refusal(sink: Sink) -> Refusal:
             if isinstance(each, Refusal):
                 return each
     raise AssertionError("nothing was refused")
-
-
-def failure(sink: Sink, kind: type[WalrelayError] = Retryable) -> str:
-    deadline = monotonic() + 30
-    try:
-        while monotonic() < deadline:
-            assert all(isinstance(each, Receipt) for each in sink.receipts(0.05))
-    except kind as why:
-        return str(why)
-    raise AssertionError("it did not fail")
 
 
 def publish_all(sink: Sink, *messages: Message) -> None:
@@ -242,9 +232,7 @@ def test_credentials_that_are_not_accepted_may_become_right(case: AwsCase) -> No
     case.server.fail(Fault(f"whole {case.operation}", "ExpiredTokenException", status=403, times=1))
     with closing(case.open()) as sink:
         publish_all(sink, *(keyed(case, number, f"k{number}") for number in range(4)))
-        assert "does not accept the credentials: ExpiredTokenException" in failure(sink)
-    with closing(case.open()) as sink:
-        publish_all(sink, *(keyed(case, number, f"k{number}") for number in range(4)))
+        complains(sink, "does not accept the credentials: ExpiredTokenException")
         settle(sink, 4)
 
 
@@ -266,7 +254,7 @@ def test_credentials_are_found_as_by_every_program(
             settle(sink, 1)
     with closing(case.open(**nothing)) as sink:
         publish_all(sink, keyed(case, 1, "a"))
-        assert "Unable to locate credentials" in failure(sink)
+        complains(sink, "Unable to locate credentials")
     with closing(case.open(**nothing, profile="nobody")) as sink:
         publish_all(sink, keyed(case, 1, "a"))
         assert "nobody" in failure(sink, Fatal)
@@ -380,7 +368,7 @@ def test_a_certificate_is_checked(encrypted: tuple[Authority, MotoServer]) -> No
         settle(sink, 1)
     with closing(case.open()) as stranger:
         publish_all(stranger, keyed(case, 2, "a"))
-        assert "certificate verify failed" in failure(stranger)
+        complains(stranger, "certificate verify failed")
     assert numbers(case.arrived()) == [1]
 
 
@@ -397,7 +385,7 @@ def test_a_connection_that_breaks_ends_the_run_and_the_next_one_repeats(
         getattr(between, breaks)()
         publish_all(sink, keyed(case, 1, "a"), keyed(case, 2, "a"))
         began = monotonic()
-        said = failure(sink)
+        said = complains(sink)
         assert "has not answered for 1 s" in said or "cannot be reached" in said
         assert monotonic() - began < 10
     between.cut()

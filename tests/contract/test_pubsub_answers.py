@@ -15,7 +15,7 @@ from tests.servers.pubsub_answers import Answer, PubsubAnswers
 from walrelay.errors import StartAnew
 from walrelay.publish import Sink
 from walrelay.sinks.pubsub.plugin import plugin
-from walrelay.testing import answer, failure, receipts, refusal, settle
+from walrelay.testing import answer, complains, failure, receipts, refusal, settle
 
 WAITING = ["UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "UNKNOWN", "CANCELLED", "FAILED_PRECONDITION"]
 
@@ -87,11 +87,12 @@ def test_a_status_about_the_message_refuses_it(status: str, expected: tuple[str,
 
 
 @pytest.mark.parametrize("status", ["UNAUTHENTICATED", "UNIMPLEMENTED", "DATA_LOSS", "DEADLINE_EXCEEDED"])
-def test_a_status_that_a_new_connection_may_cure_ends_the_run(status: str) -> None:
+def test_a_status_that_a_new_connection_may_cure_ends_the_connection(status: str) -> None:
     with PubsubAnswers(once(status)) as server, closing(to(server)) as sink:
         assert sink.publish(numbered(0), 0)
-        assert failure(sink).endswith(f"did not answer a request for {full_name('orders')}: {status}: for now")
-    assert server.stored == []
+        complains(sink, f"did not answer a request for {full_name('orders')}: {status}: for now")
+        settle(sink, 1)
+    assert server.stored == [b"0"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_fewer_ids_than_messages_are_no_receipts() -> None:
     with PubsubAnswers() as server, closing(to(server)) as sink:
         server.ids = 0
         assert sink.publish(numbered(0), 0)
-        assert failure(sink) == "Pub/Sub gave 0 ids for 1 messages"
+        complains(sink, "Pub/Sub gave 0 ids for 1 messages")
 
 
 def test_a_server_that_is_away_is_waited_for() -> None:

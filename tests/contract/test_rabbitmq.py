@@ -14,7 +14,7 @@ from walrelay.errors import Fatal
 from walrelay.model import Message
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
-from walrelay.testing import failure, message, numbers, publish, refusal, settle
+from walrelay.testing import complains, message, numbers, publish, receipts, refusal, settle
 
 
 @pytest.fixture
@@ -71,14 +71,23 @@ def test_a_refused_message_is_not_overtaken_by_those_of_its_key(case: RabbitmqCa
     assert numbers(case.arrived()) == [2]
 
 
-def test_a_full_queue_is_waited_for(stoppable_rabbitmq: RabbitmqServer) -> None:
-    case = RabbitmqCase(stoppable_rabbitmq, **{"x-max-length": 2, "x-overflow": "reject-publish"})
+def test_a_full_queue_holds_up_its_own_keys_only(stoppable_rabbitmq: RabbitmqServer, case: RabbitmqCase) -> None:
+    full = RabbitmqCase(stoppable_rabbitmq, **{"x-max-length": 2, "x-overflow": "reject-publish"})
     with closing(case.open()) as sink:
-        settle(sink, 2, publish(sink, case, range(2)))
+        settle(sink, 2, publish(sink, full, range(2)))
         for number in range(2, 6):
-            sink.publish(message(case, number), 0)
-        assert failure(sink).startswith("RabbitMQ could not store a message for")
-    case.close()
+            assert sink.publish(message(full, number), 0)
+        complains(sink, f"RabbitMQ could not store a message for {full.topic!r} now")
+        settle(sink, 100, publish(sink, case, range(100)))
+        arrived = numbers(full.arrived())
+        while len(arrived) < 6:
+            receipts(sink, 0.05)
+            arrived += numbers(full.arrived())
+        settle(sink, 0)
+        assert sink.trouble() == ""
+    assert arrived == [*range(6)]
+    assert numbers(case.arrived()) == [*range(100)]
+    full.close()
 
 
 @pytest.mark.parametrize(

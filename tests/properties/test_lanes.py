@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from walrelay.errors import Retryable, WalrelayError
+from tests.servers.waiting import wait_until
+from walrelay.errors import Fatal, Retryable, StartAnew, WalrelayError
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.hosting import HostedSink, Lanes, Misfit, PumpedLoop, RefusalMemory, Sending, Window
 
@@ -26,6 +27,7 @@ class FakeBroker:
 
     def connect(self, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> "FakeBroker":
         self.fail = fail
+        self.held = []
         return self
 
     async def open(self) -> None:
@@ -62,7 +64,7 @@ def message(key: str | None, number: int) -> Message:
     st.lists(
         st.one_of(
             st.tuples(st.just("publish"), st.integers(0, 3)),
-            st.tuples(st.sampled_from(["store", "refuse", "break", "ask"]), st.integers(0, 20)),
+            st.tuples(st.sampled_from(["store", "refuse", "put off", "break", "ask"]), st.integers(0, 20)),
         ),
         max_size=60,
     ),
@@ -76,7 +78,7 @@ def test_no_two_of_a_key_are_on_their_way_and_nothing_of_it_is_sent_after_its_re
     told: list[Message] = []
     settled: Counter[int] = Counter()
     ended = False
-    try:
+    with closing(sink):
         sink.flush(0)
         for step, number in steps:
             if step == "publish":
@@ -96,7 +98,9 @@ def test_no_two_of_a_key_are_on_their_way_and_nothing_of_it_is_sent_after_its_re
                     broker.fail(Retryable("the fake broke"))
             elif broker.held:
                 sending = broker.held.pop(number % len(broker.held))
-                if step == "store":
+                if step == "put off":
+                    sending.not_now("it is full")
+                elif step == "store":
                     sending.durable()
                     broker.stored += [each for each, _ in sending.taken]
                 else:
@@ -104,10 +108,6 @@ def test_no_two_of_a_key_are_on_their_way_and_nothing_of_it_is_sent_after_its_re
                         broker.refused.append(sending.taken[0].message)
                     sending.refused("no", "never")
                 sending.durable()  # a second answer to the same says nothing
-    except Retryable:
-        pass
-    finally:
-        sink.close()
     for key in {each.key for each in taken}:
         sent = [each for each in taken if each.key == key]
         stored = [each for each in broker.stored if each.key == key]
@@ -158,15 +158,50 @@ def test_a_message_that_does_not_fit_is_refused_before_anything_of_it_is_sent() 
     sink.close()
 
 
-def test_a_broker_that_never_answers_ends_the_run() -> None:
+def test_a_broker_that_never_answers_is_asked_again_by_another_connection() -> None:
     broker = FakeBroker()
-    sink = HostedSink(broker.connect, Window(8, 10_000, 0.01), RefusalMemory(), "the fake")
-    sink.flush(0)
-    assert sink.publish(message("a", 1), 0)
-    with closing(sink), pytest.raises(Retryable, match=r"the fake has not answered for 0.01 s to a message for 't'"):
-        _asks_again_and_again(sink)
+    with closing(
+        HostedSink(broker.connect, Window(8, 10_000, 0.01), RefusalMemory(), "the fake", address="h:1")
+    ) as sink:
+        assert sink.trouble() == "not connected to the fake at h:1 yet"
+        sink.flush(0)
+        assert sink.trouble() == ""
+        assert sink.publish(message("a", 1), 7)
+        (unanswered,) = broker.held
+        wait_until(lambda: not [*sink.receipts(0.01)] and broker.held not in ([], [unanswered]), 30, "another attempt")
+        assert sink.trouble() == "the fake has not answered for 0.01 s to a message for 't' (h:1)"
+        unanswered.durable()
+        assert not [*sink.receipts(0)], "a late answer counts"
+        broker.held.pop().durable()
+        assert [*sink.receipts(0)] == [Receipt(7, 1)]
+        assert sink.trouble() == ""
 
 
-def _asks_again_and_again(sink: HostedSink) -> None:
-    for _ in range(10):
-        assert not [*sink.receipts(0.01)]
+def test_what_is_not_taken_now_is_sent_again_and_holds_up_nothing_but_its_lane() -> None:
+    broker = FakeBroker()
+    with closing(HostedSink(broker.connect, Window(8, 10_000, 60), RefusalMemory(), "the fake")) as sink:
+        sink.flush(0)
+        for key, number in (("a", 1), ("a", 2), ("b", 3)):
+            assert sink.publish(message(key, number), number)
+        full, other = broker.held
+        broker.held = []
+        full.not_now("it is full")
+        other.durable()
+        assert [*sink.receipts(0)] == [Receipt(3, 1)]
+        assert (sink.trouble(), broker.held) == ("it is full", [])
+        wait_until(lambda: not [*sink.receipts(0.01)] and broker.held, 30, "another attempt")
+        assert sink.trouble() == ""
+        broker.held.pop().durable()
+        assert [each.taken[0].ticket for each in broker.held] == [2]
+        assert [*sink.receipts(0)] == [Receipt(1, 1)]
+
+
+@pytest.mark.parametrize("end", [Fatal("there is no such server"), StartAnew("another run shall do it")])
+def test_what_no_other_connection_can_cure_ends_the_sink(end: WalrelayError) -> None:
+    broker = FakeBroker()
+    with closing(HostedSink(broker.connect, Window(8, 10_000, 60), RefusalMemory(), "the fake")) as sink:
+        sink.flush(0)
+        broker.fail(Retryable("the connection is gone"))
+        broker.fail(end)
+        with pytest.raises(type(end)):
+            list(sink.receipts(0))

@@ -112,3 +112,8 @@ def _value(message: Message, name: str) -> str:
         return value.decode()
     except UnicodeDecodeError as why:
         raise NoAddress(f"the address has {{{name}}}, and the message's is not UTF-8") from why
+
+
+def hosts(addresses: Iterable[str]) -> str:
+    """Where servers are, without users and passwords."""
+    return ", ".join(urlsplit(each).netloc.rpartition("@")[2] for each in addresses)

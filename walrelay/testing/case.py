@@ -147,6 +147,23 @@ def failure(sink: Sink, kind: type[WalrelayError] = Retryable, timeout: float = 
     raise AssertionError(f"it did not fail in {timeout:g} s")
 
 
+def complains(sink: Sink, why: str = "", timeout: float = 30) -> str:
+    """Returns when the sink says so, in `trouble` or in the error that it ends in; a refusal before it fails the
+    test. `why` empty: anything but that it is not connected yet.
+    """
+    told, deadline = "", monotonic() + timeout
+    while why not in told or not told or told.endswith("yet"):
+        assert monotonic() < deadline, f"it did not say {why!r} in {timeout:g} s, but {told!r}"
+        try:
+            assert all(isinstance(heard, Receipt) for heard in sink.receipts(0.05))
+            told = sink.trouble()
+        except Retryable as error:
+            told = str(error)
+            break
+    assert why in told, told
+    return told
+
+
 def answer(sink: Sink, timeout: float = 60) -> Refusal | None:
     """What becomes of the one message that is on its way: its refusal, or None where it is durable."""
     deadline = monotonic() + timeout

@@ -113,7 +113,7 @@ class RedisListConnection:
             hint = f"ACL SETUSER default ~{topic} +rpush"
             sending.refused(said[1:], hint, "not_authorized", "topic")
         elif said[1:].startswith(NOT_NOW):
-            sending.failed(f"Redis takes nothing now: {said[1:]}")
+            sending.not_now(f"Redis takes nothing now: {said[1:]}")
         else:
             sending.failed(f"Redis does not do what it is asked: {said[1:]}")
 
@@ -122,7 +122,8 @@ def open_sink(settings: RedisListSettings, memory: RefusalMemory) -> Sink:
     def connect(loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> RedisListConnection:
         return RedisListConnection(settings, loop, fail)
 
-    return HostedSink(connect, settings.window, memory, "Redis")
+    address = f"{settings.host}:{settings.port}"
+    return HostedSink(connect, settings.window, memory, "Redis", address=address)
 
 
 def examine(settings: RedisListSettings, topics: Sequence[str]) -> Iterator[Finding]:

@@ -49,11 +49,16 @@ class AwsConnection:
     """See `walrelay.sinks.hosting.HostedConnection`."""
 
     def __init__(
-        self, api: AwsApi, settings: AwsSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]
+        self,
+        api: AwsApi,
+        settings: AwsSettings,
+        prepared: PreparedMessages[AwsEntry],
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
     ) -> None:
         self._api, self._settings, self._loop, self._fail = api, settings, loop, fail
         self._connections = AbortableConnections(settings.request_timeout)
-        self._prepared = PreparedMessages[AwsEntry]()
+        self._prepared = prepared
         self._places: dict[str, _Place] = {}  # those that something waits for
         self._running = 0
         self._complaining: dict[_Waiting, None] = {}  # the newest last
@@ -83,8 +88,8 @@ class AwsConnection:
         return None
 
     def send(self, sending: Sending) -> None:
-        ((message, _),) = sending.taken
-        self._wait(_Waiting(sending, self._prepared.take(message)))
+        (entry,) = self._prepared.of(sending)
+        self._wait(_Waiting(sending, entry))
 
     def push(self) -> None:
         """Begins requests for what waits, as many as may be on their way."""

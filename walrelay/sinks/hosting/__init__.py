@@ -4,19 +4,12 @@ Sinks of other packages may use all that is named here (docs/guides/writing-a-si
 """
 
 from walrelay.sinks.clients import client_library
+from walrelay.sinks.hosting.contract import HostedConnection, Misfit, Sending, Taken, Window
 from walrelay.sinks.hosting.lanes import Lanes
 from walrelay.sinks.hosting.loop import PumpedLoop
+from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.hosting.settings import HostedSettings, TlsSettings
-from walrelay.sinks.hosting.sink import (
-    HostedConnection,
-    HostedSink,
-    Misfit,
-    RefusalMemory,
-    Sending,
-    Taken,
-    Window,
-    lane_of_key,
-)
+from walrelay.sinks.hosting.sink import HostedSink, RefusalMemory, lane_of_key
 
 __all__ = [
     "HostedConnection",
@@ -24,6 +17,7 @@ __all__ = [
     "HostedSink",
     "Lanes",
     "Misfit",
+    "PreparedMessages",
     "PumpedLoop",
     "RefusalMemory",
     "Sending",

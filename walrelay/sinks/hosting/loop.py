@@ -9,7 +9,7 @@ import ssl
 from asyncio import BaseTransport
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from selectors import DefaultSelector
+from selectors import BaseSelector, DefaultSelector
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -19,8 +19,9 @@ _TURNS = 3  # of the loop in a pump: bytes arrive, the task that waits for them 
 class PumpedLoop(asyncio.SelectorEventLoop):
     """Made and run by one thread at a time. Knows the transports that clients make, so that all can be aborted."""
 
-    def __init__(self) -> None:
-        selector = DefaultSelector()
+    def __init__(self, selector: BaseSelector | None = None) -> None:
+        """`selector` belongs to the loop from now on: it is closed with it."""
+        selector = selector or DefaultSelector()
         super().__init__(selector)
         self.descriptor: int | None = selector.fileno() if hasattr(selector, "fileno") else None
         """Readable when there is something to pump; None where the system's selector has none."""

@@ -1,9 +1,12 @@
-"""What was made of messages when they were looked at, until they are sent."""
+"""What was made of messages when they were looked at, until they are sent: by the connection that looked, or a later
+one.
+"""
 
 from collections import deque
 from typing import Generic, TypeVar
 
 from walrelay.model import Message
+from walrelay.sinks.hosting.contract import Sending
 
 Made = TypeVar("Made")
 
@@ -28,3 +31,10 @@ class PreparedMessages(Generic[Made]):
     def look(self, message: Message) -> Made:
         """What `take` would give."""
         return self._made[id(message)][0]
+
+    def of(self, sending: Sending) -> list[Made]:
+        """What was made of its messages, for the first connection that sends it and for each later one."""
+        if sending.prepared is None:
+            sending.prepared = [self.take(message) for message, _ in sending.taken]
+        made: list[Made] = sending.prepared
+        return made

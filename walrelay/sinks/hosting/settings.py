@@ -5,7 +5,7 @@ import ssl
 from pydantic import BaseModel, ConfigDict, Field
 
 from walrelay.certificates import CertificateFiles
-from walrelay.sinks.hosting.sink import Window
+from walrelay.sinks.hosting.contract import Window
 
 
 class HostedSettings(BaseModel):

@@ -1,118 +1,40 @@
 """A sink around a connection whose client is written for asyncio: what is on its way, for how long, and in which order.
 
-The connection says what the broker did with each sending. Whatever it raises, and a sending without an answer, ends the
-sink: the next run makes a new one and publishes again what has no receipt.
+The connection says what the broker did with each sending. The sink outlives it: after one that broke, or that has no
+answer in time, the next one gets what has no receipt, in the same order. A broker that is away, or says "not now", is
+back-pressure. The sink ends for what another run can cure, or none.
 """
 
-import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import Retryable, StartAnew, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
+from walrelay.sinks.hosting.circuit import backed_off
+from walrelay.sinks.hosting.contract import Connect, HostedConnection, Misfit, Sending, SendingOwner, Taken, Window
 from walrelay.sinks.hosting.lanes import Lanes
-from walrelay.sinks.hosting.loop import PumpedLoop
+from walrelay.sinks.hosting.link import ENDS, Link
+
+__all__ = [
+    "HostedConnection",
+    "HostedSink",
+    "Misfit",
+    "RefusalMemory",
+    "Sending",
+    "SendingOwner",
+    "Taken",
+    "Window",
+    "lane_of_key",
+    "size_of",
+]
 
 _UNPUMPED = 128  # messages after which the loop is pumped though nobody asks for receipts
 WITH_CARE = 1_000  # messages after a refusal during which a lane takes one message at a time
-
-
-class Taken(NamedTuple):
-    """A message that the sink is responsible for."""
-
-    message: Message
-    ticket: int
-
-
-class Misfit(NamedTuple):
-    """Why the broker cannot have a message as it is: said before anything of it is sent."""
-
-    reason: str
-    hint: str
-    error: str = "serialization"
-
-
-class Window(NamedTuple):
-    """What may be on its way, or wait for that: so many messages and bytes. An answer may take so many seconds."""
-
-    messages: int
-    bytes: int
-    seconds: float
-
-
-class SendingOwner(Protocol):
-    """Whoever gave a sending to a connection, and hears of it."""
-
-    def settle(self, sending: "Sending") -> None:
-        """See `Sending.durable`."""
-        ...
-
-    def refuse(self, sending: "Sending", reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
-        """See `Sending.refused`."""
-        ...
-
-    def fail(self, why: WalrelayError) -> None:
-        """The connection is of no use any more."""
-        ...
-
-
-class Sending:
-    """Messages that the broker takes or refuses as one; a single one as a rule. The connection tells of each once."""
-
-    __slots__ = ("_sink", "lane", "sent_at", "taken")
-
-    def __init__(self, sink: SendingOwner, lane: Hashable, taken: Sequence[Taken]) -> None:
-        self._sink, self.lane, self.taken, self.sent_at = sink, lane, taken, 0.0
-
-    def durable(self) -> None:
-        """The broker has said that all of it is durable."""
-        self._sink.settle(self)
-
-    def refused(
-        self, reason: str, hint: str, error: str = "refused", scope: str = "message", *, ends: bool = False
-    ) -> None:
-        """The broker will never take it; what the words mean: see `walrelay.model.Refusal`. `ends`: the connection is
-        of no use any more.
-        """
-        self._sink.refuse(self, reason, hint, error, scope, ends=ends)
-
-    def failed(self, why: str) -> None:
-        """It may not have arrived: the run is over, and the next one sends it again."""
-        self._sink.fail(Retryable(why))
-
-
-class HostedConnection(Protocol):
-    """What a kind of broker adds: its client, in the loop that it is given. No method waits for the broker."""
-
-    async def open(self) -> None:
-        """Connects. Raises Retryable where a later try may succeed, Fatal where no try can."""
-        ...
-
-    def send(self, sending: Sending) -> None:
-        """Hands the sending to the client, behind all those before."""
-        ...
-
-    def push(self) -> None:
-        """What was handed over is to leave now."""
-        ...
-
-    def misfit(self, message: Message) -> Misfit | None:
-        """Why the broker could not have this message unaltered; asked once, when there is room for it, and if it
-        fits it is taken.
-        """
-        ...
-
-    def trouble(self) -> str:
-        """What the broker complains of: while it does, a sending may wait for its answer. Empty if it does not."""
-        ...
-
-    def close(self) -> None:
-        """Aborts what the loop does not know of; the loop lets go of everything else. Never raises."""
-        ...
+_OVERDUE = 5.0  # seconds without an answer that are told as trouble
+_MORE = 2  # sendings that are sent again at once when one of their topic was taken after a "not now"
 
 
 @dataclass
@@ -134,45 +56,48 @@ class HostedSink:
 
     def __init__(
         self,
-        connect: Callable[[PumpedLoop, Callable[[WalrelayError], None]], HostedConnection],
+        connect: Connect,
         window: Window,
         memory: RefusalMemory,
         broker: str,
         *,
+        address: str = "",
         lane_of: Callable[[Message], Hashable] | None = lane_of_key,
         width: int = 1,
         width_bytes: float = inf,
+        reconnects: bool = True,
     ) -> None:
-        """`connect` gets the loop, and what it calls when the connection broke. `broker`: its name in messages.
+        """`connect` is called for each connection. `broker`: its name in messages; `address`: where it is.
 
         `lane_of` None: no lanes, for a broker that refuses what would overtake. `width`, `width_bytes`: how much of a
-        lane may be on its way as one, key, value and headers; a single message may be larger.
+        lane may be on its way as one, key, value and headers; a single message may be larger. `reconnects` False: the
+        sink ends with its connection.
         """
-        self._loop = PumpedLoop()
-        self._window, self._memory, self._broker = window, memory, broker
+        self._window, self._memory, self._broker, self._address = window, memory, broker, address
         self._lane_of, self._lanes = lane_of, Lanes[Taken](width, _whole_size, width_bytes)
         self._in_flight: dict[Sending, None] = {}  # in the order of sending
+        self._put_off: dict[Sending, float] = {}  # and when they are sent again
+        self._due = inf  # the first of them
+        self._not_now = ""  # why the newest of them was
         self._room, self._bytes = window.messages, window.bytes
         self._unpumped = 0
         self._settled: dict[int, int] = {}  # ticket -> messages
         self._refusals: list[Refusal] = []
         self._over = False  # a refusal was told that ends the sink
         self._failure: WalrelayError | None = None
-        self._connected = False
-        self._loop.set_exception_handler(self._broke)
-        self._connection = connect(self._loop, self.fail)
-        self._loop.start(self._open())
+        self._reconnects = reconnects
+        self._link = Link(connect, broker, window.seconds, self._opened)
 
     def descriptor(self) -> int | None:
-        return self._loop.descriptor
+        return self._link.loop.descriptor
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._room <= 0 or self._bytes <= 0 or self._refusals or self._failure or self._over:
             return False
         lane = self._lane_of(message) if self._lane_of is not None else None
-        if self._memory.with_care and (self._lanes.busy(lane) if self._lane_of is not None else self._in_flight):
+        if self._memory.with_care and self._is_busy(lane):
             return False
-        if (misfit := self._connection.misfit(message)) is not None:
+        if (misfit := self._link.connection.misfit(message)) is not None:
             self._refusals.append(Refusal(ticket, message, *misfit, ends=False))
             return True
         self._memory.with_care = max(0, self._memory.with_care - 1)
@@ -180,7 +105,7 @@ class HostedSink:
         self._room -= 1
         self._bytes -= size_of(message)
         if self._lane_of is None or self._lanes.enter(lane, taken):
-            self._send(lane, (taken,))
+            self._send(Sending(self, lane, (taken,)))
         self._unpumped += 1
         if self._unpumped >= _UNPUMPED:
             self._pump(0)
@@ -204,20 +129,32 @@ class HostedSink:
         return []
 
     def flush(self, timeout: float) -> None:
+        """Returns at once where nothing can be pushed: the broker is away, or has said "not now"."""
         deadline = monotonic() + timeout
         self._pump(0)
-        while self._in_flight and self._failure is None and (left := deadline - monotonic()) > 0:
+        while self._in_flight and not (self._failure or self._link.away) and (left := deadline - monotonic()) > 0:
             self._pump(left)
 
     def close(self) -> None:
         self._failure = self._failure or Retryable("the sink is closed")
-        self._connection.close()
-        self._loop.let_go()
+        self._link.close()
 
     def trouble(self) -> str:
-        if self._connected:
-            return self._connection.trouble()
-        return self._connection.trouble() or f"not connected to {self._broker} yet"
+        why = self._complaint()
+        return f"{why} ({self._address})" if why and self._address not in why else why
+
+    def _complaint(self) -> str:
+        link = self._link
+        if not link.connected:
+            at = f" at {self._address}" if self._address else ""
+            return link.why or link.connection.trouble() or f"not connected to {self._broker}{at} yet"
+        if why := link.connection.trouble() or (self._not_now if self._put_off else ""):
+            return why
+        oldest = next(iter(self._in_flight), None)
+        if oldest is None:
+            return ""
+        overdue = monotonic() - oldest.sent_at > _OVERDUE
+        return link.why or (f"{self._broker} has not answered for more than {_OVERDUE:g} s" if overdue else "")
 
     def settle(self, sending: Sending) -> None:
         """See `Sending.durable`."""
@@ -227,8 +164,10 @@ class HostedSink:
             self._settled[ticket] = self._settled.get(ticket, 0) + 1
         following = self._lanes.leave(sending.lane) if self._lane_of is not None else ()
         if following and not self._ended:
-            self._send(sending.lane, following)
-        self._loop.wake()
+            self._send(Sending(self, sending.lane, following))
+        if sending.attempts and self._put_off:
+            self._hurry(sending.taken[0].message.topic)
+        self._link.loop.wake()
 
     def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
         """See `Sending.refused`. Nothing of its lane was sent after it; if something waits for that, it is let go."""
@@ -238,21 +177,29 @@ class HostedSink:
         if len(sending.taken) > 1:
             self.fail(StartAnew(f"messages were refused together, and are sent one by one to find the one: {reason}"))
             return
-        followed = self._lanes.leave(sending.lane) if self._lane_of is not None else self._in_flight
+        followed = self._lanes.leave(sending.lane) if self._lane_of is not None else self._in_flight or self._put_off
         ((message, ticket),) = sending.taken
         self._refusals.append(Refusal(ticket, message, reason, hint, error, scope, ends=ends or bool(followed)))
-        self._loop.wake()
+        self._link.loop.wake()
+
+    def put_off(self, sending: Sending, why: str) -> None:
+        """See `Sending.not_now`. It stays where it is in its lane."""
+        if self._failure is not None or sending not in self._in_flight:
+            return
+        if not self._reconnects:
+            self.fail(Retryable(why))
+            return
+        del self._in_flight[sending]
+        self._link.heard()
+        self._not_now = why
+        again = sending.again()
+        again.attempts += 1
+        self._put_off[again] = due = monotonic() + backed_off(again.attempts)
+        self._due = min(self._due, due)
 
     def fail(self, why: WalrelayError) -> None:
         """The connection is of no use any more."""
-        self._failure = self._failure or why
-        self._loop.wake()
-
-    def _broke(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of the client raised."""
-        why = context.get("exception")
-        what = f"{type(why).__name__}: {why}" if why is not None else context.get("message", "")
-        self.fail(Retryable(f"the client of {self._broker} failed: {what}"))
+        self._link.fail(why)
 
     @property
     def _ended(self) -> bool:
@@ -263,32 +210,27 @@ class HostedSink:
     def _heard(self) -> bool:
         return bool(self._settled or self._refusals or self._failure)
 
-    async def _open(self) -> None:
-        try:
-            async with asyncio.timeout(self._window.seconds):
-                await self._connection.open()
-            self._connected = True
-            for sending in [*self._in_flight]:  # taken meanwhile; some may be answered at once
-                if not self._ended:
-                    self._hand_over(sending)
-            self._loop.wake()
-        except WalrelayError as why:
-            self.fail(why)
-        except TimeoutError:
-            self.fail(Retryable(f"{self._broker} has not let us connect within {self._window.seconds:g} s"))
-        except Exception as why:
-            self.fail(Retryable(f"{self._broker} cannot be reached: {type(why).__name__}: {why}"))
+    @property
+    def _connected(self) -> bool:
+        return self._link.connected
 
-    def _send(self, lane: Hashable, taken: Sequence[Taken]) -> None:
-        sending = Sending(self, lane, taken)
+    def _is_busy(self, lane: Hashable) -> bool:
+        return self._lanes.busy(lane) if self._lane_of is not None else bool(self._in_flight or self._put_off)
+
+    def _opened(self) -> None:
+        for sending in [*self._in_flight]:  # some may be answered at once
+            if not self._ended:
+                self._hand_over(sending)
+
+    def _send(self, sending: Sending) -> None:
         self._in_flight[sending] = None
-        if self._connected:
+        if self._link.connected:
             self._hand_over(sending)
 
     def _hand_over(self, sending: Sending) -> None:
         sending.sent_at = monotonic()
         try:
-            self._connection.send(sending)
+            self._link.connection.send(sending)
         except Exception as why:
             self.fail(Retryable(f"the connection to {self._broker} failed: {type(why).__name__}: {why}"))
 
@@ -299,31 +241,62 @@ class HostedSink:
         del self._in_flight[sending]
         self._room += len(sending.taken)
         self._bytes += sum(size_of(message) for message, _ in sending.taken)
+        if self._link.why:
+            self._link.heard()
         return True
+
+    def _hurry(self, topic: str) -> None:
+        """The broker takes again what it did not take: what else was put off for that topic is sent, a few at first."""
+        found = [each for each in self._put_off if each.taken[0].message.topic == topic]
+        self._put_off.update(dict.fromkeys(found[:_MORE], 0.0))
+        self._due = 0.0 if found else self._due
 
     def _pump(self, timeout: float) -> None:
         self._unpumped = 0
-        if self._failure is None:
-            if self._connected:
-                self._connection.push()
-            self._loop.pump(timeout)
+        if self._failure is not None:
+            return
+        if self._put_off and self._link.connected:
+            if (left := self._due - monotonic()) <= 0:
+                self._send_due()
+            else:
+                timeout = min(timeout, left)
+        self._link.pump(timeout)
+        if self._link.broken is not None:
+            self._begin_again(self._link.broken)
+
+    def _send_due(self) -> None:
+        now = monotonic()
+        due = [each for each, at in self._put_off.items() if at <= now]
+        for sending in due:
+            del self._put_off[sending]
+            if not self._ended:
+                self._send(sending)
+        self._due = min(self._put_off.values(), default=inf)
+
+    def _begin_again(self, why: WalrelayError) -> None:
+        """The next connection gets all that has no receipt. Answers of this one count for nothing from now on."""
+        if isinstance(why, ENDS) or self._ended or not self._reconnects:
+            self._failure = why
+            return
+        self._link.renew(why)
+        self._in_flight = dict.fromkeys(each.again() for each in (*self._put_off, *self._in_flight))
+        self._put_off, self._due = {}, inf
 
     def _look_for_silence(self) -> None:
         oldest = next(iter(self._in_flight), None)
         if (
             oldest is None
-            or not self._connected
+            or not self._link.connected
             or monotonic() - oldest.sent_at < self._window.seconds
             or self._failure is not None
         ):
             return
-        if self._connection.trouble():
+        if self._link.connection.trouble():
             oldest.sent_at = monotonic()  # the broker has said why it does not answer
             return
         topic = oldest.taken[0].message.topic
-        self.fail(
-            Retryable(f"{self._broker} has not answered for {self._window.seconds:g} s to a message for {topic!r}")
-        )
+        why = f"{self._broker} has not answered for {self._window.seconds:g} s to a message for {topic!r}"
+        self._begin_again(Retryable(why))
 
 
 def size_of(message: Message) -> int:

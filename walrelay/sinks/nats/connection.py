@@ -8,7 +8,7 @@ Chained, each message says which one must be the stream's last: what follows a m
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nats.aio.client import Client
@@ -39,7 +39,7 @@ _FULL = {10002, 10023, 10028, 10047, 10077}  # the account, a server or a stream
 _TOO_MANY = 429
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """Of a message that fits, from when it is taken to when it is sent. It has its id in the order of publishing."""
 
     outgoing: Outgoing
@@ -49,6 +49,7 @@ class _Prepared(NamedTuple):
 class _Awaited(NamedTuple):
     """A message without an answer."""
 
+    number: str
     sending: Sending
     subject: str
     id: str
@@ -57,11 +58,20 @@ class _Awaited(NamedTuple):
 class NatsConnection:
     """See `walrelay.sinks.hosting.Connection`."""
 
-    def __init__(self, settings: NatsSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+    def __init__(
+        self,
+        settings: NatsSettings,
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
+        *,
+        prepared: "PreparedMessages[Prepared] | None" = None,
+        message_id: Callable[[Outgoing], str] | None = None,
+    ) -> None:
+        """`prepared`, `message_id`: the sink's, which has one connection after the other."""
         self._settings, self._loop, self._fail = settings, loop, fail
         self._convert = Conversion(AddressTemplate(settings.subject), settings.key_header)
-        self._message_id: Callable[[Outgoing], str] = MessageIds()
-        self._prepared = PreparedMessages[_Prepared]()
+        self._message_id: Callable[[Outgoing], str] = message_id or MessageIds()
+        self._prepared = prepared or PreparedMessages[Prepared]()
         self._chained = settings.ordering == "chained"
         self._last = self._stored = ""  # ids: of what was sent, and of what the stream has
         self._before: int | None = None  # the stream's last message must have that number, before the first of a chain
@@ -98,8 +108,7 @@ class NatsConnection:
         return self._client
 
     def send(self, sending: Sending) -> None:
-        ((message, _),) = sending.taken
-        outgoing, id_ = self._prepared.take(message)
+        ((outgoing, id_),) = self._prepared.of(sending)
         if fault := self._size_fault(outgoing):  # it was taken before the server had said what is too large
             sending.refused(fault, _SHORTEN, "too_large")
             return
@@ -113,7 +122,7 @@ class NatsConnection:
         elif self._before is not None:
             headers[_EXPECTED_SEQUENCE] = str(self._before)
         self._last = id_
-        self._awaited[number] = _Awaited(sending, outgoing.subject, id_)
+        self._awaited[number] = _Awaited(number, sending, outgoing.subject, id_)
         self._written.append((outgoing.subject, outgoing.payload, f"{self._inbox}.{number}", headers))
         self._wake.set()
 
@@ -129,7 +138,7 @@ class NatsConnection:
             return Misfit(f"the headers have {size:,} bytes, and a stream takes {most:,}", "Shorten or remove headers.")
         if fault := self._size_fault(outgoing):
             return Misfit(fault, _SHORTEN, "too_large")
-        self._prepared.keep(message, _Prepared(outgoing, self._message_id(outgoing)))
+        self._prepared.keep(message, Prepared(outgoing, self._message_id(outgoing)))
         return None
 
     def trouble(self) -> str:
@@ -194,7 +203,7 @@ class NatsConnection:
             reason = f"its subject {awaited.subject!r} is in another stream than {stream!r} ({what})"
             self._tell(awaited, reason, "Correct sink.stream, or the stream's subjects.", "unknown_topic", "topic")
         elif code in _FULL or error.get("code", 0) == _TOO_MANY or error.get("code", 0) >= 500:
-            awaited.sending.failed(f"JetStream could not store a message for {awaited.subject!r} now: {what}")
+            self._put_off([awaited], f"JetStream could not store a message for {awaited.subject!r} now: {what}")
         else:
             scope, hint = "topic" if code == _SEALED else "message", "Look at the stream: nats stream info"
             self._tell(awaited, f"JetStream refused it: {what}", hint, "refused", scope)
@@ -213,18 +222,28 @@ class NatsConnection:
         try:
             stream = await stream_of(self._client, subject)
         except ApiError as why:
-            self._fail(Retryable(f"nobody at NATS takes messages for {subject!r}: {why}"))
+            self._put_off(self._asked.pop(subject), f"nobody at NATS takes messages for {subject!r}: {why}")
             return
         if stream is not None:
-            self._fail(Retryable(f"stream {stream!r} takes no messages for {subject!r} now: it has no leader"))
+            said_so = f"stream {stream!r} takes no messages for {subject!r} now: it has no leader"
+            self._put_off(self._asked.pop(subject), said_so)
             return
         for each in self._asked.pop(subject):
             command = init_topics(each.sending.taken[0].message.topic, exact=True) if self._settings.stream else ""
             hint = command or "Make one: nats stream add; or set sink.stream, and walrelay init --topics makes it."
             self._tell(each, f"no stream has the subject {subject!r}", hint, "unknown_topic", "topic")
 
+    def _put_off(self, awaited: Sequence[_Awaited], why: str) -> None:
+        """What is behind them in a chain is refused: all of it is sent again, by another connection."""
+        for each in awaited:
+            self._awaited.pop(each.number, None)
+            if self._chained:
+                each.sending.failed(why)
+            else:
+                each.sending.not_now(why)
+
     def _tell(self, awaited: _Awaited, reason: str, hint: str, error: str, scope: str) -> None:
-        self._awaited = {number: each for number, each in self._awaited.items() if each is not awaited}
+        self._awaited.pop(awaited.number, None)
         self._last = self._stored  # what comes next, if anything may, follows what the stream has
         awaited.sending.refused(reason, hint, error, scope)
 

@@ -146,6 +146,9 @@ class NatsGroups:
             self._culprit = Culprit(sending.taken[0].ticket, reason, hint, error, scope)
             self._loop.wake()
 
+    def put_off(self, sending: Sending, why: str) -> None:
+        self.fail(Retryable(why))
+
     def fail(self, why: WalrelayError) -> None:
         self._failure = self._failure or why
         self._loop.wake()

@@ -15,12 +15,13 @@ from walrelay.publish.contract import (
     SinkTraits,
     Span,
 )
+from walrelay.sinks.address import hosts
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.group_positions import GroupPositionKeeper
 from walrelay.sinks.groups import GroupedSink, GroupSize
-from walrelay.sinks.hosting import HostedSink, RefusalMemory
+from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
-from walrelay.sinks.nats.settings import NatsSettings
+from walrelay.sinks.nats.settings import NatsSettings, addresses
 from walrelay.sinks.nats.subjects import subject_fault
 
 _NO_STREAM = "delivery: exactly_once needs the name of a stream that nobody else writes to"
@@ -29,12 +30,14 @@ _SET_STREAM = "Set sink.stream."
 
 def _open(settings: NatsSettings, memory: RefusalMemory) -> Sink:
     with client_library("NATS", "nats"):
-        from walrelay.sinks.nats.connection import NatsConnection
+        from walrelay.sinks.nats.connection import NatsConnection, Prepared
+        from walrelay.sinks.nats.messages import MessageIds
     return HostedSink(
-        partial(NatsConnection, settings),
+        partial(NatsConnection, settings, prepared=PreparedMessages[Prepared](), message_id=MessageIds()),
         settings.window,
         memory,
         "NATS",
+        address=hosts(addresses(settings.url)),
         lane_of=lane_of_key if settings.ordering == "per_key" else None,
     )
 

@@ -37,10 +37,16 @@ _Response: Any = PublishResponse.pb()
 class PubsubConnection:
     """See `walrelay.sinks.hosting.HostedConnection`."""
 
-    def __init__(self, settings: PubsubSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+    def __init__(
+        self,
+        settings: PubsubSettings,
+        prepared: PreparedMessages[PubsubOutgoing],
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
+    ) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
         self._convert = PubsubConversion(settings)
-        self._prepared = PreparedMessages[PubsubOutgoing]()
+        self._prepared = prepared
         self._token: AccessToken | None = None
         self._renewal = asyncio.Lock()
         self._channels: list[Any] = []  # the last is in use
@@ -83,7 +89,7 @@ class PubsubConnection:
         opened.close()
 
     def send(self, sending: Sending) -> None:
-        outgoing = [self._prepared.take(message) for message, _ in sending.taken]
+        outgoing = self._prepared.of(sending)
         task = self._loop.create_task(self._deliver(sending, outgoing))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

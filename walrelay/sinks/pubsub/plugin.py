@@ -7,7 +7,7 @@ from math import inf
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
-from walrelay.sinks.hosting import HostedSink, RefusalMemory
+from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
 from walrelay.sinks.pubsub.names import MOST_IN_REQUEST, lane_by, letters_fault
 from walrelay.sinks.pubsub.settings import PubsubSettings
 
@@ -17,8 +17,9 @@ _TOGETHER = 1_000_000  # bytes of a request, as an ordering key may have in a se
 def _open(settings: PubsubSettings, memory: RefusalMemory) -> Sink:
     with client_library("Pub/Sub", "pubsub"):
         from walrelay.sinks.pubsub.connection import PubsubConnection
+        from walrelay.sinks.pubsub.messages import PubsubOutgoing
     return HostedSink(
-        partial(PubsubConnection, settings),
+        partial(PubsubConnection, settings, PreparedMessages[PubsubOutgoing]()),
         settings.window._replace(seconds=inf),  # each request has its own deadline
         memory,
         "Pub/Sub",

@@ -169,7 +169,7 @@ class RabbitmqConnection:
                 sending.durable()
             else:
                 topic = sending.taken[0].message.topic
-                sending.failed(f"RabbitMQ could not store a message for {topic!r} now, as a queue that is full does")
+                sending.not_now(f"RabbitMQ could not store a message for {topic!r} now, as a queue that is full does")
 
     def _on_returned(self, channel: Channel, method: Any, properties: Any, body: bytes) -> None:
         place = method.exchange, method.routing_key, properties.message_id

@@ -5,10 +5,11 @@ from functools import partial
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import hosts
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
-from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
+from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses
 
 
 def _open(settings: RabbitmqSettings, memory: RefusalMemory) -> Sink:
@@ -19,6 +20,7 @@ def _open(settings: RabbitmqSettings, memory: RefusalMemory) -> Sink:
         settings.window,
         memory,
         "RabbitMQ",
+        address=hosts(addresses(settings.url)),
         lane_of=lane_of_key if settings.ordering == "per_key" else None,
     )
 

@@ -107,7 +107,10 @@ class ClusterConnection(RedisConnection):
                 break
         places = {id(sending): number for number, sending in enumerate(group)}
         failed = sorted((part for part in parts if part.why), key=lambda part: places[id(part.sendings[0])])
-        if failed:
+        self._vain = self._vain if len(failed) == len(parts) else 0
+        if not failed:
+            self._trouble = ""
+        else:
             await self._not_added([sending for part in failed for sending in part.sendings], failed[0].why)
 
     def _parts(self, group: Sequence[Sending]) -> list[_Part]:

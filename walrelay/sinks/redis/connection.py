@@ -15,6 +15,7 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.circuit import backed_off
 from walrelay.sinks.making import init_topics
 from walrelay.sinks.redis.client import CLUSTER_RIGHTS, Client, answered, connected, said
 from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
@@ -24,7 +25,8 @@ from walrelay.sinks.redis.waiting import Wait, check_append_only_file
 GROUP = 500  # messages: while they are added, Redis does nothing else
 GROUP_BYTES = 2**20
 _BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
-_NOT_NOW = ("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOAUTH", "NOREPLICAS", "OOM", "READONLY")
+_NO_ROOM = ("BUSY", "MISCONF", "NOREPLICAS", "OOM")  # this server may take it later
+_NOT_HERE = ("CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOAUTH", "READONLY")  # another may, or a new connection
 ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
 _RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"
 _IN_SCRIPT, OF_A_KEY = "executing the script can't", " key"  # parts of what Redis says of rights
@@ -50,6 +52,7 @@ class RedisConnection:
         self._largest = _BULK
         self._one_stream = False  # a group: so that Redis's answer says which stream it is about
         self._trouble = ""
+        self._vain = 0  # groups in a row of which Redis took nothing
         self._over = False  # nothing may follow what was refused
 
     async def open(self) -> None:
@@ -160,10 +163,12 @@ class RedisConnection:
         if waits:
             await self._wait_until_safe(self._client, await self._client.answer())
         if not why:
+            self._trouble, self._vain = "", 0
             self._stored()
         for sending in group if not why else () if self._all_or_none else group[:done]:
             sending.durable()
         if why:
+            self._vain = 0 if done else self._vain
             await self._not_added(group[done:], why)
 
     async def _wait_until_safe(self, client: Client, answer: Any) -> None:
@@ -199,8 +204,11 @@ class RedisConnection:
             self._one_stream = True
             self._queue.extendleft(reversed(rest))
             return
+        if code in _NO_ROOM and not self._all_or_none:
+            await self._try_again(rest, f"Redis takes nothing now: {why}")
+            return
         self._over = True
-        if code in _NOT_NOW:
+        if code in _NO_ROOM + _NOT_HERE:
             first.failed(f"Redis takes nothing now: {why}")
         elif code in ELSEWHERE and self._settings.cluster:
             first.failed(f"the Redis Cluster is moving the hash slot: {why}")
@@ -211,6 +219,13 @@ class RedisConnection:
         else:
             self._over = self._all_or_none or len(rest) > 1 or bool(self._queue)
             self._refuse(first, code, why, ends=self._all_or_none)
+
+    async def _try_again(self, rest: Sequence[Sending], why: str) -> None:
+        """After a pause, and ahead of all that came behind it."""
+        self._queue.extendleft(reversed(rest))
+        self._trouble = why
+        self._vain += 1
+        await asyncio.sleep(backed_off(self._vain))
 
     def _refuse(self, sending: Sending, code: str, why: str, *, ends: bool) -> None:
         stream = self._stream(sending.taken[0].message)

@@ -193,7 +193,7 @@ class RedisExactlyOnce(HostedSink):
             return self._guarded
 
         # Earlier refusals are no reason for care: the answer to a group names its message, and the group is not there.
-        super().__init__(connect, settings.window, RefusalMemory(), "Redis", lane_of=None)
+        super().__init__(connect, settings.window, RefusalMemory(), "Redis", lane_of=None, reconnects=False)
 
     def fence(self) -> bool:
         deadline = monotonic() + _FENCE

@@ -15,7 +15,8 @@ def _open(settings: RedisSettings, memory: RefusalMemory) -> Sink:
         from walrelay.sinks.redis.cluster_connection import ClusterConnection
         from walrelay.sinks.redis.connection import RedisConnection
     connection = ClusterConnection if settings.cluster else RedisConnection
-    return HostedSink(partial(connection, settings), settings.window, memory, "Redis", lane_of=None)
+    connect = partial(connection, settings)
+    return HostedSink(connect, settings.window, memory, "Redis", address=settings.shown, lane_of=None)
 
 
 def _open_exactly_once(

@@ -108,6 +108,11 @@ class RedisSettings(HostedSettings, TlsSettings):
         return _addresses(self.url, _PORT)
 
     @property
+    def shown(self) -> str:
+        """Where Redis is, without a user."""
+        return ", ".join(map(str, self.servers))
+
+    @property
     def sentinel_servers(self) -> list[Address]:
         """Those of `sentinels`."""
         return [] if self.sentinels is None else _addresses(self.sentinels, _SENTINELS_PORT)

@@ -52,7 +52,14 @@ class _Entity:
 class ServicebusConnection:
     """See `walrelay.sinks.hosting.HostedConnection`."""
 
-    def __init__(self, settings: ServicebusSettings, loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> None:
+    def __init__(
+        self,
+        settings: ServicebusSettings,
+        prepared: PreparedMessages[EntityMessage],
+        with_id: DistinctIds,
+        loop: PumpedLoop,
+        fail: Callable[[WalrelayError], None],
+    ) -> None:
         self._settings, self._loop, self._fail = settings, loop, fail
         self._convert = FittingMessages(
             AddressTemplate(settings.entity),
@@ -60,8 +67,7 @@ class ServicebusConnection:
             key_header=settings.key_header,
             content_type=settings.content_type,
         )
-        self._with_id = DistinctIds()
-        self._prepared = PreparedMessages[EntityMessage]()
+        self._with_id, self._prepared = with_id, prepared
         self._entities: dict[str, _Entity] = {}
         self._client: ServiceBusClient | None = None
 
@@ -70,7 +76,7 @@ class ServicebusConnection:
         self._client = service_bus(self._settings)
 
     def send(self, sending: Sending) -> None:
-        self._loop.start(self._deliver(sending, [self._prepared.take(message) for message, _ in sending.taken]))
+        self._loop.start(self._deliver(sending, [*self._prepared.of(sending)]))
 
     def push(self) -> None:
         """Tasks go on as soon as the loop runs."""

@@ -8,8 +8,8 @@ from walrelay.model import Finding, Message
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.clients import client_library
-from walrelay.sinks.hosting import HostedSink, RefusalMemory
-from walrelay.sinks.servicebus.messages import entity_fault
+from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
+from walrelay.sinks.servicebus.messages import DistinctIds, EntityMessage, entity_fault
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
 _BATCH = 100  # messages
@@ -20,7 +20,7 @@ def _open(settings: ServicebusSettings, memory: RefusalMemory) -> Sink:
     with client_library("Service Bus", "servicebus"):
         from walrelay.sinks.servicebus.connection import ServicebusConnection
     return HostedSink(
-        partial(ServicebusConnection, settings),
+        partial(ServicebusConnection, settings, PreparedMessages[EntityMessage](), DistinctIds()),
         settings.window._replace(seconds=inf),  # each batch has its own deadline
         memory,
         settings.place,
