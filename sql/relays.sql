@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS walrelay.relays (
     at_pause_limit text NOT NULL DEFAULT 'resume' CHECK (at_pause_limit IN ('resume', 'drop_slot')),
     given_up       jsonb                          -- how far the slot had got that was dropped at the limit
 ) WITH (fillfactor = 10);
+ALTER TABLE walrelay.relays
+    ADD COLUMN IF NOT EXISTS error_count bigint NOT NULL DEFAULT 0; -- errors and stalls since its process began it
 
 CREATE OR REPLACE FUNCTION walrelay.note_pause() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $note$

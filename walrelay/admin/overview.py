@@ -65,7 +65,10 @@ class RelayOverview(BaseModel):
     latency_p50: float | None
     latency_p99: float | None
     dead_letters: int | None
+    since: str | None = Field(description="When the state began, as far as that is known.")
     last_error: str | None = Field(description="Also one that is over; null below the scope operate.")
+    last_error_at: str | None
+    error_count: int | None = Field(description="Errors and stalls since the relay's process began it.")
     paused: OverviewPause | None
     updated_at: str | None = Field(description="When the leader last reported.")
 
@@ -157,7 +160,10 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
         latency_p50=latency.p50 if latency is not None else None,
         latency_p99=latency.p99 if latency is not None else None,
         dead_letters=seen.dead_letters,
+        since=seen.since,
         last_error=seen.last_error if operates else None,
+        last_error_at=seen.last_error_at,
+        error_count=seen.error_count,
         paused=pause if seen.paused else None,
         updated_at=seen.updated_at,
     )
@@ -165,10 +171,11 @@ def _shown(each: WatchedRelay, caller: Caller) -> RelayOverview:
 
 def _without_quotes(look: SeenRelay) -> str:
     """An error may quote an event, and so may what a sink or a registry says."""
-    why, error, stalled = look.judgement.why, look.seen.last_error, look.live.stalled if look.live is not None else None
-    if error is not None and why == error:
-        return "an error, which takes the scope operate to see"
-    return why.removesuffix(f": {stalled.why}") if stalled is not None and stalled.why else why
+    why, stalled = look.judgement.why, look.live.stalled if look.live is not None else None
+    for quoted in (look.seen.last_error, stalled and stalled.why):
+        if quoted and quoted in why:
+            why = why.partition(quoted)[0].removesuffix(": ")
+    return why or "an error, which takes the scope operate to see"
 
 
 @router.get("/me", summary="Show who asks")

@@ -177,7 +177,7 @@ class _Told:
         match happening:
             case Backfilled(rows):
                 self._progress.took(Step("published", rows))
-            case Stalled(seconds, _, why):
+            case Stalled(seconds, _, why, _):
                 self._note(f"the broker acknowledged nothing for {seconds:.0f} s: {why or 'it does not say why'}")
             case Noticed(text):
                 self._note(text)

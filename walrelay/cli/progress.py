@@ -73,7 +73,7 @@ class BarObserver(Bars):
             case Backfilled(rows):
                 self.rows += rows
                 self._bar.update(rows)
-            case Stalled(seconds, _, why):
+            case Stalled(seconds, _, why, _):
                 self._say(f"the broker acknowledged nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
             case Noticed(text):
                 self._say(text)

@@ -64,7 +64,8 @@ def _show(found: Sequence[RelayGlance], *, as_json: bool) -> None:
         click.echo(_table(found), nl=False)
 
 
-_HEAD = ("name", "state", "leader", "position", "lag", "retained WAL", "left until lost", "paused")
+_WIDTH = 120  # characters of a reason; `--json` has the whole
+_HEAD = ("name", "state", "leader", "position", "lag", "retained WAL", "left until lost", "paused", "why")
 
 
 def _table(found: Sequence[RelayGlance]) -> str:
@@ -83,8 +84,16 @@ def _row(each: RelayGlance) -> tuple[str, ...]:
         paused += f", to {size(each.pause_limit)}, then {each.at_pause_limit}" if each.pause_limit else ""
     where = each.instance or "nobody", each.position or "unknown"
     left = "no limit" if each.safe_bytes is None else size(each.safe_bytes)
-    told = each.name, each.state, *where, lag, _size(each.retained_bytes), left, " ".join(paused.split())
+    told = each.name, each.state, *where, lag, _size(each.retained_bytes), left, " ".join(paused.split()), _why(each)
     return tuple(map(printable, told))  # whoever may write the table names them
+
+
+def _why(each: RelayGlance) -> str:
+    """Why the relay does not stream; a pause has a column of its own."""
+    if each.level == "ok" or each.why.startswith("paused "):
+        return ""
+    why = " ".join(each.why.split())
+    return why if len(why) <= _WIDTH else f"{why[: _WIDTH - 1]}…"
 
 
 def _size(count: int | None) -> str:

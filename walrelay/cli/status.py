@@ -4,6 +4,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, each_relay
+from walrelay.cli.streams import printable
 from walrelay.operations.status import RelayConnection, Status
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import terminate, unexpected_leader
@@ -41,8 +42,12 @@ def status(ctx: click.Context, relay: Chosen, as_json: bool, max_lag: float | No
 
 
 def _lines(found: Status) -> str:
-    reader = f"PID {found.active_pid}" if found.active else "no process: the relay is not connected"
+    led = found.leader is not None and found.leader.replicates
+    nothing = "no process: its leader has no stream now" if led else "no process: the relay is not connected"
+    reader = f"PID {found.active_pid}" if found.active else nothing
+    since = f" since {found.since}" if found.since and found.why else ""
     lines = [
+        ("state", printable(f"{found.state}{since}" + (f": {found.why}" if found.why else ""))),
         ("slot", f"{found.slot} ({found.plugin or 'physical'}, database {found.database or 'none'})"),
         ("read by", reader),
         ("confirmed", f"{found.confirmed_lsn} of {found.current_lsn}"),
@@ -50,7 +55,7 @@ def _lines(found: Status) -> str:
         ("retained WAL", f"{_size(found.retained_wal_bytes)} (status {found.wal_status})"),
     ]
     if found.leader is not None or found.standbys or found.sharing:
-        lines.insert(2, ("instances", _instances(found)))
+        lines.insert(3, ("instances", _instances(found)))
     if found.safe_wal_bytes is not None:
         lines.append(("left until lost", _size(found.safe_wal_bytes)))
     if found.held_by:
@@ -62,7 +67,7 @@ def _lines(found: Status) -> str:
     for problem in found.problems:
         lines += [("problem", problem.detail), ("  fix", problem.fix)]
     if found.next and not found.problems:
-        lines.append(("next", found.next))
+        lines.append(("next", printable(found.next)))
     return "\n".join(f"{name:16}{value}" for name, value in lines)
 
 

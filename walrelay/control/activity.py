@@ -88,7 +88,7 @@ class ActivityObserver:
             "dropped": sum(numbers.drops.copy().values()),
             "skipped": numbers.skipped,
             "latency": _percentiles(latencies),
-            "stalled": _hindrance(numbers.stalled or numbers.held_up, now),
+            "stalled": _hindrance(numbers.hindrance, now),
             "last_error": error and error.text,
             "last_error_at": error and error.at,
             "rules": [{"rule": rule, "dropped": count} for rule, count in numbers.drops.copy().items()],

@@ -23,7 +23,9 @@ from walrelay.observe import (
     Observers,
     Paused,
     Relayed,
+    Resumed,
     Retrying,
+    Stalled,
     Stopped,
     Streaming,
     Turned,
@@ -63,7 +65,8 @@ class RelayControl:
         self._state, self._position = "", LSN(0)
         self._published = False  # since the position was confirmed last
         self._since: int | None = None
-        self._error, self._error_at = "", 0.0
+        self._error, self._error_at, self._errors = "", 0.0, 0
+        self._stalled = False
         self._changes = self._urgent = self._reported = 0  # so many changes; the last urgent one; those in the table
         self._claims = False  # it led when it changed
         self._written_at = self._not_before = -inf
@@ -115,13 +118,16 @@ class RelayControl:
                 self._note(urgent=False)
             case Streaming(_, start):
                 self._position = start
-                self._enter("streaming")
+                self._enter("waiting" if self._stalled else "streaming")
+            case Stalled(seconds, _, why, away):
+                self._stall(why or "nothing was acknowledged", time() - max(seconds, away))
+            case Resumed():
+                self._stalled = False
+                if self._state == "waiting":
+                    self._enter("streaming")
             case Paused():
                 self._enter("paused")
-            case Retrying(cause):
-                self._trouble(cause)
-                self._enter("retrying")
-            case NotStarted(cause):
+            case Retrying(cause) | NotStarted(cause):
                 self._trouble(cause)
                 self._enter("retrying")
             case EndedFatally(error):
@@ -132,12 +138,22 @@ class RelayControl:
                 self._enter("stopped")
 
     def _trouble(self, text: str) -> None:
+        self._errors += 1
         if text != self._error:
             self._error, self._error_at = text, time()
 
+    def _stall(self, why: str, since: float) -> None:
+        self._errors += not self._stalled
+        self._stalled, self._error_at = True, since
+        if why != self._error:
+            self._error = why
+            self._note(urgent=False)
+        if self._state == "streaming":
+            self._enter("waiting")
+
     def _enter(self, state: str) -> None:
-        if state != "streaming":
-            self._since = None
+        if state not in ("streaming", "waiting", "retrying"):
+            self._since, self._stalled = None, False
         self._claims |= self.leads
         if state != self._state:
             self._state = state
@@ -180,7 +196,7 @@ class RelayControl:
         number, claims = self._changes, self._claims or self.leads
         position = self._position or None
         error = self._error[:2000].replace("\0", "")
-        told = self._state, position, self._since, error, self._error_at
+        told = self._state, position, self._since, error, self._error_at, self._errors
         return RelayReport(self.slot, self.name, self.instance, *told, self._publication), claims, number
 
     def reported(self, number: int) -> None:

@@ -30,7 +30,8 @@ def no_relays_table() -> Fatal:
 
 class Pause(NamedTuple):
     """A pause as the table has it; `at` tells it from every other. `until` and `left`, the seconds to go: None until
-    somebody resumes the relay. `limit`: the bytes of WAL that the slot may retain; None: any number.
+    somebody resumes the relay. `limit`: the bytes of WAL that the slot may retain; None: any number. `age`: seconds
+    since it began.
     """
 
     at: str
@@ -40,6 +41,7 @@ class Pause(NamedTuple):
     left: float | None = None
     limit: int | None = None
     drops_slot: bool = False
+    age: float = 0.0
 
     @property
     def terms(self) -> tuple[object, ...]:
@@ -80,7 +82,8 @@ def cost(wal: SlotWal | None) -> str:
 _PAUSE = (
     "slot_name, to_json(coalesce(paused_at, 'epoch'))#>>'{}', coalesce(paused_by, ''), coalesce(pause_reason, ''),"
     " to_json(paused_until)#>>'{}', CASE WHEN isfinite(paused_until)"
-    " THEN extract(epoch FROM paused_until - clock_timestamp())::float8 END, pause_limit, at_pause_limit = 'drop_slot'"
+    " THEN extract(epoch FROM paused_until - clock_timestamp())::float8 END, pause_limit, at_pause_limit = 'drop_slot',"
+    " CASE WHEN isfinite(paused_at) THEN extract(epoch FROM clock_timestamp() - paused_at)::float8 ELSE 0 END"
 )
 
 
@@ -152,6 +155,7 @@ class RelayReport(NamedTuple):
     waiting_since: int | None
     last_error: str
     last_error_at: float  # Unix time; 0 without one
+    errors: int  # since the process began the relay
     publication: str | None  # None for wal2json
 
 
@@ -161,24 +165,31 @@ _SET = (
     " greatest(0, extract(epoch FROM clock_timestamp())::float8 - coalesce(%s::float8 / 1000000, 'infinity')),"
     " nullif(%s, ''), to_timestamp(nullif(%s::float8, 0)), now()",
 )
+_MAY_WRITE = (
+    "SELECT %s::text IS NULL OR EXISTS (SELECT FROM pg_publication WHERE pubname = %s), EXISTS (SELECT FROM"
+    f" pg_attribute WHERE attrelid = to_regclass('{TABLE}') AND attname = 'error_count' AND NOT attisdropped)"
+)
 
 
 def write_report(catalog: Catalog, report: RelayReport, *, leads: bool) -> None:
     """Nothing is written where another instance reported last, unless this one leads. Nor while the publication is
-    gone: what is written then, to any table, no server can decode (guarantees A18).
+    gone: what is written then, to any table, no server can decode (guarantees A18). A table of an earlier version has
+    no column for the errors.
     """
-    slot, name, instance, state, position, since, error, error_at, publication = report
-    if publication and not catalog.value("SELECT 1 FROM pg_publication WHERE pubname = %s", publication):
+    slot, name, instance, state, position, since, error, error_at, errors, publication = report
+    ((published, counts),) = catalog.rows(_MAY_WRITE, publication, publication)
+    if not published:
         return
     where = None if position is None else str(position)
-    values: list[Any] = [state, instance, where, where, since, error, error_at]
-    columns, texts = _SET[0], _SET[1].format(position="coalesce(%s::pg_lsn, position)")
+    values: list[Any] = [state, instance, where, where, since, error, error_at, *([errors] if counts else [])]
+    columns, texts = _SET[0] + ", error_count" * counts, _SET[1] + ", %s" * counts
     changed = catalog.run(
-        f"UPDATE {TABLE} SET ({columns}) = (SELECT {texts}) WHERE slot_name = %s AND (%s OR instance = %s)",
+        f"UPDATE {TABLE} SET ({columns}) = (SELECT {texts.format(position='coalesce(%s::pg_lsn, position)')})"
+        " WHERE slot_name = %s AND (%s OR instance = %s)",
         *(*values, slot, leads, instance),
     )
     if not changed and leads:
-        texts = _SET[1].format(position="%s::pg_lsn")
+        texts = texts.format(position="%s::pg_lsn")
         catalog.run(
             f"INSERT INTO {TABLE} (slot_name, name, {columns}) SELECT %s, %s, {texts} ON CONFLICT DO NOTHING",
             *(slot, name, *values),
@@ -186,27 +197,44 @@ def write_report(catalog: Catalog, report: RelayReport, *, leads: bool) -> None:
 
 
 class RelayRow(NamedTuple):
-    """A row of the table. Times are texts of PostgreSQL's."""
+    """A row of the table. Times are texts of PostgreSQL's. `age`: seconds since the report. `errors`: None where the
+    table is of an earlier version.
+    """
 
     slot: str
     name: str
-    state: str
-    instance: str | None
-    position: str | None
-    last_error: str | None
-    updated_at: str | None
-    pause: Pause | None
+    state: str = "not started"
+    instance: str | None = None
+    position: str | None = None
+    last_error: str | None = None
+    last_error_at: str | None = None
+    errors: int | None = None
+    updated_at: str | None = None
+    age: float | None = None
+    pause: Pause | None = None
+
+
+_ROW = (
+    "slot_name, name, state, instance, position::text, last_error, to_json(last_error_at)#>>'{}',"
+    " (to_jsonb(r) ->> 'error_count')::int8, to_json(updated_at)#>>'{}',"
+    " extract(epoch FROM clock_timestamp() - updated_at)::float8, paused"
+)
+
+
+def relay_row(catalog: Catalog, slot: str, name: str) -> RelayRow:
+    """The row of that slot; one of a relay that never started where there is none, or no table."""
+    rows = relay_rows(catalog) if relays_table_exists(catalog) else ()
+    return next((row for row in rows if row.slot == slot), RelayRow(slot, name))
 
 
 def relay_rows(catalog: Catalog) -> list[RelayRow]:
     """Without relays of another database's slots: their rows came along with a copy of that database."""
     rows = catalog.rows(
-        f"SELECT name, state, instance, position::text, last_error, to_json(updated_at)#>>'{{}}', paused, {_PAUSE}"
-        f" FROM {TABLE} AS r WHERE NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = r.slot_name"
-        " AND f.database IS DISTINCT FROM current_database()) ORDER BY name, slot_name"
+        f"SELECT {_ROW}, {_PAUSE} FROM {TABLE} AS r WHERE NOT EXISTS (SELECT FROM pg_replication_slots f"
+        " WHERE f.slot_name = r.slot_name AND f.database IS DISTINCT FROM current_database()) ORDER BY name, slot_name"
     )
-    found = ((row, Pause(*row[8:]) if row[6] else None) for row in rows)
-    return [RelayRow._make([row[7], *row[:6], None if pause is None or pause.over else pause]) for row, pause in found]
+    found = ((row, Pause(*row[12:]) if row[10] else None) for row in rows)
+    return [RelayRow._make([*row[:10], None if pause is None or pause.over else pause]) for row, pause in found]
 
 
 def reported_state(catalog: Catalog, slot: str, since: str) -> tuple[str, str] | None:

@@ -118,15 +118,18 @@ class Confirmed(NamedTuple):
 
 
 class Stalled(NamedTuple):
-    """The sink has had no room, or given no receipt, for `seconds`; happens again while it lasts."""
+    """The sink waits: it has given no receipt for the oldest transaction for `seconds`, or says that its broker is away
+    or takes nothing. Happens again while it lasts. `away`: for how many seconds it has said so.
+    """
 
     seconds: float
     unsettled: int
     why: str
+    away: float = 0.0
 
 
 class Resumed(NamedTuple):
-    """A stall of `seconds` is over."""
+    """A stall of `seconds` is over, and the sink goes on."""
 
     seconds: float
 

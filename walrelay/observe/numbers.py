@@ -43,8 +43,12 @@ from walrelay.observe import (
 from walrelay.observe.processes import NotStarted
 from walrelay.observe.sent import Sent, SentByTopic
 
-State = Literal["starting", "standing by", "streaming", "paused", "retrying", "stopping", "stopped", "failed"]
+State = Literal[
+    "starting", "standing by", "streaming", "waiting", "paused", "retrying", "stopping", "stopped", "failed"
+]
+"""waiting: it streams, and a sink takes or acknowledges nothing."""
 
+_STREAMING = "streaming", "waiting"
 SECONDS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 OTHER_ERRORS = "(other)"
 _ERRORS = 100  # kinds that are counted apart: a sink of another package names them itself
@@ -71,11 +75,14 @@ class LastError(NamedTuple):
 
 
 class Hindrance(NamedTuple):
-    """Who keeps the relay from going on, and since when, by `monotonic`."""
+    """The side that keeps the relay from going on, and since when. `moved_at`: the relay's last progress. By
+    `monotonic`.
+    """
 
     by: Literal["sink", "registry"]
     since: float
     why: str
+    moved_at: float
     hint: str = ""
 
 
@@ -95,7 +102,7 @@ class RelayNumbers:
         self.confirmed: LSN = ZERO
         self.latency, self.round_trip, self.sizes = Distribution(SECONDS), Distribution(SECONDS), Distribution(SIZES)
         self.behind_since: float | None = None  # Unix time, by the server's clock
-        self.stalled: Hindrance | None = None  # the oldest transaction has no receipt
+        self.stalled: Hindrance | None = None  # the oldest transaction has no receipt, or a sink is in trouble
         self.held_up: Hindrance | None = None  # a record waits for the sink's room, or for a registry
         self.back_pressure = self.registry_wait = 0.0  # seconds
         self.retries, self.fatal, self.drops = Counter[str](), Counter[str](), Counter[str]()
@@ -117,7 +124,12 @@ class RelayNumbers:
 
     @property
     def leads(self) -> bool:
-        return self.state == "streaming" or (self.state == "stopping" and self._streamed)
+        return self.state in _STREAMING or (self.state == "stopping" and self._streamed)
+
+    @property
+    def hindrance(self) -> Hindrance | None:
+        """What the relay waits for, if it does."""
+        return self.stalled or self.held_up
 
     def saw(self, happening: Happening) -> None:
         kind = type(happening)
@@ -178,11 +190,16 @@ class RelayNumbers:
             case WaitedForRegistry(seconds, why, hint):
                 self.registry_wait += seconds
                 self._waits("registry", seconds, why, hint)
-            case Stalled(seconds, _, why):
-                self.turned_at = monotonic()
-                self.stalled = Hindrance("sink", self.turned_at - seconds, why or "nothing was acknowledged")
+            case Stalled(seconds, _, why, away):
+                self.turned_at = now = monotonic()
+                why = why or "nothing was acknowledged"
+                self.stalled = Hindrance("sink", now - max(seconds, away), why, now - seconds)
+                if self.state == "streaming":
+                    self._enter("waiting")
             case Resumed():
                 self.stalled = None
+                if self.state == "waiting":
+                    self._enter("streaming")
             case DeadLettered(letter):
                 known = len(self.dead_letters) < _ERRORS or (letter.status, letter.error) in self.dead_letters
                 self.dead_letters[letter.status, letter.error if known else OTHER_ERRORS] += 1
@@ -223,7 +240,8 @@ class RelayNumbers:
             case Streaming():
                 self.streams += 1
                 self.turned_at = self.settled_at = self.read_at = monotonic()
-                self._enter("streaming")
+                self.behind_since = None
+                self._enter("waiting" if self.stalled else "streaming")
             case StandingBy():
                 self._enter("standing by")
             case TakingOver():
@@ -243,14 +261,16 @@ class RelayNumbers:
         self.turned_at = monotonic()
         before = self.held_up
         since = before.since if before is not None and before.by == by else self.turned_at - seconds
-        self.held_up = Hindrance(by, since, why, hint)
+        self.held_up = Hindrance(by, since, why, since, hint)
 
     def _enter(self, state: State) -> None:
-        self._streamed = state == "streaming" or (state == "stopping" and self._streamed)
+        self._streamed = state in _STREAMING or (state == "stopping" and self._streamed)
         if state != "paused":
             self.paused_at = None
-        if state != "streaming":
-            self.stalled = self.held_up = self.behind_since = None
+        if state not in _STREAMING:
+            self.held_up = None
+        if state not in (*_STREAMING, "retrying", "starting"):  # a run that ends in an error owes what it owed
+            self.stalled = self.behind_since = None
         if state in ("standing by", "retrying", "stopped", "failed"):
             self.in_flight = 0  # or the sink still settles it, while it is not known whether this instance leads
         if state != self.state:

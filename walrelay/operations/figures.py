@@ -8,7 +8,7 @@ from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import slot_wal
 from walrelay.postgres.slot_records import backfilled_rows
-from walrelay.source.lag import reported_lag
+from walrelay.source.lag import lags
 from walrelay.wiring import Wiring
 
 
@@ -21,7 +21,7 @@ class SlotFigures(NamedTuple):
     lag_bytes: int | None
     retained_bytes: int | None
     safe_bytes: int | None
-    lag_seconds: float | None  # the age of the oldest event that waits; None while no relay reads the slot
+    lag_seconds: float | None  # the age of the oldest event that waits; None while nothing reads the slot to its end
     dead_letters: int | None  # open ones
     outbox_bytes: int | None
     outbox_rows: int | None  # as PostgreSQL estimates it
@@ -51,24 +51,19 @@ def figures(catalog: Catalog, relays: Sequence[Wiring]) -> dict[str, SlotFigures
     backfills = backfilled_rows(catalog)
     replays = {slot: told for slot, *told in _replays(catalog)}
     slots = slot_wal(catalog, [each.slot for each in relays])
+    ages = lags(catalog, [*slots])
     for each in relays:
         if each.slot in slots:
             wal = slots[each.slot]
             found[each.slot] = SlotFigures(
                 *wal,
-                _lag_seconds(catalog, each.slot, active=wal.active),
+                ages.get(each.slot),
                 waiting(catalog, each.slot),
                 *tables[each.table],
                 backfills.get(each.slot),
                 *replays.get(each.slot, (0, None)),
             )
     return found
-
-
-def _lag_seconds(catalog: Catalog, slot: str, *, active: bool) -> float | None:
-    """A leader that waits for room keeps the lead without a stream, and says how long it waits."""
-    reported = reported_lag(catalog, slot)
-    return 0.0 if reported is None and active else reported
 
 
 def _table(catalog: Catalog, table: str) -> tuple[int | None, int | None, int | None]:

@@ -3,6 +3,8 @@
 import json
 from typing import NamedTuple
 
+from walrelay.control.state import RelayState, facts_of, relay_state
+from walrelay.control.table import relay_row
 from walrelay.dead_letters.store import waiting
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
@@ -10,10 +12,12 @@ from walrelay.model import Finding
 from walrelay.postgres.candidates import of_candidates
 from walrelay.postgres.catalog import Catalog, Slot, age
 from walrelay.postgres.locks import lock_key, of_lock
+from walrelay.postgres.retained import slot_wal
 from walrelay.postgres.slot_records import missing_slot
 from walrelay.postgres.standbys import standbys_waited_for
 from walrelay.source.lag import lag_seconds
 
+_ENDED = "not running", "stopped", "not started"
 _PATIENCE = 5.0  # seconds; an event that waits for longer needs an operator
 
 
@@ -53,6 +57,10 @@ class Status(NamedTuple):
     leader: RelayConnection | None
     standbys: list[RelayConnection]  # they wait for the lead, in this order
     sharing: list[RelayConnection]  # of instances with several relays: they lead this one, or would take it over
+    state: str  # of the relay, as `walrelay relays` has it
+    why: str  # why it is in that state; empty where all is well
+    since: str | None  # when the state began, as far as that is known
+    error_count: int | None  # errors and stalls since its process began the relay
     next: str  # what to do about it, as a command to paste where there is one; empty where all is well
     problems: tuple[Finding, ...] = ()  # what stops a relay, now or at the next row, as `walrelay doctor` finds it
 
@@ -81,6 +89,8 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
     leaders, standbys = _instances(catalog, f"{lead} AND granted"), _instances(catalog, f"{lead} AND NOT granted")
     lag = lag_seconds(catalog, slot, publication, messages=messages) if lag_bytes else 0.0
     letters = waiting(catalog, slot_name)
+    row, wal = relay_row(catalog, slot_name, slot_name), slot_wal(catalog, [slot_name]).get(slot_name)
+    relay = relay_state(facts_of(row, wal, led=bool(leaders) and leaders[0].replicates))
     return Status(
         slot=slot.name,
         plugin=slot.plugin,
@@ -105,13 +115,19 @@ def status(catalog: Catalog, slot_name: str, publication: str | None = None, *, 
         leader=next(iter(leaders), None),
         standbys=standbys,
         sharing=_instances(catalog, of_candidates(slot_name)),
-        next=_next(slot, lag, letters),
+        state=relay.state,
+        why=relay.why,
+        since=relay.since,
+        error_count=row.errors,
+        next=_next(slot, relay, lag, letters),
     )
 
 
-def _next(slot: Slot, lag: float | None, dead_letters: int | None) -> str:
+def _next(slot: Slot, relay: RelayState, lag: float | None, dead_letters: int | None) -> str:
     if slot.wal_status == "lost":
         return "walrelay recover --dry-run  # the slot cannot be read any more"
+    if relay.level != "ok" and relay.state not in _ENDED:
+        return relay.todo
     if slot.active_pid is None:
         return "walrelay doctor  # then start the relay: no relay reads the slot; its log says why it ended"
     if lag is None or lag > _PATIENCE:

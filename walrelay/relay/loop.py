@@ -19,6 +19,7 @@ from walrelay.errors import (
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
 from walrelay.observe import TURNED, Noticed, Observer, Relayed, Stopped, WaitedForRegistry, WaitedForRoom
+from walrelay.observe.stalls import StallWatch
 from walrelay.publish import Push, Sink
 from walrelay.relay.settling import Settling
 from walrelay.route import ResumedRouting, Routing
@@ -46,12 +47,19 @@ class Relay:
     """One run: any error ends it, and what was not confirmed is read again. Only after Disconnected it may `resume`."""
 
     def __init__(
-        self, source: Source, decoder: Decoder, routing: Routing, sink: Sink, observer: Observer, limits: Limits
+        self,
+        source: Source,
+        decoder: Decoder,
+        routing: Routing,
+        sink: Sink,
+        observer: Observer,
+        limits: Limits,
+        stalls: StallWatch | None = None,
     ) -> None:
         self.source, self._sink, self._observer, self._limits = source, sink, observer, limits
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
         self.ledger, self._push = Ledger(source.start), Push(sink)
-        self.settling = Settling(sink, self.ledger, observer)
+        self.settling = Settling(sink, self.ledger, observer, stalls)
         self._last: AnyRecord | None = None  # whose messages the sink has
         self._ordinal = -1  # of the record that was read last
         self._begun = _NOTHING_BEGUN

@@ -15,6 +15,7 @@ from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
 from walrelay.lsn import ZERO
 from walrelay.model import RelayPosition
 from walrelay.observe import Noticed, Observer, Stopped, Streaming, notices
+from walrelay.observe.stalls import StallWatch
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import translated
 from walrelay.postgres.slot_records import forget_published
@@ -62,7 +63,7 @@ class Runs:
         self._connected = False  # ever
         self._kept = False  # whether there should be a position of the relay's own
         self._clock, self._holding = clock, Holding(_HOLD, self._let_go, timer)
-        self._ahead = Ahead()
+        self._ahead, self._stalls = Ahead(), StallWatch(observer)
         self._dead_lettering = factories.refusals()
         self._pausing = factories.pausing()
 
@@ -246,7 +247,8 @@ class Runs:
             self._observer.saw(Noticed(start.notice))
         source.start_stream(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
-        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, self._wiring.limits)
+        limits = self._wiring.limits
+        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, limits, self._stalls)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
         """Begins at the slot's position because an operator asked for it, against the relay's own. If the relay's own

@@ -33,13 +33,15 @@ class _Sample(NamedTuple):
 class Settling:
     """Settles the messages of one sink and its ledger; the source may be another one after a reconnection."""
 
-    def __init__(self, sink: Sink, ledger: Ledger, observer: Observer) -> None:
+    def __init__(self, sink: Sink, ledger: Ledger, observer: Observer, stalls: StallWatch | None = None) -> None:
+        """`stalls`: of the relay, for all its runs."""
         self.idle = ZERO  # how far the server got without anything for the outbox
         self.refusals: list[Refusal] = []  # all there were
         self._told = False  # whether the refusals were reported
         self.deadline = inf  # by when the relay has to have left, once it leaves
         self._sink, self._ledger, self._observer = sink, ledger, observer
-        self._stalls = StallWatch(observer, sink.trouble)
+        self._stalls = stalls or StallWatch(observer)
+        self._stalls.begin(sink.trouble)
         self._waiting: deque[_Sample] = deque()
         self._noted = ZERO  # the last transaction that was put there
         self._behind: int | None = None  # as it was told

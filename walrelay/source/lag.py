@@ -7,7 +7,7 @@ instead, for a second at most: a check must not cost the server more, and a rela
 """
 
 from collections.abc import Sequence
-from time import monotonic
+from time import monotonic, sleep
 
 from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog, Slot, age
@@ -50,6 +50,26 @@ _REPORTED = (
 )
 
 
+_UNREAD = (
+    "SELECT slot_name::text, pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(sent_lsn, confirmed_flush_lsn))::float8,"
+    " sent_lsn IS NOT NULL FROM pg_replication_slots LEFT JOIN pg_stat_replication ON pid = active_pid"
+    " WHERE active_pid IS NOT NULL AND slot_name = ANY (%s)"
+)
+_NEAR = (
+    2**20,
+    2**24,
+)  # bytes of WAL that a walsender may be behind; the second where this role may not see how far it is
+
+
+def lags(catalog: Catalog, slots: Sequence[str]) -> dict[str, float | None]:
+    """The ages in seconds of the oldest events that wait, for slots that are read or led, in two statements. None: not
+    known, because the WAL is not read to its end: the walsender may be decoding a large transaction.
+    """
+    unread = catalog.rows(_UNREAD, [*slots])
+    found: dict[str, float | None] = {slot: 0.0 if behind <= _NEAR[not seen] else None for slot, behind, seen in unread}
+    return found | reported_lags(catalog, slots)
+
+
 def reported_lags(catalog: Catalog, slots: Sequence[str]) -> dict[str, float]:
     """The ages in seconds that the slots' leaders report, in one statement. A slot whose leader reports nothing, or
     that nobody leads, is left out.
@@ -58,26 +78,24 @@ def reported_lags(catalog: Catalog, slots: Sequence[str]) -> dict[str, float]:
     return {slot: max(0.0, float(reported[mark])) for slot in slots if (mark := _mark(slot)) in reported}
 
 
-def reported_lag(catalog: Catalog, slot: str) -> float | None:
-    """The age in seconds that the slot's leader reports; None: it reports nothing, or nobody leads."""
-    return reported_lags(catalog, [slot]).get(slot)
-
-
 def lag_seconds(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:
     """The age in seconds of the oldest event that waits in the slot; None if it is not known. `publication`: None for
-    wal2json. `messages`: whether logical messages may be events.
+    wal2json. `messages`: whether logical messages may be events. A slot that is read is waited for, for a second at
+    most: until its walsender has read all WAL that there is now, nothing says that no event waits.
     """
     if slot.active_pid is None:
-        return _of_an_idle_slot(catalog, slot, publication, messages=messages)
-    reported = reported_lag(catalog, slot.name)
-    if reported is not None:
-        return reported
-    measured = catalog.value(
-        "SELECT extract(epoch FROM coalesce(flush_lag, write_lag, interval '0'))::float8"
-        " FROM pg_stat_replication WHERE pid = %s",
-        slot.active_pid,
-    )
-    return None if measured is None else float(measured)
+        reported = reported_lags(catalog, [slot.name]).get(slot.name)  # a leader that retries has no stream
+        found = _of_an_idle_slot(catalog, slot, publication, messages=messages)
+        return reported if found is None else max(found, reported or 0.0)
+    end, until = catalog.value("SELECT pg_current_wal_lsn()::text"), monotonic() + _LOOK
+    while (found := lags(catalog, [slot.name]).get(slot.name)) is None and monotonic() < until:
+        if catalog.value(_READ_TO, end, slot.active_pid):
+            return 0.0
+        sleep(_LOOK / 10)
+    return found
+
+
+_READ_TO = "SELECT sent_lsn >= %s::pg_lsn FROM pg_stat_replication WHERE pid = %s"
 
 
 def _of_an_idle_slot(catalog: Catalog, slot: Slot, publication: str | None, *, messages: bool) -> float | None:

@@ -1,5 +1,6 @@
 """Whether a relay is well: for whom it waits, since when, and what to do. Pure: the numbers in, a verdict out."""
 
+from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from walrelay.observe.numbers import State
@@ -80,7 +81,7 @@ def _verdict(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
     numbers, since = view.numbers, view.numbers.state_since
     last = numbers.last_error
     match numbers.state:
-        case "streaming":
+        case "streaming" | "waiting":
             return _of_a_stream(view, now, stall_after)
         case "standing by":
             if now - view.answered_at > stall_after:
@@ -92,14 +93,17 @@ def _verdict(view: RelayView, now: float, stall_after: float) -> HealthVerdict:
                 return HealthVerdict("leader", view.unmoved_since, text, _WHO)
             return HealthVerdict("nobody", since, "another instance leads, and this one would take over", ready=True)
         case "paused":
-            return HealthVerdict("operator", since, numbers.pause, f"walrelay resume {view.name}".strip(), ready=True)
+            resume = f"walrelay resume {quote(view.name or numbers.slot)}"
+            return HealthVerdict("operator", since, numbers.pause, resume, ready=True)
         case "failed" if last is not None:
             return HealthVerdict("policy" if last.error in _POLICY else "operator", since, last.text, numbers.hint)
         case "retrying" if last is not None:
             if last.error in _ORDERLY:
                 soon = now - since <= stall_after
                 return HealthVerdict("nobody" if soon else "leader", since, last.text, "" if soon else _WHO, soon)
-            return HealthVerdict(_SIDES.get(last.error, "sink"), since, last.text, "walrelay doctor")
+            side, stalled = _SIDES.get(last.error, "sink"), numbers.stalled
+            began = stalled.since if stalled is not None and side == "sink" else since
+            return HealthVerdict(side, began, last.text, "walrelay doctor")
         case state:
             hangs = state != "stopped" and now - max(since, numbers.turned_at) > max(stall_after, _STARTING)
             return HealthVerdict("relay", since, f"it is {state}", _WHERE if hangs else "", alive=not hangs)
@@ -111,8 +115,9 @@ def _of_a_stream(view: RelayView, now: float, stall_after: float) -> HealthVerdi
         why = "the loop does not turn: it is busy, or hangs"
         return HealthVerdict("relay", numbers.turned_at, why, _WHERE, alive=False)
     for each in (numbers.stalled, numbers.held_up):
-        if each is not None and now - each.since > stall_after:
-            why = f"{numbers.in_flight} messages wait: {each.why}" if each.by == "sink" else each.why
+        if each is not None and now - each.moved_at > stall_after:
+            waiting = f"{numbers.in_flight} messages wait: " if numbers.in_flight else ""
+            why = waiting + each.why if each.by == "sink" else each.why
             return HealthVerdict(each.by, each.since, why, each.hint or "walrelay doctor")
     if figures is not None and figures.wal_status == "lost":
         return HealthVerdict("operator", numbers.state_since, "the slot is lost", _LOST)
@@ -121,6 +126,8 @@ def _of_a_stream(view: RelayView, now: float, stall_after: float) -> HealthVerdi
         text = f"PostgreSQL has {figures.lag_bytes} bytes of WAL for the slot, and sends nothing"
         hint = "pg_stat_activity shows what the walsender does: it may be decoding a large transaction"
         return HealthVerdict("postgres", moved, text, hint)
+    if (hindrance := numbers.hindrance) is not None:
+        return HealthVerdict(hindrance.by, hindrance.since, hindrance.why, "walrelay doctor", ready=True)
     why = "publishing" if numbers.in_flight else "nothing to read"
     return HealthVerdict("nobody", numbers.settled_at, why, ready=True)
 

@@ -212,9 +212,9 @@ class LogObserver:
                 log.info("giving up", slot=slot, why=why)
             case Streaming(slot, start, plugin):
                 log.info("streaming", slot=slot, start=str(start), plugin=plugin)
-            case Stalled(seconds, unsettled, why):
+            case Stalled(seconds, unsettled, why, away):
                 why = why or "nothing was acknowledged"
-                log.warning("stalled", seconds=round(seconds, 1), unsettled=unsettled, why=why)
+                log.warning("stalled", seconds=round(max(seconds, away), 1), unsettled=unsettled, why=why)
             case Resumed(seconds):
                 log.info("resumed", after_seconds=round(seconds, 1))
             case Skipped(lsn, why):

@@ -1,6 +1,6 @@
 """What a relay reports, and when: nothing without a reason, or each report would be the reason for the next."""
 
-from time import monotonic
+from time import monotonic, time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +19,9 @@ from walrelay.observe import (
     Noticed,
     Paused,
     Relayed,
+    Resumed,
     Retrying,
+    Stalled,
     StandingBy,
     Stopped,
     Streaming,
@@ -105,6 +107,7 @@ def test_while_an_event_waits_its_lag_is_reported_again(relay: RelayControl) -> 
         (Retrying("down\0", 1, 0.1, False), "retrying", "down"),
         (Stopped(LSN(1), 0), "stopped", ""),
         (EndedFatally(Fatal("no")), "failed", "no"),
+        (Stalled(5.5, 1, "audit: away", 2.0), "waiting", "audit: away"),
         (StandingBy("s"), "streaming", ""),
     ],
 )
@@ -114,6 +117,22 @@ def test_what_happens_is_a_state(relay: RelayControl, happening: Happening, stat
     report = written(relay)
     assert (report["state"], report["last_error"]) == (state, error)
     assert (report["last_error_at"] > 0) == bool(error)
+
+
+def test_a_sink_that_waits_keeps_its_state_over_runs_until_it_goes_on(relay: RelayControl) -> None:
+    relay.saw(STREAMING)
+    relay.saw(Stalled(100.0, 1, "away"))
+    first = written(relay)
+    assert (first["state"], first["errors"]) == ("waiting", 1)
+    assert first["last_error_at"] == pytest.approx(time() - 100, abs=5)
+    relay.saw(Retrying("away", 1, 0.1, False))
+    assert written(relay)["state"] == "retrying"
+    relay.saw(STREAMING)
+    relay.saw(Stalled(110.0, 1, "away"))
+    assert written(relay)["state"] == "waiting"
+    relay.saw(Resumed(111.0))
+    last = written(relay)
+    assert (last["state"], last["last_error"], last["errors"]) == ("streaming", "away", 2)
 
 
 def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -> None:

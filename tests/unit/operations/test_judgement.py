@@ -6,7 +6,11 @@ from walrelay.operations.overview import RelayGlance, judged
 from walrelay.operations.overview.judgement import duration
 
 FLOWS = RelayGlance("orders", "orders", "streaming", "db:1", "0/1", 0, 0.0, 0, None, None, "2026-11-24", False)
-PAUSED = FLOWS._replace(state="paused", paused=True, paused_by="ada", pause_reason="upgrade")
+PAUSED = FLOWS._replace(
+    state="paused", paused=True, level="warning", why="paused by ada: upgrade", todo="walrelay resume orders"
+)
+ENDED = FLOWS._replace(state="failed", level="critical", why="row 7", todo="walrelay doctor")
+WAITS = FLOWS._replace(state="waiting", level="warning", why="its sink takes nothing: away", todo="walrelay doctor")
 
 
 def test_a_relay_that_flows_is_well() -> None:
@@ -17,19 +21,15 @@ def test_a_relay_that_flows_is_well() -> None:
 @pytest.mark.parametrize(
     ("relay", "safe", "level", "why", "todo"),
     [
-        (FLOWS._replace(state="no slot"), None, "critical", "gone", "recover"),
-        (FLOWS._replace(state="no slot", updated_at=None), None, "warning", "never started", "init"),
-        (FLOWS._replace(wal_status="lost"), None, "critical", "lost", "recover"),
+        (ENDED, None, "critical", "row 7", "doctor"),
+        (ENDED, 1800.0, "critical", "row 7", "doctor"),
         (FLOWS._replace(wal_status="unreserved"), None, "critical", "next checkpoint", "status"),
-        (FLOWS._replace(state="failed", last_error="row 7"), None, "critical", "row 7", "doctor"),
-        (FLOWS._replace(state="not running", instance=None), None, "critical", "no instance", "run"),
-        (FLOWS._replace(state="stopped", instance=None), None, "critical", "no instance", "run"),
         (FLOWS, 1800.0, "critical", "30 min", "doctor"),
         (PAUSED, 1800.0, "critical", "while it is paused", "resume orders"),
         (PAUSED, None, "warning", "by ada: upgrade", "resume orders"),
-        (PAUSED._replace(name="x; rm -r ~"), None, "warning", "by ada: upgrade", "resume 'x; rm -r ~'"),
-        (PAUSED._replace(instance=None), None, "warning", "by ada", "resume orders"),
-        (FLOWS._replace(state="retrying", last_error="broker away"), None, "warning", "broker away", "doctor"),
+        (PAUSED._replace(lag_seconds=125.0), None, "warning", "by ada: upgrade", "resume orders"),
+        (WAITS, None, "warning", "its sink takes nothing: away", "doctor"),
+        (WAITS._replace(lag_seconds=125.0), None, "critical", "2 min: its sink takes nothing: away", "doctor"),
         (FLOWS._replace(lag_seconds=7.0), None, "warning", "7 s", "doctor"),
         (FLOWS._replace(lag_seconds=125.0), None, "critical", "2 min", "doctor"),
         (FLOWS._replace(dead_letters=1), None, "warning", "1 dead letter waits", "dlq list"),

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from walrelay.control.state import Level, facts_of, relay_state
 from walrelay.control.table import RelayRow, no_relays_table, relay_rows, relays_table_exists
 from walrelay.dead_letters.store import waiting_of
 from walrelay.postgres.candidates import Instances, instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
-from walrelay.source.lag import reported_lags
+from walrelay.source.lag import lags
 
 CountLetters = Callable[[Catalog, Sequence[str]], Mapping[str, int] | None]
 
@@ -18,6 +19,7 @@ _NOBODY = Instances(False, 0)
 class RelayGlance(NamedTuple):
     """A relay as the table and the server have it now. `instance`: of the leader; None: nobody leads. `lag_seconds`:
     the age of the oldest event that has waited for long; None: not known. `dead_letters`: open ones; None: not known.
+    `level`, `why`, `since`, `todo`: of the state.
     """
 
     name: str
@@ -41,6 +43,12 @@ class RelayGlance(NamedTuple):
     wal_status: str | None = None
     standbys: int = 0
     dead_letters: int | None = None
+    level: Level = "ok"
+    why: str = ""
+    since: str | None = None
+    todo: str = ""
+    last_error_at: str | None = None
+    error_count: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         return self._asdict()
@@ -57,16 +65,16 @@ def glance(
         raise no_relays_table()
     rows = {row.slot: row for row in (relay_rows(catalog) if there else ())}
     unknown = [slot for slot in relays if slot not in rows]
-    listed = [*rows.values(), *(RelayRow(slot, relays[slot], "not started", *[None] * 5) for slot in unknown)]
+    listed = [*rows.values(), *(RelayRow(slot, relays[slot]) for slot in unknown)]
     slots = [row.slot for row in listed]
-    wal, found, lags = slot_wal(catalog, slots), instances(catalog, slots), reported_lags(catalog, slots)
+    wal, found, ages = slot_wal(catalog, slots), instances(catalog, slots), lags(catalog, slots)
     counts = letters(catalog, slots)
     made = [
         _glance(
             row,
             wal.get(row.slot),
             found.get(row.slot, _NOBODY),
-            lags.get(row.slot, 0.0),
+            ages.get(row.slot),
             None if counts is None else counts.get(row.slot, 0),
         )
         for row in listed
@@ -74,20 +82,23 @@ def glance(
     return sorted(made, key=lambda each: (each.name, each.slot))
 
 
-def _glance(row: RelayRow, wal: SlotWal | None, there: Instances, lag: float, letters: int | None) -> RelayGlance:
+def _glance(
+    row: RelayRow, wal: SlotWal | None, there: Instances, lag: float | None, letters: int | None
+) -> RelayGlance:
     terms: tuple[Any, Any, Any, Any, Any, Any] = None, None, None, None, None, None
     if row.pause is not None:
-        at, by, reason, until, _, limit, drops_slot = row.pause
+        at, by, reason, until, _, limit, drops_slot, _ = row.pause
         then = "drop_slot" if drops_slot else "resume"
         terms = (reason or None, by, at, until, limit, None if limit is None else then)
+    found = relay_state(facts_of(row, wal, led=there.led))
     return RelayGlance(
         row.name,
         row.slot,
-        _state(row, wal, led=there.led),
+        found.state,
         row.instance if there.led else None,
         wal.confirmed if wal else row.position,
         wal.lag if wal else None,
-        lag if wal and wal.active else None,
+        lag,
         wal.retained if wal else None,
         wal.safe if wal else None,
         row.last_error,
@@ -97,15 +108,7 @@ def _glance(row: RelayRow, wal: SlotWal | None, there: Instances, lag: float, le
         wal.wal_status if wal else None,
         there.standbys,
         letters,
+        *found[1:],
+        row.last_error_at,
+        row.errors,
     )
-
-
-def _state(row: RelayRow, wal: SlotWal | None, *, led: bool) -> str:
-    """A state is what the process said last: one that was killed could not say so."""
-    if wal is None:
-        return "no slot"
-    if not led and row.state in ("streaming", "paused", "retrying"):
-        return "paused" if row.pause is not None else "not running"
-    if led and wal.active and row.state in ("not started", "stopped", "failed"):
-        return "streaming"  # it has not said so yet, or cannot
-    return row.state

@@ -126,7 +126,8 @@ OF_RELAYS = (
         "gauge",
         "{state}",
         (),
-        "1 while the oldest transaction has had no receipt for 5 s.",
+        "1 while the oldest transaction has had no receipt for 5 s, or a sink says that its broker is away or takes"
+        " nothing.",
         of_numbers(lambda numbers: int(numbers.stalled is not None)),
     ),
     Instrument(
