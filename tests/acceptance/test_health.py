@@ -66,7 +66,7 @@ def test_a_broker_that_acknowledges_nothing_is_red_until_it_does(
     os.kill(broker.pid, signal.SIGSTOP)
     try:
         deployment.write("2")
-        red = watcher.turns(503, "sink", state="streaming")
+        red = watcher.turns(503, "sink", state="waiting")
         assert red["why"].startswith("1 messages wait: ")
         assert watcher.health("/healthz")[0] == 200, "a restart would not help"
         wait_until(lambda: (watcher.metric("walrelay_lag_seconds") or 0) > 1, 30, "the lag to grow")

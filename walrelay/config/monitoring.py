@@ -90,7 +90,9 @@ class HealthSettings(Section):
     """When a relay counts as stalled."""
 
     stall_after: Seconds = 60
-    """For how long nothing may become durable while there is something to publish, before /readyz is red."""
+    """For how long nothing may become durable while there is something to publish, or a sink be away, before /readyz is
+    red. Counted from the relay's last progress.
+    """
 
 
 class OtlpSettings(Section):

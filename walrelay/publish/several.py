@@ -13,6 +13,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Offered, Receipt, Refusal, address, sink_and_topic
 from walrelay.publish.contract import Sink
 
+_SILENT = 5.0  # seconds without a receipt that is owed, after which a sink that says nothing is in trouble
 _OTHERS = 1.0  # seconds that the other sinks have to settle what they took, once one has ended
 _new = tuple.__new__
 _MAKING = "walrelay init --topics "
@@ -27,6 +28,7 @@ class SeveralSinks:
         self._sinks = dict(sinks)  # less those that have ended
         self._all = [*sinks.values()]
         self._owed = dict.fromkeys(sinks, 0)  # messages without a receipt
+        self._heard_at = dict.fromkeys(sinks, 0.0)  # the last receipt, or the first message after none was owed
         self._full = ""  # the sink that had no room for the message that was offered last
         self._refusal: Refusal | None = None
         self._error: WalrelayError | None = None
@@ -47,6 +49,8 @@ class SeveralSinks:
         if name not in self._sinks:
             raise unknown_sink(message.topic, self._sinks)
         taken = self._sinks[name].publish(_readdressed(message, topic), ticket)
+        if not self._owed[name]:
+            self._heard_at[name] = monotonic()
         self._owed[name] += taken
         self._full = "" if taken else name
         return taken
@@ -81,9 +85,13 @@ class SeveralSinks:
         self._selector.close()
 
     def trouble(self) -> str:
-        """Of the sinks that owe receipts, each with its name."""
-        troubles = ((name, self._sinks[name].trouble()) for name in self._owing)
-        return "; ".join(f"{name}: {trouble or 'nothing was acknowledged'}" for name, trouble in troubles)
+        """The troubles of the sinks, each with its name; a sink that owes a receipt for long has one as well."""
+        now, found = monotonic(), list[str]()
+        for name, sink in self._sinks.items():
+            silent = self._owed[name] and now - self._heard_at[name] > _SILENT
+            if trouble := sink.trouble() or ("nothing was acknowledged" if silent else ""):
+                found.append(f"{name}: {trouble}")
+        return "; ".join(found)
 
     @property
     def _owing(self) -> list[str]:
@@ -101,6 +109,8 @@ class SeveralSinks:
             self._error = self._error or error
             self._end(name)
             return []
+        if found:
+            self._heard_at[name] = monotonic()
         for each in found:
             if isinstance(each, Receipt):
                 self._owed[name] -= each.messages

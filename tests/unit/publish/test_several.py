@@ -24,6 +24,7 @@ class Broker:
         self.flushed: list[float] = []
         self.marks: list[LSN] = []
         self.closed = 0
+        self.complaint = ""
 
     def publish(self, message: Message, ticket: int) -> bool:
         if len(self.taken) >= self.room:
@@ -52,7 +53,7 @@ class Broker:
         return None
 
     def trouble(self) -> str:
-        return "away"
+        return self.complaint
 
 
 def message(topic: str) -> Message:
@@ -96,14 +97,25 @@ def test_a_sink_without_room_is_waited_for_and_the_others_still_take_what_comes_
     assert (us.waited, eu.waited) == ([0.05, 0.025], [0.025]), "those that owe receipts share the time"
 
 
-def test_only_sinks_that_owe_receipts_are_flushed_and_have_troubles(both: SeveralSinks, eu: Broker, us: Broker) -> None:
+def test_only_sinks_that_owe_receipts_are_flushed(both: SeveralSinks, eu: Broker, us: Broker) -> None:
     both.flush(1)
-    assert both.trouble() == ""
     both.publish(message("us:x"), 0)
     both.flush(1)
     assert (eu.flushed, us.flushed) == ([], [1])
-    assert both.trouble() == "us: away"
-    us.heard = [Receipt(0, 1)]
+
+
+def test_the_trouble_of_each_sink_has_its_name(
+    both: SeveralSinks, eu: Broker, us: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("walrelay.publish.several.monotonic", lambda: now)
+    eu.complaint = "away"
+    assert both.trouble() == "eu: away", "with nothing in flight, too"
+    both.publish(message("us:x"), 0)
+    assert both.trouble() == "eu: away"
+    now += 6
+    assert both.trouble() == "eu: away; us: nothing was acknowledged"
+    eu.complaint, us.heard = "", [Receipt(0, 1)]
     assert both.receipts(0) == [Receipt(0, 1)]
     assert both.trouble() == ""
 

@@ -68,10 +68,16 @@ function draw(row, activity, speed, width) {
     { name: "relay", title: "Relay", lines: [state.text + (isNumber(row?.in_flight ?? activity?.in_flight) ? ` · ${count(row?.in_flight ?? activity.in_flight)} in flight` : ""), activity?.latency?.p99 ? `p99 ${duration(activity.latency.p99)}` : ""], level: state.level },
     { name: "rules", title: "Rules", lines: rules.length ? [`${count(rules.reduce((sum, each) => sum + each.dropped, 0))} dropped`, rules.map((each) => each.rule).join(", ")] : ["nothing dropped", ""], level: "ok" },
   ];
-  const sinks = topics.map(({ sink, topic, per, messages }) => ({ name: `${sink} ${topic}`, title: topic, lines: [`${sink ? `${sink} · ` : ""}${isNumber(messages) ? `${short(messages)} since start` : ""}`], per, level: activity?.stalled?.by && activity.stalled.by === sink ? "critical" : "ok" }));
+  const sinks = topics.map(({ sink, topic, per, messages }) => ({ name: `${sink} ${topic}`, title: topic, lines: [`${sink ? `${sink} · ` : ""}${isNumber(messages) ? `${short(messages)} since start` : ""}`], per, level: waits(activity?.stalled, sink) ? "critical" : "ok" }));
   const stalled = Boolean(activity?.stalled) || row?.level === "critical";
   const flows = { relay: speed.records ?? speed.published, rules: speed.records ?? speed.published };
   return width < 620 ? upright(stages, sinks, flows, width, stalled) : across(stages, sinks, flows, width, stalled);
+}
+
+// What several sinks wait for is a list of `NAME: reason`.
+function waits(stalled, sink) {
+  if (stalled?.by !== "sink") return false;
+  return !sink || `; ${stalled.why}`.includes(`; ${sink}: `);
 }
 
 function wal(row) {

@@ -25,6 +25,7 @@ export function condition(relay) {
   if (relay.state === "failed") return { level: "critical", text: "failed" };
   if (relay.state === "stopped") return { level: relay.level === "ok" ? "none" : relay.level, text: "stopped" };
   if (relay.state === "retrying") return { level: relay.level === "ok" ? "warning" : relay.level, text: "retrying" };
+  if (relay.state === "waiting") return { level: relay.level === "ok" ? "warning" : relay.level, text: "waits for its sink" };
   if (!relay.instance) return { level: relay.level === "ok" ? "none" : relay.level, text: relay.state };
   if (relay.level === "critical") return { level: "critical", text: "needs you" };
   if (relay.level === "warning") return { level: "warning", text: "look at it" };
