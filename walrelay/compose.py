@@ -13,7 +13,7 @@ from walrelay.config import Databases, Settings
 from walrelay.control.database import Controls
 from walrelay.control.pausing import LeaderPause
 from walrelay.control.relay import RelayControl
-from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, skips
+from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, readable, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
 from walrelay.errors import NotConnected
@@ -276,7 +276,9 @@ class LiveFactories:
     def refusals(self) -> DeadLettering:
         return DeadLettering(self._wiring.policy, self._dead_letters, self._observer, self._wiring.rules.unrouted)
 
-    def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter:
+    def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter | None:
+        if self._wiring.policy.only_stops and not readable(catalog):
+            return None
         return DeadLetterTableWriter(catalog, self._wiring.slot, self._wiring.sink.sink_of)
 
     @contextmanager

@@ -21,9 +21,8 @@ _NUMBERS = frozenset({"commit_lsn", "ordinal", "committed_at"})
 
 
 class Origin(NamedTuple):
-    """Which message: the record's position and id, and the message's number among those of its record.
-
-    The id is part of it because positions repeat in another history of WAL, after a restore for instance.
+    """The place of a message: its record's position and id, and its number among those of the record by the rules of
+    the time. Which message it is, its record and its destination say: `walrelay.dead_letters.identity`.
     """
 
     commit_lsn: LSN
@@ -50,6 +49,11 @@ class DeadLetter(NamedTuple):
     message: Message | None = None
     raw: bytes | None = None
     attempts: int = 1
+
+    @property
+    def number(self) -> int:
+        """Its place among the messages of its record, by the rules of the time."""
+        return self.origin.number
 
 
 def record_json(record: OutboxRecord) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from tests.simulation.fuse import Fuse, boundary
 from walrelay.dead_letter import DeadLetter, Origin
+from walrelay.dead_letters.identity import RecordKey
+from walrelay.dead_letters.store import of_records
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 
@@ -56,18 +58,19 @@ class FakeLetters:
     def first_open(self, topic: str, key: bytes) -> Origin | None:
         return self.blocked_keys().get((topic, key))
 
-    def settled(self, start: LSN) -> dict[Origin, DeadLetter]:
-        return {origin: letter for origin, letter in self.kept.items() if origin.commit_lsn >= start}
+    def settled(self, start: LSN) -> dict[RecordKey, list[DeadLetter]]:
+        return of_records(self.kept[origin] for origin in sorted(self.kept) if origin.commit_lsn >= start)
 
     def reconnect(self, catalog: object) -> None:
         pass
 
-    def blocked_keys(self) -> dict[tuple[str, bytes], Origin]:
+    def blocked_keys(self, *, begun: bool = False) -> dict[tuple[str, bytes], Origin]:
         first: dict[tuple[str, bytes], Origin] = {}
         for origin in sorted(self.kept):
             letter = self.kept[origin]
             first.setdefault((letter.topic or "", letter.key or b""), origin)
-        return first
+        blocked = {(letter.topic, letter.key) for letter in self.kept.values() if letter.status == "blocked"}
+        return {key: origin for key, origin in first.items() if not begun or key in blocked}
 
     def _write(self, letter: DeadLetter) -> None:
         if before := self.kept.get(letter.origin):

@@ -1,11 +1,15 @@
 """How many dead letters there are, by what is known of them. Indexes have all of it: no record is read."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from walrelay.dead_letters.handling import OPEN, DeadLetterTable
-from walrelay.dead_letters.store import TABLE, meaning
+from walrelay.dead_letters.filtering import OPEN
+from walrelay.dead_letters.handling import DeadLetterTable
+from walrelay.dead_letters.store import TABLE, meaning, present
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
 
 COUNTS_OF_GROUPS = (
     f"SELECT status, error, count(*), min(first_at), max(first_at) FROM {TABLE} WHERE slot_name = %s"
@@ -49,3 +53,23 @@ def dead_letter_counts(table: DeadLetterTable, slot: str, topics: int = 20) -> D
         min((oldest for *_, oldest, _ in open_), default=None),
         max((newest for *_, newest in open_), default=None),
     )
+
+
+def waiting(catalog: Catalog, slot: str) -> int | None:
+    """How many dead letters are open; None where there is no table, or the role may not read it."""
+    found = waiting_of(catalog, [slot])
+    return None if found is None else found.get(slot, 0)
+
+
+def waiting_of(catalog: Catalog, slots: Sequence[str]) -> dict[str, int] | None:
+    """The same for several slots in one statement; a slot without any is left out."""
+    if not present(catalog):
+        return None
+    query = (
+        f"SELECT slot_name, count(*) FROM {TABLE} WHERE slot_name = ANY (%s) AND status IN ('waiting', 'blocked')"
+        " GROUP BY slot_name"
+    )
+    try:
+        return dict(catalog.rows(query, [*slots]))
+    except Denied:
+        return None

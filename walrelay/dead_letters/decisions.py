@@ -1,7 +1,7 @@
 """Which messages become dead letters. A dead letter is durable before its message counts as settled.
 
-The next run recognises a dead letter by its origin (position, id): a crash may have come right after it was written,
-and its message is not offered again then. No other recovery is needed.
+The next run recognises a dead letter by its record and destination: a crash may have come right after it was written,
+and its message is not offered again then, whatever the settings are by then. No other recovery is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
+from walrelay.dead_letters.identity import RecordKey, letters_of_messages, stored_id
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import EVENT_ID, AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
@@ -77,13 +78,15 @@ class DeadLetterDecisions:
         policy: Policy,
         writer: DeadLetterWriter,
         history: RefusalHistory,
-        settled: Mapping[Origin, DeadLetter],
+        settled: Mapping[RecordKey, Sequence[DeadLetter]],
         blocked: Mapping[Key, Origin],
         observer: Observer,
     ) -> None:
         self._policy, self._writer, self._history, self._observer = policy, writer, history, observer
-        self._settled = {**history.in_no_table, **settled}
-        self._last = max((origin.commit_lsn for origin in self._settled), default=LSN(0))
+        self._settled = {key: [*letters] for key, letters in settled.items()}
+        for letter in history.in_no_table.values():
+            self._settled.setdefault(_record_of(letter.origin), []).append(letter)
+        self._last = max((key.commit_lsn for key in self._settled), default=LSN(0))
         self._blocked = dict(blocked)
         self._decided: tuple[Origin, Sequence[Message]] | None = None  # the last one that was not to be offered
 
@@ -98,7 +101,8 @@ class DeadLetterDecisions:
             return numbered
         if record.commit_lsn > self._last:
             self._settled = {}
-        return [each for message in numbered for each in self._unless_settled(message)]
+        letters = self._letters_of(record.commit_lsn, record.ordinal, record.id)
+        return self._unless_settled(numbered, letters) if letters else numbered
 
     def unpublishable(
         self, record: AnyRecord, why: Unroutable | Undecodable, payload: bytes | None
@@ -108,9 +112,12 @@ class DeadLetterDecisions:
         """
         # what cannot be read has no topic, and so no policy of its own
         choice = self._policy.default if isinstance(record, Undecoded) else self._policy.of(record.topic or "")
+        letter, unsent = _dead_letter_of_record(record, _STATUS.get(choice, ""), str(why), payload)
+        for earlier in self._letters_of(record.commit_lsn, record.ordinal, letter.origin.record_id):
+            if earlier.topic is None:
+                return self._published(earlier, unsent)
         if choice == "stop":
             raise why
-        letter, unsent = _dead_letter_of_record(record, _STATUS[choice], str(why), payload)
         if self._decided is None or self._decided[0] != letter.origin:
             self._write(letter)
             self._decided = (letter.origin, self._published(letter, unsent))
@@ -212,9 +219,19 @@ class DeadLetterDecisions:
             self._blocked[message.topic, key] = first
         return False
 
-    def _unless_settled(self, message: Offered) -> Sequence[Message]:
-        letter = self._settled.get(_origin_of_offered(message))
-        return (message,) if letter is None else self._published(letter, message)
+    def _unless_settled(self, messages: Sequence[Offered], letters: Sequence[DeadLetter]) -> Sequence[Message]:
+        found, told = list[Message](), list[DeadLetter]()
+        for message, letter in zip(messages, letters_of_messages(letters, messages), strict=True):
+            if letter is None:
+                found.append(message)
+            elif letter not in told:  # one of the whole record is about several messages
+                told.append(letter)
+                found += self._published(letter, message)
+        return found
+
+    def _letters_of(self, commit_lsn: LSN, ordinal: int, record_id: str) -> Sequence[DeadLetter]:
+        """The dead letters of a record that exist from the start of the run on."""
+        return self._settled.get(RecordKey(commit_lsn, ordinal, stored_id(record_id)), ()) if self._settled else ()
 
     def _published(self, letter: DeadLetter, message: Message) -> Sequence[Message]:
         """The dead letter as a message, if dead letters go to a topic.
@@ -236,6 +253,10 @@ class DeadLetterDecisions:
 def _without_value(letter: Message) -> Message:
     why = ("dead_letter_value", b"too large for a topic; the table walrelay.dead_letters has it")
     return letter._replace(value=None, headers=[*letter.headers, why])
+
+
+def _record_of(origin: Origin) -> RecordKey:
+    return RecordKey(origin.commit_lsn, origin.ordinal, stored_id(origin.record_id))
 
 
 def _offered(message: Message, record: OutboxRecord, number: int) -> Offered:

@@ -8,10 +8,12 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import UNDECODABLE, record_json
+from walrelay.dead_letters.filtering import OPEN, DeadLetterFilter
 from walrelay.dead_letters.forms import record_shown
-from walrelay.dead_letters.handling import OPEN, DeadLetterFilter, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.handling import DeadLetterEdit, DeadLetterTable, StoredDeadLetter
+from walrelay.dead_letters.identity import stored_text
 from walrelay.dead_letters.republishing import Republishing, order_keys
-from walrelay.dead_letters.store import TABLE, meaning, text
+from walrelay.dead_letters.store import TABLE, meaning
 from walrelay.errors import Fatal, Undecodable, Unroutable
 from walrelay.model import Message, OutboxRecord
 from walrelay.postgres.connect import Connection
@@ -113,8 +115,8 @@ class DeadLetterEditing:
                 hint="To restore it: `walrelay dlq edit ID --take-back`." if stored.edit else "",
             )
         told = difference(original, record)
-        republishing = Republishing(self._wiring.router(self._table.catalog).route, self._wiring.sink.names)
-        as_edited = stored._replace(letter=stored.letter._replace(record=record), edit=None)
+        republishing = Republishing(self._wiring.router(self._table.catalog).route)
+        as_edited = stored._replace(edit=DeadLetterEdit(record, stored.last_at, "", ""))
         try:
             messages = tuple(republishing.messages(as_edited))
         except (Unroutable, Undecodable) as why:
@@ -124,7 +126,7 @@ class DeadLetterEditing:
 
     def store(self, stored: StoredDeadLetter, record: OutboxRecord, by: str, reason: str) -> StoredDeadLetter:
         """In place of an earlier edit. Fatal if somebody edited or closed it since it was read."""
-        return self._set(stored, (record_json(record), text(by), text(reason)))
+        return self._set(stored, (record_json(record), stored_text(by), stored_text(reason)))
 
     def take_back(self, stored: StoredDeadLetter) -> StoredDeadLetter:
         """The record is what it was. Fatal where it was not edited."""

@@ -6,18 +6,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import DeadLetter, Origin, message_from, record_from
-from walrelay.dead_letters.store import EDIT_COLUMNS, TABLE, edits_are_kept, meaning, missing, present, text
-from walrelay.dead_letters.tenants import TenantFilter
+from walrelay.dead_letters.filtering import OPEN, ORDER, DeadLetterFilter, DeadLetterPlace, conditions
+from walrelay.dead_letters.identity import stored_text
+from walrelay.dead_letters.store import EDIT_COLUMNS, TABLE, edits_are_kept, meaning, missing, present
 from walrelay.lsn import LSN
 from walrelay.model import OutboxRecord
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK
 
-OPEN = ("waiting", "blocked")
-"""The statuses of dead letters that can be replayed or discarded."""
-
-_ORDER = "commit_lsn, ordinal, number, id"
 _HEAD = (
     "id, first_at, last_at, closed_at, closed_by, closed_why, slot_name, sink, commit_lsn::text, ordinal, number,"
     " record_id, status, error, reason, topic, key, attempts"
@@ -25,52 +22,7 @@ _HEAD = (
 _CONTENT, _NO_CONTENT = "record, message, raw", "NULL::json, NULL::json, NULL::bytea"
 _PAGE = 200  # dead letters that are in memory at a time
 _BATCH = 1000  # dead letters that are discarded at a time
-_DIGITS = 19  # more than any number of a dead letter has
 _PATIENCE = 60.0  # seconds for another process that has them locked: twice as long as a replay waits for a receipt
-
-
-class DeadLetterPlace(NamedTuple):
-    """A dead letter's place in the order of all."""
-
-    commit_lsn: LSN
-    ordinal: int
-    number: int
-    id: int
-
-    def __str__(self) -> str:
-        return ":".join(map(str, self))
-
-    @classmethod
-    def parse(cls, text: str) -> "DeadLetterPlace":
-        """The inverse of `str`; ValueError for anything else."""
-        lsn, *numbers = text.split(":")
-        ordinal, number, id_ = map(int, numbers)
-        if not (-1 <= ordinal < 2**31 and 0 <= number < 2**31 and 0 <= id_ < 2**63):
-            raise ValueError(text)
-        return cls(LSN.parse(lsn), ordinal, number, id_)
-
-
-class DeadLetterFilter(NamedTuple):
-    """Which dead letters. None matches all; `*` in `topic` matches any characters; `id`: the dead letter's or the
-    record's; `ids`: those of dead letters; `after`: only what comes later in the order.
-    """
-
-    statuses: Sequence[str] | None = None
-    topic: str | None = None
-    error: str | None = None
-    since: datetime | None = None  # of last_at
-    until: datetime | None = None
-    id: str | None = None
-    key: bytes | None = None
-    limit: int | None = None
-    tenants: TenantFilter | None = None
-    ids: Sequence[int] | None = None
-    after: DeadLetterPlace | None = None
-
-    @property
-    def open(self) -> "DeadLetterFilter":
-        """The same filter; without statuses, for open ones."""
-        return self._replace(statuses=self.statuses or OPEN)
 
 
 OrderKey = tuple[str, bytes]
@@ -86,8 +38,19 @@ class DeadLetterEdit(NamedTuple):
     reason: str
 
 
+class SiblingLetter(NamedTuple):
+    """A dead letter of the same record: which message it is about."""
+
+    id: int
+    topic: str | None
+    key: bytes | None
+    number: int
+
+
 class StoredDeadLetter(NamedTuple):
-    """A row of the table. `edit`: None where its record is as it was."""
+    """A row of the table. `edit`: None where its record is as it was. `siblings`: the dead letters of its record, with
+    itself, in their order; none where its content was not asked for.
+    """
 
     id: int
     first_at: datetime
@@ -99,6 +62,7 @@ class StoredDeadLetter(NamedTuple):
     sink: str
     letter: DeadLetter
     edit: DeadLetterEdit | None = None
+    siblings: Sequence[SiblingLetter] = ()
 
     @property
     def record(self) -> OutboxRecord | None:
@@ -143,8 +107,8 @@ class DeadLetterTable:
 
     def find(self, wanted: DeadLetterFilter) -> list[int]:
         """Their ids, in order."""
-        conditions, parameters = _conditions(wanted)
-        query = f"SELECT id FROM {TABLE} WHERE slot_name = %s AND {conditions} ORDER BY {_ORDER} LIMIT %s"
+        condition, parameters = conditions(wanted)
+        query = f"SELECT id FROM {TABLE} WHERE slot_name = %s AND {condition} ORDER BY {ORDER} LIMIT %s"
         limit = None if wanted.tenants else wanted.limit
         found = [id_ for (id_,) in self._rows(query, self._slot, *parameters, limit)]
         return wanted.tenants.select(self.catalog, found)[: wanted.limit] if wanted.tenants else found
@@ -178,7 +142,7 @@ class DeadLetterTable:
     def keys(self, ids: Sequence[int]) -> list[DeadLetterKey]:
         edited = "edited_record IS NOT NULL" if self.keeps_edits else "false"
         rows = self._rows(
-            f"SELECT id, topic, key, {edited} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids)
+            f"SELECT id, topic, key, {edited} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {ORDER}", list(ids)
         )
         return [DeadLetterKey(row[0], row[1], None if row[2] is None else bytes(row[2]), row[3]) for row in rows]
 
@@ -208,9 +172,9 @@ class DeadLetterTable:
         """The id of the first open dead letter with that topic and key, if it comes before `place`."""
         rows = self._rows(
             f"SELECT id FROM {TABLE} WHERE slot_name = %s AND topic = %s AND key = %s::bytea AND status IN ('waiting',"
-            f" 'blocked') AND ({_ORDER}) < (%s::pg_lsn, %s, %s, %s) ORDER BY {_ORDER} LIMIT 1",
+            f" 'blocked') AND ({ORDER}) < (%s::pg_lsn, %s, %s, %s) ORDER BY {ORDER} LIMIT 1",
             self._slot,
-            text(topic),
+            stored_text(topic),
             key,
             str(place.commit_lsn),
             *place[1:],
@@ -227,7 +191,7 @@ class DeadLetterTable:
             f"UPDATE {TABLE} SET attempts = attempts + 1, last_at = clock_timestamp(), error = %s, reason = %s"
             " WHERE id = %s RETURNING id",
             error,
-            text(reason),
+            stored_text(reason),
             id_,
         )
 
@@ -242,46 +206,36 @@ class DeadLetterTable:
             " WHERE slot_name = %s AND id = ANY(%s) AND (%s::text[] IS NULL OR status = ANY(%s)) RETURNING id"
         )
         listed = None if only is None else list(only)
-        return len(self._rows(query, status, text(by), why and text(why), self._slot, list(ids), listed, listed))
+        return len(
+            self._rows(query, status, stored_text(by), why and stored_text(why), self._slot, list(ids), listed, listed)
+        )
 
     def _letters(self, ids: Sequence[int], *, whole: bool = True) -> list[StoredDeadLetter]:
         content = _CONTENT if whole else _NO_CONTENT
         columns = ", ".join((_HEAD, content, *(EDIT_COLUMNS if self.keeps_edits else ["NULL"] * len(EDIT_COLUMNS))))
-        rows = self._rows(f"SELECT {columns} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {_ORDER}", list(ids))
-        return [_stored(row) for row in rows]
+        rows = self._rows(f"SELECT {columns} FROM {TABLE} WHERE id = ANY(%s) ORDER BY {ORDER}", list(ids))
+        siblings = self._siblings(ids) if whole else {}
+        return [_stored(row, siblings.get(row[0], ())) for row in rows]
+
+    def _siblings(self, ids: Sequence[int]) -> dict[int, list[SiblingLetter]]:
+        """The dead letters of the same records, by the ids of these."""
+        rows = self._rows(
+            f"SELECT l.id, s.id, s.topic, s.key, s.number FROM {TABLE} l JOIN {TABLE} s ON s.slot_name = l.slot_name"
+            " AND s.commit_lsn = l.commit_lsn AND s.ordinal = l.ordinal AND s.record_id = l.record_id"
+            " WHERE l.id = ANY(%s) ORDER BY s.number, s.id",
+            list(ids),
+        )
+        found: dict[int, list[SiblingLetter]] = {}
+        for id_, other, topic, key, number in rows:
+            found.setdefault(id_, []).append(SiblingLetter(other, topic, None if key is None else bytes(key), number))
+        return found
 
     def _rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
         with meaning(self.catalog.connection):
             return self.catalog.connection.execute(query.encode(), parameters).fetchall()
 
 
-def _conditions(wanted: DeadLetterFilter) -> tuple[str, list[Any]]:
-    parts: list[tuple[str, Any]] = [
-        ("status = ANY(%s)", None if wanted.statuses is None else list(wanted.statuses)),
-        ("topic LIKE %s", None if wanted.topic is None else _pattern(text(wanted.topic))),
-        ("error = %s", wanted.error),
-        ("last_at >= %s", wanted.since),
-        ("last_at < %s", wanted.until),
-        ("key = %s::bytea", wanted.key),
-        ("id = ANY(%s)", None if wanted.ids is None else list(wanted.ids)),
-    ]
-    given = [(condition, value) for condition, value in parts if value is not None]
-    conditions, values = ["true", *(condition for condition, _ in given)], [value for _, value in given]
-    if wanted.id is not None:  # not as one expression: each has an index
-        number = int(wanted.id) if wanted.id.isascii() and wanted.id.isdigit() and len(wanted.id) < _DIGITS else 0
-        conditions.append("(record_id = %s OR id = %s)")
-        values += [text(wanted.id), number]
-    if wanted.after is not None:
-        conditions.append(f"({_ORDER}) > (%s::pg_lsn, %s, %s, %s)")
-        values += [str(wanted.after.commit_lsn), *wanted.after[1:]]
-    return " AND ".join(conditions), values
-
-
-def _pattern(topic: str) -> str:
-    return topic.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
-
-
-def _stored(row: tuple[Any, ...]) -> StoredDeadLetter:
+def _stored(row: tuple[Any, ...], siblings: Sequence[SiblingLetter]) -> StoredDeadLetter:
     head, content, (edited, *edit) = row[:8], row[8:-4], row[-4:]
     lsn, ordinal, number, record_id, status, error, reason, topic, key, attempts, record, message, raw = content
     letter = DeadLetter(
@@ -296,4 +250,4 @@ def _stored(row: tuple[Any, ...]) -> StoredDeadLetter:
         None if raw is None else bytes(raw),
         attempts,
     )
-    return StoredDeadLetter._make((*head, letter, edited and DeadLetterEdit(record_from(edited), *edit)))
+    return StoredDeadLetter._make((*head, letter, edited and DeadLetterEdit(record_from(edited), *edit), siblings))

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.handling import DeadLetterKey, OrderKey
-from walrelay.dead_letters.republishing import Republishing, order_keys
+from walrelay.dead_letters.republishing import NoSuchDestination, Republishing, order_keys
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Sink
@@ -87,6 +87,8 @@ class DeadLetterReplay:
                         outcomes[stored.id] = ReplayOutcome(stored.id, "left", why_not)
                     else:
                         waiting[stored.id] = messages
+                except NoSuchDestination as why:
+                    outcomes[stored.id] = ReplayOutcome(stored.id, "left", f"{why}. {why.hint}")
                 except (Unroutable, Undecodable) as why:
                     error = UNDECODABLE if isinstance(why, Undecodable) else "unroutable"
                     self._table.refused(stored.id, error, str(why))
@@ -153,9 +155,9 @@ class DeadLetterReplay:
                 outcomes[id_] = ReplayOutcome(id_, "replayed")
 
 
-def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str) -> DeadLetterReplay:
-    """By the rules of the relay, to its sinks."""
-    republishing = Republishing(wiring.router(table.catalog).route, wiring.sink.names)
+def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None) -> DeadLetterReplay:
+    """By the rules of the relay, to its sinks. `instead`: see `Republishing`."""
+    republishing = Republishing(wiring.router(table.catalog).route, instead)
     return DeadLetterReplay(table, republishing, wiring.sink.open, by, block_key=wiring.policy.block_key)
 
 

@@ -1,48 +1,92 @@
-"""Which messages a dead letter becomes when it is replayed: by today's rules, of the record as it is or was edited."""
+"""Which messages a dead letter becomes when it is replayed: today's messages of its record, as it is or was edited, for
+the destination that it is about, and for no other.
+"""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from walrelay.dead_letter import UNDECODABLE
-from walrelay.dead_letters.handling import OrderKey, StoredDeadLetter
-from walrelay.dead_letters.store import text
+from walrelay.dead_letters.handling import OrderKey, SiblingLetter, StoredDeadLetter
+from walrelay.dead_letters.identity import letters_of_messages, stored_text
 from walrelay.errors import Undecodable, Unroutable
-from walrelay.model import REPLAYED, Message, OutboxRecord, sink_and_topic
+from walrelay.model import REPLAYED, Message, OutboxRecord
 
 Route = Callable[[OutboxRecord], Sequence[Message]]
 
 
-class Republishing:
-    """`sinks`: the names of the relay's sinks, if it has several."""
+class NoSuchDestination(Unroutable):
+    """Today's rules have no message of the record for the destination of its dead letter."""
 
-    def __init__(self, route: Route, sinks: Collection[str] = ()) -> None:
-        self._route, self._sinks = route, sinks
+
+class Republishing:
+    """By the rules of `route`. `instead`: the topic that takes the place of one that the rules no longer have."""
+
+    def __init__(self, route: Route, instead: str | None = None) -> None:
+        self._route, self._instead = route, instead
 
     def messages(self, stored: StoredDeadLetter) -> Sequence[Message]:
         """Unroutable where today's rules give no message, Undecodable where there is no record."""
-        _, _, error, reason, _, _, _, message, *_ = stored.letter
-        if error == UNDECODABLE:
-            raise Undecodable(reason)
-        if stored.record is not None:
-            routed = self._route(stored.record)
-            messages = routed if message is None else self._of_its_sink(stored, routed)
+        letter = stored.letter
+        if letter.error == UNDECODABLE:
+            raise Undecodable(letter.reason)
+        if stored.record is None:
+            found = [] if letter.message is None else [letter.message]
         else:
-            messages = [] if message is None else [message]
-        if not messages:
+            routed = self._route(stored.record)
+            if letter.record is not None and stored.edit is not None:
+                found = self._as_edited(stored, letter.record, routed)
+            else:
+                found = self._own(stored, routed)
+        if not found:
             raise Unroutable("there is nothing to publish: today's rules give no message for it")
-        return [each._replace(headers=[*each.headers, REPLAYED]) for each in messages]
+        return [each._replace(headers=[*each.headers, REPLAYED]) for each in found]
 
-    def _of_its_sink(self, stored: StoredDeadLetter, routed: Sequence[Message]) -> Sequence[Message]:
-        """The message of that number; the only one for the sink that refused it, if the rules have another order now.
-        The other sinks have theirs.
+    def _own(self, stored: StoredDeadLetter, routed: Sequence[Message]) -> list[Message]:
+        """Those whose dead letter it is; of a record that could not be routed all that have none of their own."""
+        letters = letters_of_messages(stored.siblings, routed)
+        found = [message for message, letter in zip(routed, letters, strict=True) if _is(letter, stored)]
+        if found or not routed or stored.letter.topic is None:
+            return found
+        free = [message for message, letter in zip(routed, letters, strict=True) if letter is None]
+        return self._instead_of(stored, free)
+
+    def _as_edited(self, stored: StoredDeadLetter, original: OutboxRecord, routed: Sequence[Message]) -> list[Message]:
+        """An edit may lead elsewhere: to the one destination that the original does not go to."""
+        letters = letters_of_messages(stored.siblings, routed)
+        found = [message for message, letter in zip(routed, letters, strict=True) if _is(letter, stored)]
+        if found or not routed or stored.letter.topic is None:
+            return found
+        try:
+            before = {message.topic for message in self._route(original)} - {stored.letter.topic}
+        except Unroutable:
+            before = set()
+        free = [
+            message
+            for message, letter in zip(routed, letters, strict=True)
+            if letter is None and message.topic not in before
+        ]
+        return free if len(free) == 1 else self._instead_of(stored, free)
+
+    def _instead_of(self, stored: StoredDeadLetter, free: Sequence[Message]) -> list[Message]:
+        """Only an operator can say whether another destination takes the place of one that is gone: others may have
+        their message.
         """
-        number = stored.letter.origin.number
-        same = routed[number : number + 1]
-        if stored.sink not in self._sinks:
-            return same
-        its = [each for each in routed if sink_and_topic(each.topic)[0] == stored.sink]
-        return same if same and same[0] in its else its if len(its) == 1 else ()
+        chosen = [message for message in free if message.topic == self._instead]
+        if len(chosen) == 1:
+            return chosen
+        topics = (
+            ", ".join(dict.fromkeys(message.topic for message in free)) or "none that has no dead letter of its own"
+        )
+        raise NoSuchDestination(
+            f"today's rules give no message for topic {stored.letter.topic} of this record; they give: {topics}",
+            hint="If another topic takes its place, name it: `walrelay dlq replay --id"
+            f" {stored.id} --instead TOPIC`. Otherwise discard it.",
+        )
 
 
 def order_keys(messages: Sequence[Message]) -> frozenset[OrderKey]:
     """What these messages have an order with, as the table has it."""
-    return frozenset((text(each.topic), each.key) for each in messages if each.key is not None)
+    return frozenset((stored_text(each.topic), each.key) for each in messages if each.key is not None)
+
+
+def _is(letter: SiblingLetter | None, stored: StoredDeadLetter) -> bool:
+    return letter is not None and letter.id == stored.id

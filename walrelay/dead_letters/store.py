@@ -2,11 +2,12 @@
 crash.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin, message_json, record_json
+from walrelay.dead_letters.identity import RecordKey, stored_id, stored_text
 from walrelay.errors import Fatal, NotServing, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
@@ -73,11 +74,6 @@ def missing() -> Fatal:
     )
 
 
-def text(value: str) -> str:
-    """Text that PostgreSQL takes: no NUL, and what is not UTF-8 as an escape."""
-    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
-
-
 _COLUMNS = (
     "slot_name, commit_lsn, ordinal, number, record_id, sink, topic, key, status, error, reason, attempts, record,"
     " message, raw, closed_at, closed_by"
@@ -87,18 +83,23 @@ _VALUES = (
     " %(status)s, %(error)s, %(reason)s, %(attempts)s, %(record)s::json, %(message)s::json, %(raw)s::bytea,"
     " CASE WHEN %(status)s = 'skipped' THEN clock_timestamp() END, %(closed_by)s"
 )
-_AGAIN = (  # read again after a crash: its first reason stays
-    " ON CONFLICT (slot_name, commit_lsn, ordinal, number, record_id) DO UPDATE"
-    " SET attempts = dead_letters.attempts + excluded.attempts, last_at = clock_timestamp()"
+_RECORD = (
+    "slot_name = %(slot)s AND commit_lsn = %(commit_lsn)s::pg_lsn AND ordinal = %(ordinal)s"
+    " AND record_id = %(record_id)s"
 )
-_CLOSED = (
-    ", status = excluded.status, reason = excluded.reason, closed_at = excluded.closed_at,"
-    " closed_by = excluded.closed_by"
+_AGAIN = " SET attempts = dead_letters.attempts + %(attempts)s, last_at = clock_timestamp()"  # its first reason stays
+_CLOSED = ", status = %(status)s, reason = %(reason)s, closed_at = clock_timestamp(), closed_by = %(closed_by)s"
+# Under its number another message of the record may be a dead letter already, by the rules of then.
+_INSERT = (
+    f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}) ON CONFLICT (slot_name, commit_lsn, ordinal, number,"
+    f" record_id) DO UPDATE{_AGAIN} WHERE dead_letters.topic IS NOT DISTINCT FROM excluded.topic"
+    " AND dead_letters.key IS NOT DISTINCT FROM excluded.key"
 )
-_BLOCK = (
-    f"INSERT INTO {TABLE} ({_COLUMNS}) SELECT {_VALUES} WHERE EXISTS (SELECT FROM {TABLE} WHERE slot_name = %(slot)s"
-    " AND topic = %(topic)s AND key = %(key)s::bytea AND status IN ('waiting', 'blocked')"
-    f" AND (commit_lsn, ordinal, number) < (%(commit_lsn)s::pg_lsn, %(ordinal)s, %(number)s)){_AGAIN}"
+_FREE_NUMBER = f"SELECT max(number) + 1 FROM {TABLE} WHERE {_RECORD}"
+_BLOCKS = (
+    f"SELECT EXISTS (SELECT FROM {TABLE} WHERE slot_name = %(slot)s AND topic = %(topic)s AND key = %(key)s::bytea"
+    " AND status IN ('waiting', 'blocked')"
+    " AND (commit_lsn, ordinal, number) < (%(commit_lsn)s::pg_lsn, %(ordinal)s, %(number)s))"
 )
 
 
@@ -119,15 +120,24 @@ class DeadLetterTableWriter:
         self._failover = slot is not None and slot.failover
 
     def write(self, letter: DeadLetter) -> None:
-        self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}", letter, "policy")
+        with meaning(self._catalog.connection):
+            self._write(self._parameters(letter, "policy"))
 
     def skip(self, letter: DeadLetter, by: str) -> None:
         """Writes it as skipped by an operator, whatever status an earlier run gave it."""
-        self._write(f"INSERT INTO {TABLE} ({_COLUMNS}) VALUES ({_VALUES}){_AGAIN}{_CLOSED}", letter, by)
-
-    def _write(self, statement: str, letter: DeadLetter, by: str) -> None:
         with meaning(self._catalog.connection):
-            self._catalog.connection.execute(statement.encode(), self._parameters(letter, by))
+            self._write(self._parameters(letter, by), again=_CLOSED)
+
+    def _write(self, parameters: dict[str, Any], again: str = "") -> None:
+        """Only an earlier dead letter of the same message is counted; one of the whole record is the only one that has
+        no topic.
+        """
+        execute = self._catalog.connection.execute
+        of_record = f"UPDATE {TABLE}{_AGAIN}{again} WHERE {_RECORD} AND topic IS NULL"
+        if parameters["topic"] is None and execute(of_record.encode(), parameters).rowcount:
+            return
+        while not execute(_INSERT.encode(), parameters).rowcount:
+            ((parameters["number"],),) = execute(_FREE_NUMBER.encode(), parameters).fetchall()
 
     def await_standbys(self) -> None:
         if self._failover:
@@ -141,26 +151,33 @@ class DeadLetterTableWriter:
             connection.transaction(),
         ):  # two statements: the second one sees what the lock waited for
             connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, parameters["topic"], letter.key))
-            return connection.execute(_BLOCK.encode(), parameters).rowcount > 0
+            ((blocked,),) = connection.execute(_BLOCKS.encode(), parameters).fetchall()
+            if blocked:
+                self._write(parameters)
+            return bool(blocked)
 
-    def settled(self, start: LSN) -> dict[Origin, DeadLetter]:
-        """The dead letters of what streams from `start` on, without their contents."""
+    def settled(self, start: LSN) -> dict[RecordKey, list[DeadLetter]]:
+        """The dead letters of what streams from `start` on, by record and without their contents."""
         rows = self._catalog.rows(
-            "SELECT commit_lsn::text, ordinal, number, record_id, status, error, reason, topic"
-            f" FROM {TABLE} WHERE slot_name = %s AND commit_lsn >= %s::pg_lsn AND error <> %s",
+            "SELECT commit_lsn::text, ordinal, number, record_id, status, error, reason, topic, key"
+            f" FROM {TABLE} WHERE slot_name = %s AND commit_lsn >= %s::pg_lsn"
+            " AND (error, status) <> (%s, 'skipped') ORDER BY commit_lsn, ordinal, number",
             self._slot,
             str(start),
-            UNDECODABLE,
+            UNDECODABLE,  # the decoder goes by them
         )
-        origins = (Origin(LSN.parse(row[0]), *row[1:4]) for row in rows)
-        return {origin: DeadLetter(origin, *row[4:]) for origin, row in zip(origins, rows, strict=True)}
+        return of_records(_without_content(row) for row in rows)
 
-    def blocked_keys(self) -> dict[tuple[str, bytes], Origin]:
-        """Topics and keys with an open dead letter, and the origin of the first one of each."""
+    def blocked_keys(self, *, begun: bool = False) -> dict[tuple[str, bytes], Origin]:
+        """Topics and keys with an open dead letter, and the origin of the first one of each. `begun`: only those that
+        others wait for already.
+        """
+        waits = f"SELECT FROM {TABLE} b WHERE b.slot_name = l.slot_name AND b.topic = l.topic AND b.key = l.key"
+        only = f" AND EXISTS ({waits} AND b.status = 'blocked')" if begun else ""
         rows = self._catalog.rows(
             "SELECT DISTINCT ON (topic, key) topic, key, commit_lsn::text, ordinal, number, record_id"
-            f" FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
-            " AND topic IS NOT NULL AND key IS NOT NULL ORDER BY topic, key, commit_lsn, ordinal, number",
+            f" FROM {TABLE} l WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
+            f" AND topic IS NOT NULL AND key IS NOT NULL{only} ORDER BY topic, key, commit_lsn, ordinal, number",
             self._slot,
         )
         return {(topic, bytes(key)): Origin(LSN.parse(lsn), *origin) for topic, key, lsn, *origin in rows}
@@ -170,7 +187,7 @@ class DeadLetterTableWriter:
             f"SELECT commit_lsn::text, ordinal, number, record_id FROM {TABLE} WHERE slot_name = %s AND topic = %s"
             " AND key = %s::bytea AND status IN ('waiting', 'blocked') ORDER BY commit_lsn, ordinal, number LIMIT 1",
             self._slot,
-            text(topic),
+            stored_text(topic),
             key,
         )
         return next((Origin(LSN.parse(lsn), *origin) for lsn, *origin in rows), None)
@@ -182,19 +199,34 @@ class DeadLetterTableWriter:
             "commit_lsn": str(origin.commit_lsn),
             "ordinal": origin.ordinal,
             "number": origin.number,
-            "record_id": text(origin.record_id),
+            "record_id": stored_id(origin.record_id),
             "sink": self._sink_of(topic),
-            "topic": None if topic is None else text(topic),
+            "topic": None if topic is None else stored_text(topic),
             "key": key,
             "status": status,
             "error": error,
-            "reason": text(reason),
+            "reason": stored_text(reason),
             "attempts": attempts,
             "record": record and record_json(record),
             "message": message and message_json(message),
             "raw": raw,
             "closed_by": by if status == "skipped" else None,
         }
+
+
+def of_records(letters: Iterable[DeadLetter]) -> dict[RecordKey, list[DeadLetter]]:
+    """By record."""
+    found: dict[RecordKey, list[DeadLetter]] = {}
+    for letter in letters:
+        lsn, ordinal, _, record_id = letter.origin
+        found.setdefault(RecordKey(lsn, ordinal, stored_id(record_id)), []).append(letter)
+    return found
+
+
+def _without_content(row: Sequence[Any]) -> DeadLetter:
+    lsn, ordinal, number, record_id, status, error, reason, topic, key = row
+    origin = Origin(LSN.parse(lsn), ordinal, number, record_id)
+    return DeadLetter(origin, status, error, reason, topic, None if key is None else bytes(key))
 
 
 def await_letters(catalog: Catalog, slot: Slot) -> None:
@@ -214,6 +246,11 @@ def await_letters(catalog: Catalog, slot: Slot) -> None:
 
 def present(catalog: Catalog) -> bool:
     return catalog.value(f"SELECT to_regclass('{TABLE}')") is not None
+
+
+def readable(catalog: Catalog) -> bool:
+    """Whether there is a table, and this role may read it."""
+    return bool(catalog.value(f"SELECT has_table_privilege(to_regclass('{TABLE}'), 'SELECT')"))
 
 
 def edits_are_kept(catalog: Catalog) -> bool:
@@ -242,29 +279,10 @@ def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
     return frozenset((LSN.parse(lsn), None if ordinal == WHOLE_TRANSACTION else ordinal) for lsn, ordinal in rows)
 
 
-def waiting(catalog: Catalog, slot: str) -> int | None:
-    """How many dead letters are open; None where there is no table, or the role may not read it."""
-    found = waiting_of(catalog, [slot])
-    return None if found is None else found.get(slot, 0)
-
-
-def waiting_of(catalog: Catalog, slots: Sequence[str]) -> dict[str, int] | None:
-    """The same for several slots in one statement; a slot without any is left out."""
-    if not present(catalog):
-        return None
-    query = (
-        f"SELECT slot_name, count(*) FROM {TABLE} WHERE slot_name = ANY (%s) AND status IN ('waiting', 'blocked')"
-        " GROUP BY slot_name"
-    )
-    try:
-        return dict(catalog.rows(query, [*slots]))
-    except Denied:
-        return None
-
-
 class DeadLetterOfRecord(NamedTuple):
-    """A dead letter without what is of the event itself, but for type and aggregate. `status`: waiting, blocked,
-    replayed, discarded or skipped. `committed_at`: of the record, in microseconds since 1970.
+    """A dead letter without what is of the event itself, but for type, aggregate and key: `letters_of_messages` says
+    which message it is about. `status`: waiting, blocked, replayed, discarded or skipped. `topic`: None for a letter of
+    the whole record. `committed_at`: of the record, in microseconds since 1970.
     """
 
     record_id: str
@@ -277,20 +295,25 @@ class DeadLetterOfRecord(NamedTuple):
     aggregate_id: str | None = None
     type: str | None = None
     committed_at: int | None = None
+    key: bytes | None = None
+    number: int = 0
 
 
 def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, list[DeadLetterOfRecord]]:
     """By record id, each in their order; records without a dead letter are left out."""
     if not record_ids or not present(catalog):
         return {}
+    asked = {stored_id(record_id): record_id for record_id in record_ids}
     rows = catalog.rows(
         "SELECT record_id, commit_lsn::text || ':' || ordinal, status, error, topic, id, record->>'aggregate_type',"
-        f" record->>'aggregate_id', record->>'type', (record->>'committed_at')::int8 FROM {TABLE}"
+        f" record->>'aggregate_id', record->>'type', (record->>'committed_at')::int8, key, number FROM {TABLE}"
         " WHERE slot_name = %s AND record_id = ANY (%s::text[]) ORDER BY commit_lsn, ordinal, number",
         slot,
-        list(record_ids),
+        [*asked],
     )
     found: dict[str, list[DeadLetterOfRecord]] = {}
-    for row in rows:
-        found.setdefault(row[0], []).append(DeadLetterOfRecord(*row))
+    for stored, *head, key, number in rows:
+        of_key = {"key": None if key is None else bytes(key), "number": number}
+        letter = DeadLetterOfRecord(asked[stored], *head, **of_key)
+        found.setdefault(letter.record_id, []).append(letter)
     return found

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from walrelay.dead_letter import record_from
-from walrelay.dead_letters.store import TABLE, meaning, text
+from walrelay.dead_letters.identity import stored_text
+from walrelay.dead_letters.store import TABLE, meaning
 from walrelay.identifiers import identifier
 from walrelay.postgres.catalog import Catalog
 from walrelay.wiring import Wiring
@@ -54,7 +55,7 @@ class TenantFilter(NamedTuple):
         rows = catalog.rows(
             f"SELECT {id_}, coalesce({tenant} = ANY (%s::text[]), false) FROM {self.wiring.table.replace('%', '%%')}"
             f" WHERE {id_} = ANY (%s::text[])",
-            [text(each) for each in self.tenants],
+            [stored_text(each) for each in self.tenants],
             list(record_ids),
         )
         return dict(rows)

@@ -1,5 +1,5 @@
-"""Wraps router and sink of a run whose policy is not `stop`: refused messages become dead letters, and count as
-settled.
+"""Wraps router and sink of a run: refused messages become dead letters, and count as settled. What became one in an
+earlier run is settled whatever the policy is now.
 """
 
 from collections import deque
@@ -119,12 +119,14 @@ class DeadLetteringSink:
 
 
 class DeadLettering:
-    """The policy of one process, through all of its runs. `writer` gives access to the table over a connection."""
+    """The policy of one process, through all of its runs. `writer` gives access to the table over a connection; None
+    where there is no table and the policy needs none.
+    """
 
     def __init__(
         self,
         policy: Policy,
-        writer: Callable[[Catalog], DeadLetterTableWriter],
+        writer: Callable[[Catalog], DeadLetterTableWriter | None],
         observer: Observer,
         unrouted: Unrouted,
     ) -> None:
@@ -133,15 +135,17 @@ class DeadLettering:
         self._writer: DeadLetterTableWriter | None = None
 
     def wrap(self, catalog: Catalog, start: LSN, routing: Routing, sink: Sink) -> tuple[Routing, Sink]:
-        """Routing and sink of a run from `start` on; unchanged where the policy is only to stop."""
-        if self._policy.only_stops:
-            return routing, sink
+        """Routing and sink of a run from `start` on; unchanged where the policy is only to stop, and no earlier run
+        left anything to go by.
+        """
         self._history.forget_before(start)
         writer = self._writer = self._open(catalog)
-        blocked = writer.blocked_keys() if self._policy.block_key else {}
-        decisions = DeadLetterDecisions(
-            self._policy, writer, self._history, writer.settled(start), blocked, self._observer
-        )
+        if writer is None:
+            return routing, sink
+        settled, blocked = writer.settled(start), writer.blocked_keys(begun=not self._policy.block_key)
+        if self._policy.only_stops and not settled and not blocked:
+            return routing, sink
+        decisions = DeadLetterDecisions(self._policy, writer, self._history, settled, blocked, self._observer)
         return DeadLetteringRouter(routing.route, decisions, self._unrouted), DeadLetteringSink(sink, decisions)
 
     def reconnect(self, catalog: Catalog) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from walrelay.dead_letters.store import waiting
+from walrelay.dead_letters.counts import waiting
 from walrelay.errors import WalrelayError
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import slot_wal

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from walrelay.control.state import RelayState, facts_of, relay_state
 from walrelay.control.table import relay_row
-from walrelay.dead_letters.store import waiting
+from walrelay.dead_letters.counts import waiting
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import Finding

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from walrelay.dead_letters.identity import stored_text
 from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
-from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of, present, text
+from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of, present
 from walrelay.model import AnyRecord, Message, OutboxRecord
 from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, outcome_of, outcomes
 from walrelay.postgres.catalog import Catalog
@@ -106,12 +107,12 @@ class LettersOfRows:
 
     def look_up(self, ids: Sequence[str]) -> None:
         """Replaces those that were looked up before."""
-        found = dead_letters_of(self._catalog, self._slot, [text(each) for each in ids])
+        found = dead_letters_of(self._catalog, self._slot, [stored_text(each) for each in ids])
         self._letters = {id_: [each for each in some if self._believed(each)] for id_, some in found.items()}
 
     def of(self, id_: str) -> Sequence[DeadLetterOfRecord]:
         """Of one of them."""
-        return self._letters.get(text(id_), ())
+        return self._letters.get(stored_text(id_), ())
 
 
 class LeftToPublish:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Receipt
+from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Expiry, Recalled, RecalledMessage, SinkPlugin
 
 KIND = "recording"
@@ -28,6 +28,8 @@ class Broker:
         self.expiry: dict[str, Expiry] = {}
         self.capacity = inf
         """How many messages a sink takes without a receipt for them."""
+        self.refused = set[str]()
+        """Topics whose messages are refused, one by one."""
         self._grants = inf
         self._breaks = inf
         self._death: type[BaseException] = Retryable
@@ -88,7 +90,11 @@ class _Sink:
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         pass
 
-    def receipts(self, timeout: float) -> Iterable[Receipt]:
+    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
+        refused = [each for each in self._waiting if each[1].topic in self._broker.refused]
+        if refused:
+            self._waiting = [each for each in self._waiting if each not in refused]
+            return [Refusal(ticket, message, "poison", "", "poison", ends=False) for ticket, message in refused]
         count = self._broker.acknowledge([message for _, message in self._waiting], timeout)
         settled = Counter(ticket for ticket, _ in self._waiting[:count])
         del self._waiting[:count]

@@ -7,6 +7,7 @@ import pytest
 from tests.seen import Seen
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
+from walrelay.dead_letters.store import of_records
 from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSink
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -108,7 +109,8 @@ class Run:
     ) -> None:
         self.store, self.broker, self.history = Store(), broker, history or RefusalHistory()
         self.seen = Seen()
-        decisions = DeadLetterDecisions(policy, self.store, self.history, settled or {}, {}, self.seen)
+        known = of_records((settled or {}).values())
+        decisions = DeadLetterDecisions(policy, self.store, self.history, known, {}, self.seen)
         self.router = DeadLetteringRouter(route, decisions, Rules("t").unrouted)
         self.sink = DeadLetteringSink(broker, decisions)
 

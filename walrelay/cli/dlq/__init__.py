@@ -134,8 +134,9 @@ def _show_edit(stored: StoredDeadLetter) -> None:
 @dlq.command()
 @one_relay
 @filters
+@click.option("--instead", metavar="TOPIC", help="Takes the place of a topic that the rules no longer have.")
 @click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
-def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
+def replay(relay: Chosen, dry_run: bool, instead: str | None, **given: Any) -> None:
     """Publish dead letters, and those that are blocked behind them.
 
     Publishes open dead letters unless --status is given.
@@ -143,6 +144,9 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
     The current settings route the record, as it is or was edited, so a correction applies; id and position stay the
     same, and a header `replayed` is added. A dead letter is closed when the broker has acknowledged it; one that is
     refused again stays open, and so do later ones of the same key. The relay may be running.
+
+    Each is published to the topic that refused it. One whose topic the rules no longer have stays open, unless
+    --instead names another topic of its record.
 
     \b
     Example:
@@ -158,7 +162,7 @@ def replay(relay: Chosen, dry_run: bool, **given: Any) -> None:
                 click.echo(_short(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
             return
-        replaying = dead_letter_replay(wiring, table, operator())
+        replaying = dead_letter_replay(wiring, table, operator(), instead)
         outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _report(outcomes)
 

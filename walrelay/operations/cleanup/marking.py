@@ -29,7 +29,7 @@ _BATCH = 500  # rows
 _FAREWELL = 0.5  # seconds for the current batch when the relay stops
 
 _INDEXES = "SET enable_indexscan = on; SET enable_bitmapscan = on; SET enable_seqscan = on"
-_OPEN = "('waiting', 'blocked', 'discarded', 'skipped')"
+_NOT_PUBLISHED = "('waiting', 'blocked', 'discarded', 'skipped')"
 
 Wait = Callable[[float], bool]
 
@@ -129,7 +129,7 @@ def mark(session: Session, wiring: Wiring, marks: Marks, wait: Wait) -> int:
             return 0
     refused = (
         f"NOT EXISTS (SELECT FROM walrelay.dead_letters AS d WHERE d.slot_name = {verbatim(literal(wiring.slot))}"
-        f" AND d.record_id = {id_text(table)} AND d.status IN {_OPEN})"
+        f" AND d.record_id = {id_text(table)} AND d.status IN {_NOT_PUBLISHED})"
     )
     marked = 0
     for part in parts(session, wiring.table):

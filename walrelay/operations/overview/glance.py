@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from walrelay.control.state import Level, facts_of, relay_state
 from walrelay.control.table import RelayRow, no_relays_table, relay_rows, relays_table_exists
-from walrelay.dead_letters.store import waiting_of
+from walrelay.dead_letters.counts import waiting_of
 from walrelay.postgres.candidates import Instances, instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal

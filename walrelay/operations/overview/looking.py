@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from walrelay.control.asking import Percentiles, Rates, RelayActivity, activity, rates
-from walrelay.dead_letters.store import waiting_of
+from walrelay.dead_letters.counts import waiting_of
 from walrelay.errors import Fatal
 from walrelay.operations.overview.glance import RelayGlance, glance
 from walrelay.operations.overview.judgement import Judgement, judged

@@ -1,0 +1,190 @@
+"""A dead letter stays one and settles its own message alone, whatever the settings of the next start are."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.relaying.broker import Killed
+from tests.integration.relaying.conftest import OutboxMaker
+from tests.integration.relaying.harness import Outbox
+from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable
+from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
+from walrelay.errors import Refused
+from walrelay.postgres.catalog import Catalog
+
+KEPT: dict[str, Any] = {"policy": "dead_letter"}
+
+
+@pytest.fixture
+def way() -> str:
+    """How the slot is read decides nothing here."""
+    return "text"
+
+
+def to(*topics: str) -> list[dict[str, Any]]:
+    """Rules that make a message for each of the topics, but for the harness's own events."""
+    own = {"name": "own", "when": {"aggregate_type": "test"}}
+    rules = [{"name": topic, "topic": topic, "continue": True} for topic in topics]
+    return [own, *rules[:-1], {"name": topics[-1], "topic": topics[-1]}]
+
+
+def died_with_a_letter(outbox: Outbox, *, confirmed: int = 0) -> None:
+    """A relay that is killed when its first dead letter is durable; no message has a receipt but those granted."""
+    outbox.broker.withhold()
+    with outbox.relay() as relay:
+        relay.wait_until(lambda: letters(outbox), "a dead letter")
+        outbox.broker.break_after(0, Killed)
+        outbox.write("later")
+        relay.dies()
+    outbox.broker.release()
+
+
+def letters(outbox: Outbox) -> list[tuple[object, ...]]:
+    return outbox.database.execute("SELECT topic, status FROM walrelay.dead_letters ORDER BY commit_lsn, number, id")
+
+
+def replay(outbox: Outbox, instead: str | None = None) -> list[ReplayOutcome]:
+    with Catalog(outbox.wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, outbox.wiring.slot)
+        ids, statuses = table.find_to_replay(DeadLetterFilter())
+        return list(dead_letter_replay(outbox.wiring, table, "operator", instead).replay(ids, statuses))
+
+
+def discard(outbox: Outbox) -> None:
+    with Catalog(outbox.wiring.dsn) as catalog:
+        table = DeadLetterTable(catalog, outbox.wiring.slot)
+        table.discard(table.find(DeadLetterFilter(statuses=OPEN)), "operator", "a test")
+
+
+def of_event(outbox: Outbox, value: bytes) -> dict[str, int]:
+    """How often each topic has the event."""
+    topics = [message.topic for message in outbox.broker.durable if message.value == value]
+    return {topic: topics.count(topic) for topic in sorted(topics)}
+
+
+@pytest.mark.parametrize("then", [to("us", "eu"), to("archive", "eu", "us")], ids=["reordered", "inserted"])
+def test_other_rules_after_a_crash_leave_every_destination_its_message(
+    make_outbox: OutboxMaker, then: list[dict[str, Any]]
+) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("eu", "us"))
+    outbox.broker.refused = {"us"}
+    outbox.write(1)
+    died_with_a_letter(outbox)
+    outbox.broker.refused = set()
+    changed = outbox.under(routes=then)
+    with changed.relay() as relay:
+        changed.messages(relay)
+        once = {rule["name"]: 1 for rule in then if rule["name"] not in ("us", "own")}
+        assert of_event(changed, b"1") == once
+        assert [each.outcome for each in replay(changed)] == ["replayed"]
+    assert of_event(changed, b"1") == once | {"us": 1}
+    assert letters(changed) == [("us", "replayed")]
+
+
+def test_a_replay_publishes_to_the_topic_of_its_letter_after_a_rule_was_inserted(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a", "b"))
+    outbox.broker.refused = {"b"}
+    outbox.write(1)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    outbox.broker.refused = set()
+    changed = outbox.under(routes=to("archive", "a", "b"))
+    assert [each.outcome for each in replay(changed)] == ["replayed"]
+    assert of_event(changed, b"1") == {"a": 1, "b": 1}
+
+
+def test_a_second_refusal_under_other_rules_is_a_letter_of_its_own(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("eu", "us"))
+    outbox.broker.refused = {"us"}
+    outbox.write(1)
+    died_with_a_letter(outbox)
+    outbox.broker.refused = {"us", "eu"}
+    changed = outbox.under(routes=to("us", "eu"))
+    with changed.relay() as relay:
+        changed.messages(relay)
+    assert sorted(letters(changed))[:2] == [("eu", "waiting")] * 2  # also of the event that came later
+    query = "SELECT topic, attempts FROM walrelay.dead_letters WHERE message->>'value' = '1'"
+    assert sorted(changed.database.execute(query)) == [("eu", 1), ("us", 1)]
+    changed.broker.refused = set()
+    assert {each.outcome for each in replay(changed)} == {"replayed"}
+    assert of_event(changed, b"1") == {"eu": 1, "us": 1}
+
+
+def test_a_letter_whose_topic_is_gone_is_left_until_another_topic_is_named(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a", "ordres"))
+    outbox.broker.refused = {"ordres"}
+    outbox.write(1)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    changed = outbox.under(routes=to("a", "orders"))
+    (left,) = replay(changed)
+    assert (left.outcome, letters(changed)) == ("left", [("ordres", "waiting")])
+    assert "no message for topic ordres" in left.why
+    assert "they give: a, orders" in left.why
+    assert "--instead TOPIC" in left.why
+    assert [each.outcome for each in replay(changed, "nonsense")] == ["left"]
+    assert [each.outcome for each in replay(changed, "orders")] == ["replayed"]
+    assert of_event(changed, b"1") == {"a": 1, "orders": 1}
+
+
+@pytest.mark.parametrize("decision", ["wait", "discard"])
+def test_a_letter_of_a_whole_record_settles_all_of_its_messages(make_outbox: OutboxMaker, decision: str) -> None:
+    outbox = make_outbox(
+        refusals={**KEPT, "topics": {"pay": "stop"}},
+        routes=[*to("pay")[:1], {"name": "pay", "when": {"aggregate_id": "2"}, "topic": "pay"}],
+    )
+    outbox.broker.refused = {"pay"}
+    with outbox.database.connect(autocommit=False) as connection:
+        outbox.write(1, 2, connection=connection)
+    assert isinstance(outbox.failure(), Refused)
+    assert letters(outbox) == [(None, "waiting")]
+    if decision == "discard":
+        discard(outbox)
+    outbox.broker.refused = set()
+    changed = outbox.under(routes=to("a", "b"))
+    with changed.relay() as relay:
+        changed.messages(relay)
+        assert of_event(changed, b"1") == {}
+        assert of_event(changed, b"2") == {"a": 1, "b": 1}
+        replay(changed)
+    assert of_event(changed, b"1") == ({} if decision == "discard" else {"a": 1, "b": 1})
+
+
+@pytest.mark.parametrize("decision", ["wait", "discard"])
+def test_the_policy_stop_honours_the_letters_of_an_earlier_life(make_outbox: OutboxMaker, decision: str) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a"))
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    died_with_a_letter(outbox)
+    outbox.broker.refused = set()
+    if decision == "discard":
+        discard(outbox)
+    changed = outbox.under(refusals={"policy": "stop"})
+    with changed.relay() as relay:
+        changed.messages(relay)
+        assert of_event(changed, b"1") == {}
+        replay(changed)
+    assert of_event(changed, b"1") == ({} if decision == "discard" else {"a": 1})
+
+
+def test_the_policy_stop_does_not_stop_at_a_record_that_is_a_letter(make_outbox: OutboxMaker) -> None:
+    """Two records of one transaction: no rule routes the first, and the second stops the relay."""
+    first = {"name": "nothing", "when": {"aggregate_id": "1"}, "topic": "{tenant_id}"}
+    outbox = make_outbox(refusals={**KEPT, "topics": {"pay": "stop"}}, routes=[*to("pay")[:1], first, *to("pay")[1:]])
+    outbox.broker.refused = {"pay"}
+    with outbox.database.connect(autocommit=False) as connection:
+        outbox.write(1, 2, connection=connection)
+    assert isinstance(outbox.failure(), Refused)
+    outbox.broker.refused = set()
+    with outbox.under(refusals={"policy": "stop", "topics": {}}).relay() as relay:
+        outbox.messages(relay)
+    assert (of_event(outbox, b"1"), of_event(outbox, b"2")) == ({}, {"pay": 1})
+    assert letters(outbox) == [(None, "waiting")]
+
+
+def test_without_a_table_the_policy_stop_relays(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox()
+    outbox.database.execute("DROP TABLE walrelay.dead_letters")
+    outbox.write(1)
+    with outbox.relay() as relay:
+        assert outbox.values(relay) == [b"1"]
