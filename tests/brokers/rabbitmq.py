@@ -27,7 +27,7 @@ class RabbitmqCase:
         self.server, self.topic = server, f"test-{uuid4().hex[:12]}"
         self.memory, self.plugin = plugin.memory(), plugin
         self.kill, self.start = server.kill, server.start
-        with self._client() as client:
+        with self.client() as client:
             client.queue_declare(self.topic, durable=True, arguments=queue or None)
 
     def open(self, *, room: int = 10_000, **settings: Any) -> Sink:
@@ -49,7 +49,7 @@ class RabbitmqCase:
 
     def arrived(self) -> list[Arrived]:
         arrived = []
-        with self._client() as client:
+        with self.client() as client:
             while (got := client.basic_get(self.topic, auto_ack=True))[0] is not None:
                 headers = {
                     name: value.encode() if isinstance(value, str) else value for name, value in got[1].headers.items()
@@ -59,7 +59,7 @@ class RabbitmqCase:
 
     def properties(self) -> Any:
         """Those of the first message."""
-        with self._client() as client:
+        with self.client() as client:
             return client.basic_get(self.topic, auto_ack=True)[1]
 
     def cut_connections(self) -> None:
@@ -67,11 +67,12 @@ class RabbitmqCase:
         self.server.control("close_all_connections", "cut by the test")
 
     def close(self) -> None:
-        with self._client() as client:
+        with self.client() as client:
             client.queue_delete(self.topic)
 
     @contextmanager
-    def _client(self) -> Iterator[Any]:
+    def client(self) -> Iterator[Any]:
+        """A channel."""
         connection = pika.BlockingConnection(pika.URLParameters(self.server.url))
         try:
             yield connection.channel()

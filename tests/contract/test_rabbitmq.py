@@ -11,7 +11,8 @@ from tests.brokers.rabbitmq import RabbitmqCase
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.rabbitmq import RabbitmqServer
 from walrelay.errors import Fatal
-from walrelay.model import Message
+from walrelay.model import Message, Refusal
+from walrelay.publish import Sink
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
 from walrelay.testing import complains, message, numbers, publish, receipts, refusal, settle
@@ -34,6 +35,44 @@ def test_a_message_that_no_queue_takes_is_refused_and_the_others_of_other_keys_a
         assert told.reason == "no queue takes it (NO_ROUTE): exchange '', routing key 'nowhere'"
         sink.flush(10)
     assert [got.value for got in case.arrived()] == [b"0", b"2"]
+
+
+def test_of_messages_that_look_the_same_the_returned_one_is_refused(case: RabbitmqCase) -> None:
+    """Equal payloads and routing keys, no id; an exchange that goes by a header, as one for tenants does."""
+    exchange = f"{case.topic}.by-tenant"
+    with case.client() as client:
+        client.exchange_declare(exchange, "headers", auto_delete=True)
+        client.queue_bind(case.topic, exchange, arguments={"x-match": "all", "tenant": "here"})
+    tenants = ["away" if number % 4 == 3 else "here" for number in range(40)]
+    lost, arrived = set[int](), 0
+    with closing(case.open(exchange=exchange, routing_key="x", key_header=None)) as sink:
+        for number, tenant in enumerate(tenants):
+            each = message(case, number, key=str(number))._replace(value=b"{}", headers=[("tenant", tenant.encode())])
+            while not sink.publish(each, number):
+                lost, arrived = told(sink, lost, arrived)
+        while len(lost) + arrived < 40:
+            lost, arrived = told(sink, lost, arrived)
+    assert lost == {number for number, tenant in enumerate(tenants) if tenant == "away"}
+    assert len(case.arrived()) == 30
+
+
+def told(sink: Sink, lost: set[int], arrived: int) -> tuple[set[int], int]:
+    """The tickets of refused messages, and how many others are durable, with those of before."""
+    for each in sink.receipts(0.1):
+        if isinstance(each, Refusal):
+            lost = lost | {each.ticket}
+        else:
+            arrived += each.messages
+    return lost, arrived
+
+
+def test_the_id_of_the_envelope_spring_is_the_message_id(case: RabbitmqCase) -> None:
+    headers: list[tuple[str, bytes | None]] = [("id", b"i-1"), ("event_id", b"e-1")]
+    with closing(case.open()) as sink:
+        for number, those in enumerate((headers[1:], headers, headers[::-1])):
+            assert sink.publish(message(case, number)._replace(headers=those), number)
+        settle(sink, 3)
+    assert [case.properties().message_id for _ in range(3)] == ["e-1", "i-1", "i-1"]
 
 
 def test_with_mandatory_off_such_a_message_is_lost_as_asked(case: RabbitmqCase) -> None:
@@ -99,11 +138,11 @@ def test_a_full_queue_holds_up_its_own_keys_only(stoppable_rabbitmq: RabbitmqSer
         ([("n" * 256, b"1")], "the name of the header 'nnnnnnnnnnnnnnnnnnnn'... is longer than 255 bytes"),
         (
             [("a", b"x" * 140_000)],
-            "the headers and properties make a frame of 140,082 bytes, and RabbitMQ takes 131,072",
+            "the headers and properties make a frame of 140,103 bytes, and RabbitMQ takes 131,072",
         ),
         (
             [("ü" * 100 + str(number), b"") for number in range(700)],
-            "the headers and properties make a frame of 146,265 bytes, and RabbitMQ takes 131,072",
+            "the headers and properties make a frame of 146,286 bytes, and RabbitMQ takes 131,072",
         ),
         ([("\udcff", b"1")], "the name of the header '\\udcff' is not UTF-8"),
     ],
@@ -129,6 +168,7 @@ def room_for(sent: Message, frame: int) -> int:
         timestamp=1,
         message_id="1",
         type="t" * 200,
+        cluster_id="1" * 20,
     )
     return frame - len(pika.frame.Header(1, 1, properties).marshal())
 

@@ -1,7 +1,9 @@
 """One channel in confirm mode, through pika: what RabbitMQ's answers mean for each message.
 
-An answer names a delivery tag, or all up to one. A message that no queue takes comes back before it is confirmed, and
-without its tag. An exchange that does not exist, or that the user may not write to, ends the channel with a text.
+An answer names a delivery tag, or all up to one. A message that no queue takes comes back before it is confirmed,
+without its tag, but with its properties. AMQP reserves one of them, cluster-id: brokers pass it on, and consumers have
+no use for it. It has the tag, because nothing else tells apart two events that look the same. An exchange that does not
+exist, or that the user may not write to, ends the channel with a text.
 """
 
 import asyncio
@@ -23,9 +25,15 @@ from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses
 _SHORT = 255  # bytes of a short string
 _FRAME = 131_072  # bytes: what pika asks for, and RabbitMQ grants unless it is set to less
 _ENVELOPE = 8 + 12 + 2  # bytes of a frame with properties beside them
-_FIXED = 4 + 1 + 8  # bytes of the properties that every message has: the headers' size, delivery mode, timestamp
+_FIXED = 4 + 1 + 8 + 1 + 20  # bytes of what every message has: the headers' size, delivery mode, timestamp, cluster-id
 _DANGEROUS = {"cc", "bcc"}  # of these headers RabbitMQ makes further routing keys
-_PROPERTIES = {"content-type": "content_type", "correlation_id": "correlation_id", "type": "type", "id": "message_id"}
+_PROPERTIES = {
+    "content-type": "content_type",
+    "correlation_id": "correlation_id",
+    "type": "type",
+    "event_id": "message_id",  # as the envelope `spring` calls it
+    "id": "message_id",
+}
 _PERSISTENT = 2
 _QUOTED = re.compile(r"(exchange|topic) '([^']*)'")
 
@@ -42,7 +50,7 @@ class RabbitmqConnection:
         self._frame = _FRAME
         self._tag = 0
         self._open: dict[int, Sending] = {}  # by delivery tag, rising
-        self._places: dict[Sending, tuple[str, str, str | None]] = {}  # exchange, routing key and message id
+        self._places: dict[Sending, tuple[str, str]] = {}  # exchange and routing key
 
     async def open(self) -> None:
         self._connection = connection = await self._connect()
@@ -77,8 +85,8 @@ class RabbitmqConnection:
         exchange, routing_key = self._exchange(message), self._routing_key(message)
         self._tag += 1
         self._open[self._tag] = sending
-        properties = self._properties(message)
-        self._places[sending] = exchange, routing_key, properties.message_id
+        properties = self._properties(message, self._tag)
+        self._places[sending] = exchange, routing_key
         assert self._channel is not None
         self._channel.basic_publish(
             exchange,
@@ -131,12 +139,13 @@ class RabbitmqConnection:
             return message.headers
         return [(self._settings.key_header, message.key), *message.headers]
 
-    def _properties(self, message: Message) -> pika.BasicProperties:
+    def _properties(self, message: Message, tag: int) -> pika.BasicProperties:
         headers = self._headers(message)
         return pika.BasicProperties(
             headers={name: _text(value) for name, value in headers},
             delivery_mode=_PERSISTENT,
             timestamp=message.timestamp_ms // 1000,
+            cluster_id=str(tag),
             **self._known_properties(headers),
         )
 
@@ -144,6 +153,8 @@ class RabbitmqConnection:
         known: dict[str, str] = {}
         for name, value in headers:
             known_as = _PROPERTIES.get(name.lower())
+            if known_as in known and name.lower() == "event_id":
+                continue  # a header `id` is there as well
             if known_as is not None and len(value or b"") <= _SHORT and isinstance(text := _text(value), str):
                 known[known_as] = text
         if "content_type" not in known and self._settings.content_type:
@@ -172,18 +183,18 @@ class RabbitmqConnection:
                 sending.not_now(f"RabbitMQ could not store a message for {topic!r} now, as a queue that is full does")
 
     def _on_returned(self, channel: Channel, method: Any, properties: Any, body: bytes) -> None:
-        place = method.exchange, method.routing_key, properties.message_id
-        for tag, sending in self._open.items():  # the oldest that looks like it
-            message = sending.taken[0].message
-            if self._places[sending] == place and (message.value or b"") == body:
-                del self._open[tag], self._places[sending]
-                sending.refused(
-                    f"no queue takes it ({method.reply_text}): exchange {place[0]!r}, routing key {place[1]!r}",
-                    "Bind a queue to that exchange for that key, or set sink.mandatory to false to lose such messages.",
-                    "unroutable",
-                    "topic",
-                )
-                return
+        tag = int(properties.cluster_id) if (properties.cluster_id or "").isdecimal() else 0
+        sending = self._open.pop(tag, None)
+        if sending is None:  # something between walrelay and RabbitMQ has changed the properties
+            self._fail(Retryable("RabbitMQ returned a message that no queue takes, and not the number that it had"))
+            return
+        exchange, routing_key = self._places.pop(sending)
+        sending.refused(
+            f"no queue takes it ({method.reply_text}): exchange {exchange!r}, routing key {routing_key!r}",
+            "Bind a queue to that exchange for that key, or set sink.mandatory to false to lose such messages.",
+            "unroutable",
+            "topic",
+        )
 
     def _on_channel_closed(self, channel: Channel, why: BaseException) -> None:
         """RabbitMQ ends a channel because of one message, and says which exchange it is about at most."""
@@ -204,7 +215,7 @@ class RabbitmqConnection:
     def _guilty(self, why: ChannelClosed, named: dict[str, str]) -> Sending:
         if why.reply_code == 406:  # too large
             return max(self._open.values(), key=lambda sending: len(sending.taken[0].message.value or b""))
-        for sending, (exchange, routing_key, _) in self._places.items():
+        for sending, (exchange, routing_key) in self._places.items():
             if named.get("exchange", exchange) == exchange and named.get("topic", routing_key) == routing_key:
                 return sending
         return next(iter(self._open.values()))
