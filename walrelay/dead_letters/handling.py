@@ -181,6 +181,18 @@ class DeadLetterTable:
         )
         return rows[0][0] if rows else None
 
+    def ahead_of_the_relay(self, ids: Sequence[int]) -> set[int]:
+        """Those that the slot has not passed: what precedes them may still be on its way. Nothing is ahead of a slot
+        that is gone, nor of one in another history of WAL.
+        """
+        rows = self._rows(
+            f"SELECT l.id FROM {TABLE} l JOIN pg_replication_slots s ON s.slot_name = l.slot_name"
+            " WHERE l.id = ANY(%s) AND s.database = current_database() AND s.confirmed_flush_lsn <= l.commit_lsn"
+            " AND l.commit_lsn <= pg_current_wal_lsn()",
+            list(ids),
+        )
+        return {id_ for (id_,) in rows}
+
     def replayed(self, ids: Sequence[int], by: str) -> None:
         """Only while they are `locked`."""
         self._close(ids, "replayed", by, None, None)

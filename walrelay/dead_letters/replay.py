@@ -20,10 +20,13 @@ from walrelay.wiring import Wiring
 
 _WAVE = 200  # dead letters
 _WAIT = 0.05  # seconds
+_AHEAD = "the relay has not confirmed what is before it; replay it again when the relay has passed it"
 
 
 class ReplayOutcome(NamedTuple):
-    """What came of a dead letter. `why`: it was refused; or it was left, because it is closed or behind another one."""
+    """What came of a dead letter. `why`: it was refused; or it was left, because it is closed, behind another one, or
+    ahead of the relay.
+    """
 
     id: int
     outcome: Literal["replayed", "refused", "left"]
@@ -33,7 +36,8 @@ class ReplayOutcome(NamedTuple):
 class DeadLetterReplay:
     """Publishes dead letters of `table`. `open_sink` opens another sink after a refusal that ended one; `by`: who
     replays; `patience`: seconds without a receipt until the replay fails; `block_key`: whether the relay keeps the
-    later messages of a dead letter's key behind it.
+    later messages of a dead letter's key behind it; `in_groups`: whether it publishes exactly once, so that a dead
+    letter is durable before the messages of its group.
     """
 
     def __init__(
@@ -45,9 +49,10 @@ class DeadLetterReplay:
         patience: float = 30.0,
         *,
         block_key: bool = False,
+        in_groups: bool = False,
     ) -> None:
         self._table, self._republishing, self._open, self._by = table, republishing, open_sink, by
-        self._patience, self._block_key = patience, block_key
+        self._patience, self._block_key, self._in_groups = patience, block_key, in_groups
 
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
         """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
@@ -80,7 +85,11 @@ class DeadLetterReplay:
         known = {each.id: each.order_keys for each in batch}
         with self._table.locked(batch, statuses) as letters:
             waiting: dict[int, Sequence[Message]] = {}
+            ahead = self._table.ahead_of_the_relay([each.id for each in letters]) if self._in_groups else ()
             for stored in letters:
+                if stored.id in ahead:
+                    outcomes[stored.id] = ReplayOutcome(stored.id, "left", _AHEAD)
+                    continue
                 try:
                     messages = self._republishing.messages(stored)
                     if why_not := self._why_not_now(stored, messages, known[stored.id]):
@@ -158,7 +167,14 @@ class DeadLetterReplay:
 def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None) -> DeadLetterReplay:
     """By the rules of the relay, to its sinks. `instead`: see `Republishing`."""
     republishing = Republishing(wiring.router(table.catalog).route, instead)
-    return DeadLetterReplay(table, republishing, wiring.sink.open, by, block_key=wiring.policy.block_key)
+    return DeadLetterReplay(
+        table,
+        republishing,
+        wiring.sink.open,
+        by,
+        block_key=wiring.policy.block_key,
+        in_groups=wiring.exactly_once,
+    )
 
 
 def _wave(left: Sequence[DeadLetterKey]) -> tuple[list[DeadLetterKey], list[DeadLetterKey]]:

@@ -182,6 +182,38 @@ def test_the_policy_stop_does_not_stop_at_a_record_that_is_a_letter(make_outbox:
     assert letters(outbox) == [(None, "waiting")]
 
 
+def test_exactly_once_leaves_a_letter_until_the_relay_has_passed_it(make_outbox: OutboxMaker) -> None:
+    """A group that was aborted has not published what precedes the letter."""
+    outbox = make_outbox(refusals={**KEPT, "block_key": True}, routes=to("a"))
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    died_with_a_letter(outbox)
+    outbox.broker.refused = set()
+    outbox.wiring = outbox.wiring._replace(exactly_once=True)
+    (left,) = replay(outbox)
+    assert (left.outcome, letters(outbox)[:1]) == ("left", [("a", "waiting")])
+    assert "the relay has not confirmed what is before it" in left.why
+    assert of_event(outbox, b"1") == {}
+    outbox.wiring = outbox.wiring._replace(exactly_once=False)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+        relay.confirms(outbox.end_of_wal())
+    outbox.wiring = outbox.wiring._replace(exactly_once=True)
+    assert {each.outcome for each in replay(outbox)} == {"replayed"}
+    assert of_event(outbox, b"1") == {"a": 1}
+
+
+def test_exactly_once_replays_the_letters_of_a_slot_that_is_gone(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a"))
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    died_with_a_letter(outbox)
+    outbox.broker.refused = set()
+    outbox.database.drop_slots()
+    outbox.wiring = outbox.wiring._replace(exactly_once=True)
+    assert [each.outcome for each in replay(outbox)] == ["replayed"]
+
+
 def test_without_a_table_the_policy_stop_relays(make_outbox: OutboxMaker) -> None:
     outbox = make_outbox()
     outbox.database.execute("DROP TABLE walrelay.dead_letters")
