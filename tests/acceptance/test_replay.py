@@ -1,5 +1,6 @@
 """`walrelay replay`: rows of the table published again, and nothing else."""
 
+import json
 import re
 from collections import Counter
 from datetime import UTC, datetime
@@ -268,3 +269,43 @@ def test_the_doctor_says_that_what_waits_is_too_old_for_its_topic(deployment: De
     deployment.write("1")
     told = deployment.command("doctor", exit_code=None)
     assert "deletes messages 0 s after their own time, and the oldest event that waits is" in told
+
+
+@pytest.fixture
+def fanned(deploy: Deploy, database: Database, kafka: Kafka, topic: str) -> Deployment:
+    """Each row has a message for two topics; the second takes small ones only, and others become dead letters."""
+    second = kafka.create_topic(config={"max.message.bytes": "2000"})
+    routes = [{"name": "first", "continue": True, "topic": topic}, {"name": "second", "topic": second}]
+    return deploy(database, kafka, topic, routes=routes, refusals={"policy": "dead_letter"})
+
+
+def test_a_dead_letter_of_one_message_leaves_the_rows_others_to_the_replay_that_audit_advises(
+    fanned: Deployment,
+) -> None:
+    fanned.start()
+    fanned.write('"1"', f'"{"x" * 5000}"', '"3"')
+    fanned.catch_up()
+    fanned.command("dlq", "discard", "--error", "too_large", "--reason", "not needed there", "--yes")
+    fanned.kafka.delete_topics(fanned.topic)
+    wait_until(lambda: fanned.topic not in fanned.kafka.admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
+    fanned.kafka.create_topic(fanned.topic)
+    missing = fanned.command("audit", exit_code=1)
+    assert "missing       3 messages of 6" in missing
+    (advice,) = re.findall(r"to publish them: walrelay (replay .*)", missing)
+    told = fanned.command(*advice.split())
+    assert "to publish  3 rows, 5 messages" in told
+    assert "left out    1 dead letter" in told
+    assert "published 3 rows again" in told
+    assert len(fanned.delivered()) == 3
+    assert "all is well" in fanned.command("audit")
+    state = fanned.command("find", "--since", "1h", "--json")
+    assert {each["state"] for each in json.loads(state)["rows"]} == {"published", "dead_letter"}
+
+
+def test_rows_are_counted_as_rows_and_messages_as_messages(fanned: Deployment) -> None:
+    fanned.start()
+    fanned.write('"1"', '"2"')
+    fanned.catch_up()
+    assert "clean-up" not in fanned.said("replay", "--all")
+    told = fanned.command("replay", "--all", "--dry-run")
+    assert "to publish  2 rows, 4 messages" in told

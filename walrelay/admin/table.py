@@ -98,7 +98,9 @@ def replay(relay: Relay, caller: Operator, request: Request, body: RowReplayRequ
         plan = _plan(relay, body)
         notes = (*plan.left_out, *plan.unknown)
         return JobWork(
-            max(plan.rows, plan.resumed), lambda progress: _replayed(relay, plan, body.rate, progress), notes=notes
+            max(plan.rows + plan.dropped, plan.resumed),
+            lambda progress: _replayed(relay, plan, body.rate, progress),
+            notes=notes,
         )
 
     return started_change(request, relay, caller, "replay", body, prepare)

@@ -115,8 +115,8 @@ def replay(
         click.confirm(f"Publish {count(rows, 'row')} again?", abort=True, err=True)
     with BarObserver() as observer:
         done = operation.run_replay(stop, wiring, plan, rate, observer, even_expired=even_expired)
-    click.echo(f"published {count(observer.rows, 'row')} again")
-    gone = rows - observer.rows
+    click.echo(f"published {count(observer.rows - plan.dropped * done, 'row')} again")
+    gone = rows + plan.dropped - observer.rows
     if done and gone > 0:
         click.echo(f"note: a clean-up deleted {count(gone, 'row')} before they were replayed", err=True)
     if not done:
@@ -134,7 +134,8 @@ def _plan(plan: ReplayPlan) -> Iterator[str]:
     yield _line("replay", f"{plan.name} ({state})")
     if replaying.since or replaying.until:
         yield _line("period", _period(replaying.since, replaying.until))
-    yield _line("to publish", count(plan.rows, "row"))
+    messages = f", {count(plan.messages, 'message')}" if plan.messages != plan.rows else ""
+    yield _line("to publish", count(plan.rows, "row") + messages)
     if plan.groups:
         width = max(len(_topic(group.topic)) for group in plan.groups)
         for group in plan.groups:

@@ -48,7 +48,7 @@ def _rows_by_topic(
     reached = progress.reached if progress.order == tuple(term.name for term in table.order) else ()
     selection = Selection(scope.floor, scope.since, (), reached, also=_rows_where(scope.where))
     settled = settled_rows(wiring, catalog, view, table, selection, known, again=scope.command != "recover")
-    return topic_groups(wiring, view, table, selection._replace(known=settled.ids), None)
+    return topic_groups(wiring, view, table, selection._replace(known=settled.ids)).groups
 
 
 def _rows_where(where: str) -> RowCondition:

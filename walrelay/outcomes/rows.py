@@ -42,14 +42,15 @@ NOTHING_KNOWN = Known(FoundMessages())
 
 class SettledRows(NamedTuple):
     """`ids`: of the rows without anything left to publish. `partly`: how many others have some of their messages
-    already. `letters`: messages that are dead letters, by status. `elsewhere`: how many of the rows that are left each
-    topic has, to which today's rules do not send them.
+    already; `aside`: those messages, by topic and the row's type. `letters`: messages that are dead letters, by status.
+    `elsewhere`: how many of the rows that are left each topic has, to which today's rules do not send them.
     """
 
     ids: list[str]
     partly: int
     letters: Counter[str]
     elsewhere: Counter[str]
+    aside: Counter[tuple[str, str]]
 
 
 def settled_rows(
@@ -58,13 +59,13 @@ def settled_rows(
     view: View,
     table: TableDescription,
     selection: Selection,
-    known: Known,
+    known: Known = NOTHING_KNOWN,
     *,
     again: bool = False,
 ) -> SettledRows:
     """Looks at those rows only that the topics or the dead letters know. `again`: what is published is left, too."""
-    topic_of = TopicOf(wiring, table, roles=("id",))
-    settled, partly, left = SettledRows([], 0, Counter(), Counter()), 0, _LEFT[again]
+    topic_of = TopicOf(wiring, table, roles=("id", "type"))
+    settled, partly, left = SettledRows([], 0, Counter(), Counter(), Counter()), 0, _LEFT[again]
     found = known.found
     if (condition := _known(wiring, catalog, table, found)) is None:
         return settled
@@ -83,6 +84,8 @@ def settled_rows(
             elif due:
                 partly += len(rest) < len(due)
                 settled.elsewhere.update(found.elsewhere(record.id, due))
+                gone = (topic for topic, outcome in zip(due, became, strict=True) if outcome not in left)
+                settled.aside.update((topic, record.type or "") for topic in gone)
     return settled._replace(partly=partly)
 
 
@@ -130,6 +133,10 @@ class LeftToPublish:
         """The records that come next, once their dead letters were looked up: as they are now."""
         self._letters.look_up([record.id for record in records])
         return records
+
+    def has_letters(self, id_: str) -> bool:
+        """Whether one of the records that come next has dead letters."""
+        return bool(self._letters.of(id_))
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
         if not isinstance(record, OutboxRecord):

@@ -28,6 +28,14 @@ class TopicGroup(NamedTuple):
     last: int | None
 
 
+class RowsByTopic(NamedTuple):
+    """`rows` of which `dropped` become no message; a row that becomes several is in several groups."""
+
+    groups: list[TopicGroup]
+    rows: int
+    dropped: int
+
+
 def row_topics(wiring: Wiring, view: View, table: TableDescription, selection: Selection) -> Iterator[str]:
     """Each topic once or more often; rows that no rule routes are left out."""
     topic_of = TopicOf(wiring, table)
@@ -36,21 +44,25 @@ def row_topics(wiring: Wiring, view: View, table: TableDescription, selection: S
 
 
 def topic_groups(
-    wiring: Wiring, view: View, table: TableDescription, selection: Selection, topic: str | None
-) -> list[TopicGroup]:
+    wiring: Wiring, view: View, table: TableDescription, selection: Selection, topic: str | None = None
+) -> RowsByTopic:
     """The rows by topic (or all to the one that is given) and type, sorted."""
     topic_of = TopicOf(wiring, table, roles=("type",))
     counts: Counter[tuple[str, str]] = Counter()
     first, last = dict[tuple[str, str], int](), dict[tuple[str, str], int]()
+    total = dropped = 0
     for *values, rows, earliest, latest in OutboxRows(view, table, selection).groups(topic_of.columns):
-        record = topic_of.record(values)
-        for each in dict.fromkeys(topic or each for each in topic_of.all(record)):
+        record, number = topic_of.record(values), int(rows or 0)
+        topics = dict.fromkeys(topic or each for each in topic_of.all(record))
+        total, dropped = total + number, dropped + (0 if topics else number)
+        for each in topics:
             key = (each, record.type or "")
-            counts[key] += int(rows or 0)
+            counts[key] += number
             if earliest is not None and latest is not None:
                 first[key] = min(first.get(key, int(earliest)), int(earliest))
                 last[key] = max(last.get(key, 0), int(latest))
-    return [TopicGroup(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
+    groups = [TopicGroup(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
+    return RowsByTopic(groups, total, dropped)
 
 
 class TopicOf:

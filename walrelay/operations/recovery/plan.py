@@ -136,7 +136,7 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
 def _expired(wiring: Wiring, view: View, table: TableDescription, selection: Selection) -> list[Expired]:
     if not wiring.sink.may_expire:
         return []
-    return expired_if_known(wiring.sink, topic_groups(wiring, view, table, selection, None))
+    return expired_if_known(wiring.sink, topic_groups(wiring, view, table, selection).groups)
 
 
 def _beyond(wiring: Wiring) -> str:

@@ -1,16 +1,15 @@
 """What a replay will publish. Changes nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import NamedTuple
 
-from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
-from walrelay.dead_letters.store import present
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RecordPosition
 from walrelay.operations.replay.journal import ReplayProgress, ReplayRequest, unfinished_replay
+from walrelay.outcomes import SettledRows, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found
@@ -25,11 +24,9 @@ from walrelay.table.selection import (
     TableDescription,
     all_of,
     describe_table,
-    id_text,
     xid8,
 )
 from walrelay.table.topics import TopicGroup, row_topics, topic_groups
-from walrelay.wire.commands import literal
 from walrelay.wiring import Wiring
 
 _MARGIN = timedelta(minutes=10)  # between the times of a row and of its message
@@ -44,17 +41,15 @@ class ReplayPlan(NamedTuple):
     resumed: bool
     restart: bool
     ids: list[str] | None
-    groups: list[TopicGroup]  # what is still to be published
+    rows: int  # that are still to be published
+    messages: int  # of these rows
+    groups: list[TopicGroup]  # these messages
+    dropped: int  # rows that a rule drops
     unconfirmed: int  # rows that the relay may not have confirmed
     why: str  # nothing more is known to be confirmed
-    letters: int  # rows that are dead letters
+    letters: int  # messages that are dead letters
     not_found: list[str]  # ids, or positions and ids, without a row
     expired: list[Expired]
-
-    @property
-    def rows(self) -> int:
-        """How many are still to be published."""
-        return sum(group.rows for group in self.groups)
 
     @property
     def left_out(self) -> list[str]:
@@ -62,6 +57,8 @@ class ReplayPlan(NamedTuple):
         told = []
         if self.unconfirmed:
             told.append(f"{_rows(self.unconfirmed, 'row')} that the relay may not have confirmed: {self.why}")
+        if self.dropped:
+            told.append(f"{_rows(self.dropped, 'row')} that a rule drops")
         if self.letters:
             told.append(f"{_rows(self.letters, 'dead letter')}: `walrelay dlq list`")
         return told
@@ -103,37 +100,45 @@ def plan_replay(
         if replaying.asked.positions is not None:
             found = _at_positions(wiring, view, table, replaying)
         ids = None if found is None else list(found)
-        selected = selection(wiring, catalog, table, replaying, ids)
+        selected = selection(wiring, table, replaying, ids)
         filtered = Selection(also=_filters(wiring, table, replaying, ids))
         ordered, rest = _rest(view, table, replaying, selected)
-        left = f"count(*) FILTER (WHERE {xid8(view.xmax)} >= {replaying.ceiling})"
-        is_letter = _is_letter(wiring, catalog, table)
-        letters = f"count(*) FILTER (WHERE {xid8(view.xmax)} < {replaying.ceiling} AND {is_letter})"
-        ((unconfirmed, set_aside),) = OutboxRows(view, table, filtered).ask(f"{left}, {letters}")
-        groups = topic_groups(wiring, view, ordered, rest, replaying.asked.topic)
+        later = f"count(*) FILTER (WHERE {xid8(view.xmax)} >= {replaying.ceiling})"
+        ((unconfirmed,),) = OutboxRows(view, table, filtered).ask(later)
+        settled = settled_rows(wiring, catalog, view, table, selected, again=True)
+        left = settled_rows(wiring, catalog, view, ordered, rest, again=True)
+        by_topic = topic_groups(wiring, view, ordered, rest._replace(known=left.ids), replaying.asked.topic)
+        groups = by_topic.groups if replaying.asked.topic else list(_without(by_topic.groups, left))
         return ReplayPlan(
             name=name,
             replaying=replaying,
             resumed=begun is not None,
             restart=restart,
             ids=ids,
+            rows=by_topic.rows - by_topic.dropped,
+            messages=sum(group.rows for group in groups),
             groups=groups,
+            dropped=by_topic.dropped,
             unconfirmed=unconfirmed,
             why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
-            letters=set_aside,
+            letters=settled.letters.total(),
             not_found=_not_found(view, table, replaying.asked.ids, found or {}),
             expired=expired_if_known(wiring.sink, groups),
         )
 
 
+def _without(groups: Iterable[TopicGroup], settled: SettledRows) -> Iterator[TopicGroup]:
+    """The groups less the messages that are dead letters."""
+    for group in groups:
+        if left := group.rows - settled.aside[group.topic, group.type]:
+            yield group._replace(rows=left)
+
+
 def selection(
-    wiring: Wiring, catalog: Catalog, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
+    wiring: Wiring, table: TableDescription, replaying: ReplayProgress, ids: Sequence[str] | None
 ) -> Selection:
-    """All rows of the replay, including those that are published already. Not dead letters: `walrelay dlq` publishes
-    them.
-    """
-    letters = RowCondition(f"({_is_letter(wiring, catalog, table)}) IS NOT TRUE")
-    return Selection(ceiling=replaying.ceiling, also=all_of(_filters(wiring, table, replaying, ids), letters))
+    """All rows of the replay, including those that are published already."""
+    return Selection(ceiling=replaying.ceiling, also=_filters(wiring, table, replaying, ids))
 
 
 def _begun(
@@ -172,16 +177,6 @@ def _filters(
     columns = wiring.outbox.columns._asdict()
     also = filter_condition(table, columns, filters)
     return also if ids is None else all_of(also, filter_condition(table, columns, Filters(ids=ids)))
-
-
-def _is_letter(wiring: Wiring, catalog: Catalog, table: TableDescription) -> str:
-    """SQL: whether the row is a dead letter that was not published since."""
-    if not present(catalog):
-        return "false"
-    return (
-        f"{id_text(table)} IN (SELECT record_id FROM {DEAD_LETTERS} WHERE"
-        f" slot_name = {literal(wiring.slot)} AND status <> 'replayed')"
-    )
 
 
 def _rest(

@@ -14,6 +14,7 @@ from walrelay.model import REPLAYED, AnyRecord, Message, OutboxRecord, sink_and_
 from walrelay.observe import Backfilled, Backfilling, Observer
 from walrelay.operations.replay.journal import ReplayJournal
 from walrelay.operations.replay.plan import ReplayPlan, selection
+from walrelay.outcomes import LeftToPublish, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.route import Routing
@@ -82,26 +83,35 @@ class _ReplayAttempts:
             sink = self._wiring.sink.open()
             try:
                 topic, addressed = self._plan.replaying.asked.topic, bool(wiring.sink.names)
-                routing = Again(wiring.router(catalog), topic, addressed=addressed)
+                router = wiring.router(catalog)
+                left = LeftToPublish(wiring, catalog, router, again=True)
+                routing = Again(router, topic, addressed=addressed, left=left)
                 publisher = BatchPublisher(routing, sink, self._observer, self._stop.is_set, wiring.limits.shutdown)
                 readings = _Readings(wiring, catalog, journal, self._plan)
-                self._publish(readings, publisher)
+                self._publish(readings, publisher, left)
             finally:
                 sink.close()
             if not self._stop.is_set():
                 journal.finish()
                 self.finished = True
 
-    def _publish(self, readings: "_Readings", publisher: BatchPublisher) -> None:
+    def _publish(self, readings: "_Readings", publisher: BatchPublisher, left: LeftToPublish) -> None:
         at_the_end, first = False, True
         while not at_the_end and not self._stop.is_set():
             with View(self._wiring.dsn, readings.catalog) as view:
                 rows, decoder = readings.begin(view)
                 if first:
                     self._observer.saw(Backfilling(rows.count(), readings.journal.published))
-                first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher)
+                first, at_the_end = False, self._read(rows, decoder, readings.journal, publisher, left)
 
-    def _read(self, rows: OutboxRows, decoder: RowDecoder, journal: ReplayJournal, publisher: BatchPublisher) -> bool:
+    def _read(
+        self,
+        rows: OutboxRows,
+        decoder: RowDecoder,
+        journal: ReplayJournal,
+        publisher: BatchPublisher,
+        left: LeftToPublish,
+    ) -> bool:
         """Whether it reached the last row. Before each batch everything earlier is durable, and the journal says so."""
         begun, until, before = monotonic(), 0.0, 0
         for batch in rows.batches(decoder.columns, self._most):
@@ -111,7 +121,8 @@ class _ReplayAttempts:
                 if monotonic() > until:
                     return False
             taken = list[OutboxRow]()
-            publisher.publish(self._paced(batch, decoder, taken))
+            records = left.next([decoder.decode(row.values, row.committed_at) for row in batch])
+            publisher.publish(self._paced(batch, records, taken))
             before = len(taken)
             self.published += before
             self._observer.saw(Backfilled(before))
@@ -120,12 +131,14 @@ class _ReplayAttempts:
                 return False
         return True
 
-    def _paced(self, batch: Sequence[OutboxRow], decoder: RowDecoder, taken: list[OutboxRow]) -> Iterator[OutboxRecord]:
-        for row in batch:
+    def _paced(
+        self, batch: Sequence[OutboxRow], records: Sequence[OutboxRecord], taken: list[OutboxRow]
+    ) -> Iterator[OutboxRecord]:
+        for row, record in zip(batch, records, strict=True):
             if not self._pace.turn():
                 return
             taken.append(row)
-            yield decoder.decode(row.values, row.committed_at)
+            yield record
 
 
 class _Readings:
@@ -137,27 +150,39 @@ class _Readings:
     def begin(self, view: View) -> tuple[OutboxRows, RowDecoder]:
         wiring, plan = self._wiring, self._plan
         table = describe_table(self.catalog, wiring)
-        selected = selection(wiring, self.catalog, table, plan.replaying, plan.ids)
+        selected = selection(wiring, table, plan.replaying, plan.ids)
         table = in_commit_order(view, table, selected)
+        settled = settled_rows(wiring, self.catalog, view, table, selected, again=True)
         reached = self.journal.in_order([term.name for term in table.order])
         decoder = RowDecoder(wiring.needed, table.types, ZERO, self.journal.published)
-        return OutboxRows(view, table, selected._replace(reached=reached)), decoder
+        return OutboxRows(view, table, selected._replace(reached=reached, known=settled.ids)), decoder
 
 
 class Again:
     """Routes as `routing` does, or everything to one topic, and adds the header `replayed`. What rules make alike for
-    several topics is one message there. `addressed`: the topic is an address, which names a sink.
+    several topics is one message there. `addressed`: the topic is an address, which names a sink. `left`: routes those
+    records likewise that have dead letters, whose messages are known by their own topics.
     """
 
-    def __init__(self, routing: Routing, topic: str | None = None, *, addressed: bool = False) -> None:
-        self._route, self._topic = routing.route, topic
+    def __init__(
+        self,
+        routing: Routing,
+        topic: str | None = None,
+        *,
+        addressed: bool = False,
+        left: LeftToPublish | None = None,
+    ) -> None:
+        self._route, self._topic, self._left = routing.route, topic, left
         self._own = sink_and_topic(topic)[1] if topic and addressed else topic  # as rows and schemas name it
 
     def route(self, record: AnyRecord) -> Sequence[Message]:
+        of_letters = self._left is not None and isinstance(record, OutboxRecord) and self._left.has_letters(record.id)
+        route = self._left.route if self._left is not None and of_letters else self._route
         if self._topic is None or not isinstance(record, OutboxRecord):
-            return [each._replace(headers=[*each.headers, REPLAYED]) for each in self._route(record)]
+            return [each._replace(headers=[*each.headers, REPLAYED]) for each in route(record)]
         messages: list[Message] = []
-        for each in self._route(record._replace(topic=self._own)):  # which may need no topic from the template then
+        named = record if of_letters else record._replace(topic=self._own)  # may need no topic from the template then
+        for each in route(named):
             message = each._replace(topic=self._topic, headers=[*each.headers, REPLAYED])
             if message not in messages:
                 messages.append(message)
