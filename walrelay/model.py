@@ -219,13 +219,23 @@ class Counting(NamedTuple):
     prefix: str | None  # of logical messages
 
 
+class LatestCommit(NamedTuple):
+    """Of the transactions that a relay has read, the one that was committed last, by the server's clock, in
+    microseconds since 1970. 0: none was read since the server got to `commit_lsn`.
+    """
+
+    commit_lsn: LSN
+    committed_at: int
+
+
 class RelayPosition(NamedTuple):
     """How far a relay got: every message of what was committed before `lsn` is durable at the broker.
 
     In the one transaction whose commit record starts at `commit_lsn`, the messages of the records before `ordinal` are
     durable as well; ZERO and 0 if none is half published. Every transaction with an xid8 below `xmin` had ended before
     the server got to `lsn`; 0 if that is not known. `counted`: how those records were counted; None: an earlier version
-    counted them, or there are none.
+    counted them, or there are none. `latest` shows whether the server was set back since; None: an earlier version kept
+    the position, or it is in a table, which is set back with the server.
     """
 
     system: System
@@ -235,6 +245,7 @@ class RelayPosition(NamedTuple):
     ordinal: int = 0
     xmin: int = 0
     counted: Counting | None = None
+    latest: LatestCommit | None = None
 
     def as_json(self) -> bytes:
         """LSNs as PostgreSQL writes them."""
@@ -243,8 +254,9 @@ class RelayPosition(NamedTuple):
             system["began"] = str(self.system.began)
         members = {**self._asdict(), "system": system, "lsn": str(self.lsn)}
         counted = {"counted": self.counted._asdict()} if self.counted else {}
-        del members["counted"]
-        return json.dumps({**members, "commit_lsn": str(self.commit_lsn), **counted}).encode()
+        latest = {"latest": [str(self.latest.commit_lsn), self.latest.committed_at]} if self.latest else {}
+        del members["counted"], members["latest"]
+        return json.dumps({**members, "commit_lsn": str(self.commit_lsn), **counted, **latest}).encode()
 
     @staticmethod
     def of_json(text: bytes) -> "RelayPosition":
@@ -254,7 +266,9 @@ class RelayPosition(NamedTuple):
         system = System(str(system["identifier"]), int(system["timeline"]), began and LSN.parse(began))
         lsns = LSN.parse(members["lsn"]), LSN.parse(members["commit_lsn"])
         counts = (int(members["ordinal"]), int(members["xmin"]))
-        return RelayPosition(system, str(members["slot"]), *lsns, *counts, _counting(members.get("counted")))
+        counted, (lsn, at) = _counting(members.get("counted")), members.get("latest") or ("", 0)
+        latest = LatestCommit(LSN.parse(lsn), int(at)) if lsn else None
+        return RelayPosition(system, str(members["slot"]), *lsns, *counts, counted, latest)
 
 
 def _counting(members: dict[str, str | None] | None) -> Counting | None:

@@ -6,7 +6,18 @@ from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import Refused
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import EVENT_ID, Counting, Finding, Message, Receipt, RecordPosition, Refusal, RelayPosition, System
+from walrelay.model import (
+    EVENT_ID,
+    Counting,
+    Finding,
+    LatestCommit,
+    Message,
+    Receipt,
+    RecordPosition,
+    Refusal,
+    RelayPosition,
+    System,
+)
 
 _UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 
@@ -76,6 +87,12 @@ class ExactlyOnceSink(Sink, Protocol):
     def fence(self) -> bool:
         """Makes sure that no earlier sink of this slot can publish any more; to be called, before anything else,
         until it is true. Waits for a second at most.
+        """
+        ...
+
+    def read_up_to(self, latest: LatestCommit) -> None:
+        """Goes with every position from now on. A sink without this method keeps positions that cannot tell whether the
+        server was set back.
         """
         ...
 

@@ -17,7 +17,7 @@ from walrelay.errors import (
     Unroutable,
 )
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import AnyRecord, Committed, Idle, Message, OutboxRecord, Undecoded
+from walrelay.model import AnyRecord, Committed, Idle, LatestCommit, Message, OutboxRecord, Undecoded
 from walrelay.observe import TURNED, Noticed, Observer, Relayed, Stopped, WaitedForRegistry, WaitedForRoom
 from walrelay.observe.stalls import StallWatch
 from walrelay.publish import Push, Sink
@@ -55,11 +55,15 @@ class Relay:
         observer: Observer,
         limits: Limits,
         stalls: StallWatch | None = None,
+        read_up_to: Callable[[LatestCommit], object] = lambda _: None,
     ) -> None:
+        """`read_up_to`: see `ExactlyOnceSink`."""
         self.source, self._sink, self._observer, self._limits = source, sink, observer, limits
         self._decode, self._routing, self._route = decoder.decode, routing, routing.route
         self.ledger, self._push = Ledger(source.start), Push(sink)
         self.settling = Settling(sink, self.ledger, observer, stalls)
+        self._latest: LatestCommit | None = source.latest
+        self._read_up_to = read_up_to
         self._last: AnyRecord | None = None  # whose messages the sink has
         self._ordinal = -1  # of the record that was read last
         self._begun = _NOTHING_BEGUN
@@ -70,6 +74,7 @@ class Relay:
     def resume(self, source: Source, decoder: Decoder) -> None:
         """Goes on over a connection that streams from `ledger.latest`: what the sink took is not published again."""
         self.source, self.settling.idle = source, ZERO  # what the server said of its progress it says again
+        source.latest = self._latest
         self._decode, self._route = decoder.decode, self._routing.route
         if self.ledger.in_transaction and self._begun.messages:
             self._resumed = self._begun
@@ -114,12 +119,15 @@ class Relay:
     def _turn(self, *, to_commit: bool = False) -> None:
         decode, route, sink, ledger, settling = self._decode, self._route, self._sink, self.ledger, self.settling
         publish, records, ordinal, unsettled = sink.publish, 0, self._ordinal, ledger.unsettled
-        taken, sizes = list[Message](), list[int]()
+        taken, sizes, transaction = list[Message](), list[int](), ZERO
         frames, read_at = self.source.read(self._push.wait(self._wait)), time()
         for frame in frames:
             for event in decode(frame):
                 if isinstance(event, (OutboxRecord, Undecoded)):
                     records, ordinal, before = records + 1, event.ordinal, len(taken)
+                    if event.commit_lsn != transaction:
+                        transaction = event.commit_lsn
+                        self._reads(event)
                     try:
                         routed = route(event)
                     except RegistryAway as away:
@@ -156,6 +164,12 @@ class Relay:
         first, longest = _RECEIPTS_WAIT if ledger.unsettled else _IDLE_WAIT
         happened = frames or ledger.unsettled != unsettled
         self._wait = first if happened else min(2 * self._wait, longest)
+
+    def _reads(self, first: AnyRecord) -> None:
+        """The first record of a transaction: before any position can tell that it was published."""
+        if self._latest is None or first.committed_at >= self._latest.committed_at:
+            self._latest = self.source.latest = LatestCommit(first.commit_lsn, first.committed_at)
+            self._read_up_to(self._latest)
 
     def _publish_when_there_is_room(self, message: Message, record: AnyRecord, taken: int) -> None:
         """PostgreSQL is the buffer. But a walsender that cannot write blocks the checkpointer (guarantees A8).

@@ -23,11 +23,12 @@ from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
 from walrelay.relay.holding import Holding, MakeTimer
 from walrelay.relay.loop import Relay
+from walrelay.relay.retracing import ReadHistory, telling
 from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
 from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
 from walrelay.source.slot_source import SlotSource, usable_slot
-from walrelay.source.start import OwnPosition, Start
+from walrelay.source.start import OwnPosition, SetBack, Start
 from walrelay.source.stream import Stream
 from walrelay.supervise import Backoff, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
@@ -201,12 +202,15 @@ class Runs:
         refuse_unfinished_backfill(catalog, self._wiring.slot)
         self._factories.examine(catalog)
         source, decodes = self._factories.source(stream, catalog, self.bookmark)
+        history = ReadHistory(source, decodes, partial(self._factories.source, stream, catalog, self.bookmark), stop)
         relay = self._relay
-        if relay is not None and self._may_resume(source):
+        if relay is not None and self._may_resume(source, relay, history):
+            source, decodes = history.source, history.decoder
             self._resume(relay, source, decodes, catalog)
         else:
             self.close()
-            self._relay = relay = self._begin(source, decodes, catalog, stop)
+            self._relay = relay = self._begin(history, catalog, stop)
+            source = history.source
         self.bookmark = source.bookmark
         self._observer.saw(Streaming(source.slot.name, source.start, self._wiring.plugin))
         try:
@@ -218,12 +222,15 @@ class Runs:
             self._from_slot &= not kept
             self._kept |= kept and self._wiring.position.place != "slot"
 
-    def _may_resume(self, source: SlotSource) -> bool:
-        """Whether this is the same server, and nothing happened to the slot since this process confirmed last."""
+    def _may_resume(self, source: SlotSource, relay: Relay, history: ReadHistory) -> bool:
+        """Whether this is the same server, which was not set back, and nothing happened to the slot since this process
+        confirmed last.
+        """
         bookmark = self.bookmark
         if bookmark is None or self._wiring.exactly_once:
             return False  # a Kafka transaction that is open is aborted: nobody has seen it
-        return source.continues(bookmark)
+        read = relay.ledger.latest
+        return source.continues(bookmark, read) and history.same_up_to(read, source.latest) == read
 
     def _resume(self, relay: Relay, source: SlotSource, decodes: Decoder, catalog: Catalog) -> None:
         assert self.bookmark is not None
@@ -235,20 +242,25 @@ class Runs:
             raise Disconnected("it took too long to get a connection to PostgreSQL again, so the sink was closed")
         relay.resume(source, decodes)
 
-    def _begin(self, source: SlotSource, decodes: Decoder, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
+    def _begin(self, history: ReadHistory, catalog: Catalog, stop: Callable[[], bool]) -> Relay:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
-        sink, kept = self._open_sink(source, catalog, stop)
+        sink, kept = self._open_sink(history.source, catalog, stop)
         own = None if self._from_slot else self._own(kept)
-        start = self._where_the_slot_stands(source, kept, catalog) if self._from_slot else source.find_start(own)
+        at_the_slot = self._where_the_slot_stands(history.source, kept, catalog) if self._from_slot else None
+        start, source = at_the_slot or history.start(own), history.source
+        source.latest = start.latest
         if own is not None and start.ordinal:
             refuse_another_count(own.position, self._wiring.counting)
+        read_up_to = telling(sink if self._wiring.exactly_once else None)
+        read_up_to(start.latest)
         sink.mark(start.lsn, start.commit_lsn, start.ordinal)
         if start.notice:
             self._observer.saw(Noticed(start.notice))
         source.start_stream(start.lsn, self._keeper(kept, catalog), xmin=start.xmin)
         routing, dead_lettering_sink = self._dead_lettering.wrap(catalog, start.lsn, self._routing(start), sink)
         limits = self._wiring.limits
-        return Relay(source, decodes, routing, dead_lettering_sink, self._observer, limits, self._stalls)
+        around = self._observer, limits, self._stalls, read_up_to
+        return Relay(source, history.decoder, routing, dead_lettering_sink, *around)
 
     def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
         """Begins at the slot's position because an operator asked for it, against the relay's own. If the relay's own
@@ -257,6 +269,8 @@ class Runs:
         start = source.find_start(None)
         try:
             passed_over = kept is not None and source.find_start(self._own(kept)).lsn < start.lsn
+        except SetBack:
+            passed_over = False  # the slot is behind what was read
         except Fatal:
             passed_over = True
         if passed_over:

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import NamedTuple, Protocol
 
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.hosting.sink import Misfit, Taken
 
 _INTERVAL = 0.1  # seconds after which a group ends though more messages come
@@ -101,6 +101,7 @@ class GroupedSink:
         self._store, self._size, self._counting = store, size, counting
         self._durable = RelayPosition(system, slot, ZERO)
         self._xmin = 0
+        self._read: LatestCommit | None = None
         self._whole = self._latest = _Mark(self._durable, 0)  # `whole`: at the end of a transaction
         self._waiting: list[Taken] = []
         self._bytes = 0
@@ -116,10 +117,10 @@ class GroupedSink:
         return self._store.fence()
 
     def last(self) -> RelayPosition | None:
-        position = self._store.last()
-        if position is not None and position.system == self._durable.system:  # another timeline's is no floor here
-            self._durable = position
-        return position
+        return self._store.last()  # no floor: a server that was set back has its next position before it
+
+    def read_up_to(self, latest: LatestCommit) -> None:
+        self._read = latest
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._over or not self._has_room():
@@ -136,7 +137,8 @@ class GroupedSink:
     def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
         inside = (commit_lsn, ordinal) if ordinal else (ZERO, 0)
         counted = self._counting if ordinal else None
-        position = RelayPosition(self._durable.system, self._durable.slot, end_lsn, *inside, counted=counted)
+        system, slot, read = self._durable.system, self._durable.slot, self._read
+        position = RelayPosition(system, slot, end_lsn, *inside, counted=counted, latest=read)
         self._latest = _Mark(position, len(self._waiting))
         if not ordinal:
             self._whole = self._latest
@@ -161,13 +163,13 @@ class GroupedSink:
 
     def keep(self, position: RelayPosition) -> LSN:
         """A transaction that was cut and is still to stream stays cut: its first part must not be published again."""
-        self._xmin = position.xmin
+        self._xmin, self._read = position.xmin, position.latest or self._read
         deadline = monotonic() + _PATIENCE
         if position.lsn > self._durable.lsn and not (self._waiting or self._writing or self._over):
             cut = self._latest.position
             if cut.commit_lsn < position.lsn:
                 cut = cut._replace(commit_lsn=ZERO, ordinal=0, counted=None)
-            self._write((), cut._replace(lsn=position.lsn))
+            self._write((), cut._replace(lsn=position.lsn, latest=self._read))
         while position.lsn > self._durable.lsn and self._writing and (left := deadline - monotonic()) > 0:
             self._step(left)
         return self._durable.lsn

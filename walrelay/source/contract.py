@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from walrelay.lsn import LSN
-from walrelay.model import RelayPosition
+from walrelay.model import LatestCommit, RelayPosition
 
 
 class Source(Protocol):
@@ -12,6 +12,9 @@ class Source(Protocol):
 
     start: LSN
     """Where this connection's stream begins: the end of what was confirmed before."""
+
+    latest: LatestCommit | None
+    """What the relay has read; goes with the positions that the source keeps."""
 
     def read(self, timeout: float) -> list[bytes]:
         """All frames that are ready; waits up to `timeout` seconds for the first. Retryable when the stream ended."""

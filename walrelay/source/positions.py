@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from walrelay.errors import Disconnected, Fatal, NotKept
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, RelayPosition, System
+from walrelay.model import Counting, LatestCommit, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.source.contract import Positions
 
@@ -52,6 +52,8 @@ class OwnPositionKeeper:
         self._kept_at = self._looked_at = 0.0
         self._failed_at = self._reported_at = 0.0  # 0.0: it did not
         self._idle_interval = interval
+        self.latest: LatestCommit | None = None
+        """Goes with every position."""
 
     def begin(self, position: RelayPosition) -> None:
         """To be called when the stream began, with all before `position` confirmed. The xmin holds until a
@@ -76,7 +78,7 @@ class OwnPositionKeeper:
     def keep_now(self, lsn: LSN) -> LSN:
         """`keep`, whether it is due or not."""
         if lsn > self._durable.lsn:
-            wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn))
+            wanted = self._durable._replace(lsn=lsn, xmin=self._xmin(lsn), latest=self.latest)
             try:
                 self._durable = wanted._replace(lsn=max(self._durable.lsn, self._positions.keep(wanted)))
             except NotKept as why:

@@ -1,11 +1,12 @@
 """The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from walrelay.errors import Fatal, Waiting
+from walrelay.errors import Disconnected, Fatal, Waiting
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
 from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
@@ -15,11 +16,12 @@ from walrelay.postgres.publications import PublishedTable
 from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.source.lag import WaitReport
 from walrelay.source.positions import OwnPositionKeeper
-from walrelay.source.start import OwnPosition, Server, Start, is_continued, start_of
+from walrelay.source.start import OwnPosition, Server, Start, is_continued, set_back, start_of
 from walrelay.source.stream import Stream
 from walrelay.wire.commands import Options, literal
 
 _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
+_RETRACED = 0.1  # seconds to wait for frames
 _BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
 
 
@@ -52,6 +54,7 @@ class SlotSource:
     ) -> None:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: OwnPositionKeeper | None = None
+        self.latest = last.latest if last else None
         self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion changes it
         if catalog.slot(reading.slot) is None:
             raise missing_slot(catalog, reading.slot, last.system if last else None)
@@ -71,9 +74,35 @@ class SlotSource:
         branches = self._stream.branches(self.system.timeline) if own else {}
         return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches))
 
-    def continues(self, remembered: RelayPosition) -> bool:
-        """Whether what this process has read and holds is what comes next, although it was away."""
-        return is_continued(self.slot, remembered, self.system, self._catalog.current_lsn())
+    def continues(self, remembered: RelayPosition, read: LSN) -> bool:
+        """Whether what this process has read, up to `read`, and holds may be what comes next, although it was away."""
+        return is_continued(self.slot, remembered, read, self.system, self._catalog.current_lsn())
+
+    @property
+    def wal_end(self) -> LSN:
+        return self._catalog.current_lsn()
+
+    def set_back(self, own: OwnPosition, same: LSN) -> Start:
+        """Where to begin if the WAL up to the own position is what was read only up to `same`; ZERO: not that far."""
+        return set_back(self.slot, own, same, self.wal_end)
+
+    @contextmanager
+    def retrace(self, stop: Callable[[], bool]) -> Iterator[Callable[[], list[bytes]]]:
+        """Streams from where the slot stands, and confirms nothing; the function reads frames. In the end the
+        connection can stream again. Disconnected where `stop` is true.
+        """
+        confirmed = self.slot.confirmed_flush_lsn or ZERO
+        self._stream.start_stream(confirmed, self._reading.options)
+
+        def read() -> list[bytes]:
+            frames = self._stream.read(_RETRACED)
+            if stop():
+                raise Disconnected("stopped while the WAL was compared with what was read before")
+            self._stream.confirm(confirmed)
+            return frames
+
+        yield read
+        self._stream.pause(stop)
 
     def start_stream(
         self, start: LSN, keeper: OwnPositionKeeper | None = None, *, confirmed: LSN | None = None, xmin: int = 0
@@ -87,6 +116,7 @@ class SlotSource:
         self._confirmed, self._xmin = self.start if confirmed is None else confirmed, xmin
         self._keeper = keeper
         if keeper is not None:
+            keeper.latest = self.latest
             keeper.begin(RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin))
         self.read = self._stream.read
 
@@ -94,13 +124,14 @@ class SlotSource:
     def bookmark(self) -> RelayPosition:
         """What is known to be confirmed, for the next connection of this process."""
         xmin = self._xmin if self._keeper is None else self._keeper.xmin
-        return RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin)
+        return RelayPosition(self.system, self._reading.slot, self._confirmed, xmin=xmin, latest=self.latest)
 
     def wake_by(self, descriptor: int | None) -> None:
         self._stream.wake_by(descriptor)
 
     def confirm(self, lsn: LSN) -> bool:
         if self._keeper is not None:
+            self._keeper.latest = self.latest
             lsn = self._keeper.keep(lsn, idle=lsn == self._idle)
         moved = self._stream.confirm(lsn)
         if moved:

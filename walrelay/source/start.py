@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from walrelay.errors import Fatal, NotServing
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import RelayPosition, System
+from walrelay.model import LatestCommit, RelayPosition, System
 from walrelay.postgres.catalog import Slot
 from walrelay.postgres.history import in_history, timeline_text
 
@@ -52,6 +52,12 @@ class Start(NamedTuple):
     ordinal: int = 0
     notice: str = ""
     xmin: int = 0
+    kept: LatestCommit | None = None
+
+    @property
+    def latest(self) -> LatestCommit:
+        """See RelayPosition; without one, nothing was read since the stream began there."""
+        return self.kept or LatestCommit(self.lsn, 0)
 
 
 def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
@@ -75,9 +81,9 @@ def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
         raise _another_timeline(own, server)
     limit = server.branches.get(timeline, server.wal_end)
     if position.lsn > limit and timeline == here.timeline:
-        if place == "memory":
-            return Start(confirmed, notice=_lost_wal(own, server))
-        raise _behind_its_own_past(own, server)
+        if position.latest is None:
+            return set_back(slot, own, ZERO, server.wal_end)
+        return Start(position.lsn)  # if the WAL is what was read: see walrelay.relay.retracing
     if position.lsn > limit:
         return Start(max(confirmed, limit), notice=_published_too_much(position, limit))
     if confirmed > position.lsn:
@@ -105,9 +111,45 @@ def refuse_future(slot: Slot, wal_end: LSN) -> None:
         )
 
 
-def is_continued(slot: Slot, remembered: RelayPosition, system: System, wal_end: LSN) -> bool:
-    """Whether this process can go on as if it had not been away: what it has read and holds is what comes next."""
-    return remembered.system == system and (slot.confirmed_flush_lsn or ZERO) <= remembered.lsn <= wal_end
+def is_continued(slot: Slot, remembered: RelayPosition, read: LSN, system: System, wal_end: LSN) -> bool:
+    """Whether this process can go on as if it had not been away: what it has read, up to `read`, and holds is what
+    comes next. Unless the server was set back, which its WAL tells (`walrelay.relay.retracing`).
+    """
+    confirmed = slot.confirmed_flush_lsn or ZERO
+    return remembered.system == system and confirmed <= remembered.lsn and max(remembered.lsn, read) <= wal_end
+
+
+class SetBack(Fatal):
+    """The server has lost a part of the WAL that was read. Its slot is behind that part."""
+
+    page = "history"
+
+
+def set_back(slot: Slot, own: OwnPosition, same: LSN, wal_end: LSN) -> Start:
+    """Where to begin on a server whose WAL is not what was read up to the own position. `same`: up to where it is what
+    was read, with all that was published; ZERO: not that far.
+
+    Then it is Fatal where the position is kept outside the process: under exactly once, too, events would be repeated,
+    and consumers have seen others that the database has not.
+    """
+    confirmed, (place, position) = slot.confirmed_flush_lsn or ZERO, own
+    where = same or confirmed
+    found = f"ends at {wal_end}" if wal_end < position.lsn else f"has other transactions now behind {where}"
+    what = (
+        f"walrelay has read and confirmed {position.lsn}, as {_PLACES[place]}, but this server's WAL {found}: it lost"
+        " WAL or was set back, for instance to a snapshot of its disk"
+    )
+    if same:
+        return Start(same, notice=f"{what}. No event was published behind {same}, so the stream begins there")
+    if place == "memory":
+        seen = "consumers may have seen events that the database does not have"
+        return Start(confirmed, notice=f"{what}; {seen}. The stream begins at the slot's position")
+    raise SetBack(
+        f"{what}; what it writes up to that position would be assumed published",
+        hint="`walrelay run --from-slot` publishes everything from the slot's position on: nothing is lost, and events"
+        " from shortly before may come again, with their ids. Consumers may have seen events that the database does not"
+        " have.",
+    )
 
 
 _PLACES = {
@@ -165,28 +207,11 @@ def _an_old_primary(own: OwnPosition, server: Server) -> NotServing:
     )
 
 
-def _behind_its_own_past(own: OwnPosition, server: Server) -> Fatal:
-    return Fatal(
-        f"walrelay confirmed {own.position.lsn}, as {_PLACES[own.place]}, but this server's WAL ends at"
-        f" {server.wal_end}: it lost WAL, or was restored from an older copy, and what it writes next would be"
-        " assumed published",
-        hint="`walrelay recover --replace` makes a new slot and publishes what may be missing.",
-        page="history",
-    )
-
-
 def _of_another_branch(own: OwnPosition, server: Server) -> str:
     position = own.position
     return (
         f"walrelay confirmed {position.lsn} on {timeline_text(position.system)}, as {_PLACES[own.place]}, which is"
         f" not in the history of this server's {timeline_text(server.system)}: another standby was promoted, and"
-        " consumers have seen what it does not have. The stream begins at the slot's position"
-    )
-
-
-def _lost_wal(own: OwnPosition, server: Server) -> str:
-    return (
-        f"this process confirmed {own.position.lsn}, but this server's WAL ends at {server.wal_end}: it lost WAL, and"
         " consumers have seen what it does not have. The stream begins at the slot's position"
     )
 

@@ -9,7 +9,7 @@ from walrelay.decode.contract import Columns, OutboxLayout
 from walrelay.decode.pgoutput import PgoutputDecoder
 from walrelay.errors import ProtocolError, Refused, StartAnew, Unroutable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Receipt, Refusal
+from walrelay.model import LatestCommit, Message, Receipt, Refusal
 from walrelay.observe import Observers
 from walrelay.relay.loop import Relay
 from walrelay.route import Router
@@ -28,6 +28,7 @@ class Script:
     """A source that has the given frames, one read each, and a sink; notes what is asked of them, in order."""
 
     start = LSN(100)
+    latest: LatestCommit | None = None
 
     def __init__(self, *bodies: bytes, outcome: Iterable[Receipt | Refusal] = ()) -> None:
         self.frames = [body if body[:1] == b"k" else xlogdata(300, 300, body) for body in bodies]

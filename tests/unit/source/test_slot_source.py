@@ -115,11 +115,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 def test_what_is_remembered_and_held_goes_on_only_where_nothing_happened_to_slot_and_server(opened: Opened) -> None:
     source, confirmed = opened.source(), RelayPosition(HERE, "orders", LSN(100))
-    assert source.continues(confirmed)
-    assert source.continues(confirmed._replace(lsn=LSN(1000))), "a crash may set the slot back"
-    assert not source.continues(confirmed._replace(lsn=LSN(99))), "another reader got further"
-    assert not source.continues(confirmed._replace(lsn=LSN(1001))), "the server lost WAL"
-    assert not source.continues(confirmed._replace(system=System("7301", 2)))
+    assert source.continues(confirmed, LSN(100))
+    assert source.continues(confirmed._replace(lsn=LSN(1000)), LSN(100)), "a crash may set the slot back"
+    assert not source.continues(confirmed._replace(lsn=LSN(99)), LSN(100)), "another reader got further"
+    assert not source.continues(confirmed._replace(lsn=LSN(1001)), LSN(100)), "the server lost WAL"
+    assert not source.continues(confirmed._replace(system=System("7301", 2)), LSN(100))
+    assert not source.continues(confirmed, LSN(1001)), "the server lost WAL that was read and not confirmed"
 
 
 def test_a_slot_that_another_process_reads_is_waited_for(opened: Opened) -> None:

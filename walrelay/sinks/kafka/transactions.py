@@ -29,7 +29,7 @@ from confluent_kafka import Message as Delivered
 
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Complaints, Failure, error_of, is_refusal, reported_message
 from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run_ends
@@ -101,10 +101,10 @@ class KafkaTransactions:
         return self._turns.fence()
 
     def last(self) -> RelayPosition | None:
-        position = self._positions.last()
-        if position is not None and position.system == self._group.mark.system:  # another timeline's is no floor here
-            self._durable = position
-        return position
+        return self._positions.last()  # no floor: a server that was set back has its next position before it
+
+    def read_up_to(self, latest: LatestCommit) -> None:
+        self._group.mark = self._group.mark._replace(latest=latest)
 
     def publish(self, message: Message, ticket: int) -> bool:
         if self._search is not None:
@@ -162,7 +162,8 @@ class KafkaTransactions:
             self._commit(max(timeout, _SLICE))
 
     def keep(self, position: RelayPosition) -> LSN:
-        self._group.mark = self._group.mark._replace(xmin=position.xmin)
+        latest = position.latest or self._group.mark.latest
+        self._group.mark = self._group.mark._replace(xmin=position.xmin, latest=latest)
         if position.lsn > self._durable.lsn:
             if self._state is _State.IDLE and self._begin():
                 self._mark_idle(position.lsn)

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.hosting import HostedSink, Misfit, PumpedLoop, RefusalMemory, Sending
 from walrelay.sinks.redis.client import Client, answered
 from walrelay.sinks.redis.cluster import connected_to_master_of
@@ -204,10 +204,10 @@ class RedisExactlyOnce(HostedSink):
         return self._connected
 
     def last(self) -> RelayPosition | None:
-        found = self._guarded.found
-        if found is not None and found.system == self._position.system:  # another timeline's is no floor here
-            self._guarded.durable = found
-        return found
+        return self._guarded.found  # no floor: a server that was set back has its next position before it
+
+    def read_up_to(self, latest: LatestCommit) -> None:
+        self._position = self._position._replace(latest=latest)
 
     def publish(self, message: Message, ticket: int) -> bool:
         taken = super().publish(message, ticket)
@@ -239,7 +239,8 @@ class RedisExactlyOnce(HostedSink):
         )
 
     def keep(self, position: RelayPosition) -> LSN:
-        self._position = self._position._replace(xmin=position.xmin)
+        latest = position.latest or self._position.latest
+        self._position = self._position._replace(xmin=position.xmin, latest=latest)
         guarded = self._guarded
         if position.lsn > guarded.durable.lsn and not self._in_flight and not self._refusals and not self._over:
             commit_lsn, ordinal = self._position.commit_lsn, self._position.ordinal
