@@ -69,6 +69,10 @@ class NotKept(Retryable):
     """The relay's own position cannot be written just now. What it covers is published, and safe."""
 
 
+class Superseded(Retryable):
+    """A later run of the slot publishes now. A sink does not connect again for that: its run is over."""
+
+
 class Waiting(Retryable):
     """Nothing is wrong: another process has the slot, and will release it. The run did nothing yet."""
 

@@ -56,7 +56,7 @@ class ExactlyOnceWorld(World):
     def witness_commit(self) -> None:
         """What is there is what the position says, event by event, in the order of the commits."""
         position = self.groups.position
-        assert position is not None
+        assert position is not None, "it is done, but the broker does not have a position"
         expected = [
             event.payload
             for transaction in self.wal.transactions

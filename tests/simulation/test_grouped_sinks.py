@@ -12,8 +12,9 @@ from tests.simulation.groups import Group, TransactionalBroker
 from tests.simulation.test_crashes import one_step_in, random_wal, small_wal
 from tests.simulation.test_exactly_once import ALL_KINDS, ExactlyOnceWorld, large_wal
 from tests.simulation.wal import Wal
-from walrelay.errors import Refused, Retryable
+from walrelay.errors import Refused, Retryable, Superseded
 from walrelay.model import Message, RelayPosition, System
+from walrelay.observe import Retrying
 from walrelay.publish import ExactlyOnceSink
 from walrelay.sinks.groups import Culprit, GroupedSink, GroupSize
 from walrelay.sinks.hosting.sink import Misfit
@@ -33,9 +34,12 @@ class FakeStore:
         self._writes = False
 
     @boundary
-    def fence(self) -> bool:
-        if self._unlucky(1.0):
+    def fence(self, timeout: float) -> bool:
+        self._writes = False
+        if self._unlucky(max(timeout, 0.01)):
             return False
+        if self._epoch:
+            self._is_owner()
         self._epoch = self._broker.fence(_OWNER) if self.fences else 1
         self._last = self._broker.position
         return True
@@ -88,7 +92,7 @@ class FakeStore:
 
     def _is_owner(self) -> None:
         if self.fences and self._epoch != self._broker.epochs[_OWNER]:
-            raise Retryable("a later run owns the store")
+            raise Superseded("a later run owns the store")
 
     def _unlucky(self, timeout: float) -> bool:
         return self._broker.random.random() < self._broker.deaf
@@ -102,10 +106,16 @@ class _Unfenced(FakeStore):
 
 class GroupedWorld(ExactlyOnceWorld):
     store_type: type[FakeStore] = FakeStore
+    grouped_type: type[GroupedSink] = GroupedSink
 
     def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
         store = self.store_type(self.groups, self.fuse, self.clock)
-        return GroupedSink(store, GroupSize(self.groups.room, 2**20), system, "slot", self.counting)
+        return self.grouped_type(store, GroupSize(self.groups.room, 2**20), system, "slot", self.counting)
+
+    def store_breaks(self) -> None:
+        """Whether its group is there is not known."""
+        if isinstance(self.fuse.at, FakeStore):
+            raise Retryable("the connection to the store broke")
 
 
 MakeGroupedWorld = Callable[..., GroupedWorld]
@@ -140,6 +150,66 @@ def broken_at_random(make_world: MakeGroupedWorld, seed: int, wal: Wal) -> None:
         world.fuse.crashes[step] = getattr(world, random.choice(ALL_KINDS))
     world.live()
     world.verify()
+
+
+@one_step_in(3)
+def test_a_store_that_breaks_at_any_step_ends_no_run(make_world: MakeGroupedWorld, stride: int) -> None:
+    def make() -> GroupedWorld:
+        world = make_world(small_wal(), room=3)
+        worlds.append(world)
+        return world
+
+    worlds: list[GroupedWorld] = []
+    broken_at_each_step(make, "store_breaks", stride=stride)
+    assert [each for world in worlds for each in world.seen.happenings if isinstance(each, Retrying)] == []
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_store_that_breaks_often_has_each_event_once(make_world: MakeGroupedWorld, seed: int) -> None:
+    often_broken(make_world, seed)
+
+
+def often_broken(make_world: MakeGroupedWorld, seed: int, grouped_type: type[GroupedSink] = GroupedSink) -> None:
+    random = Random(seed)
+    world = make_world(random.choice([large_wal, random_wal])(random), seed, room=random.randint(1, 20), batch=5)
+    world.grouped_type = grouped_type
+    world.groups.deaf, world.groups.takes_back = random.choice([0.0, 0.5]), random.choice([0.0, 0.2])
+    for step in random.sample(range(1, 900), k=random.randint(5, 80)):
+        world.fuse.crashes[step] = getattr(world, random.choice(["store_breaks", *ALL_KINDS]))
+    world.live()
+    world.verify()
+
+
+class _WritesAgain(GroupedSink):
+    """Takes the group that was being written for one that is not there."""
+
+    def _mend(self, timeout: float) -> None:
+        if self._fenced(timeout):
+            self._there = self._store.last()
+            if self._writing is not None:
+                self._begin()
+
+
+class _Believes(GroupedSink):
+    """Takes the group that was being written for durable."""
+
+    def _mend(self, timeout: float) -> None:
+        if self._fenced(timeout) and self._writing is not None:
+            taken, self._durable = self._writing
+            self._writing = None
+            self._settled.update(each.ticket for each in taken)
+
+
+@pytest.mark.parametrize("grouped_type", [_WritesAgain, _Believes])
+def test_a_sink_that_guesses_what_became_of_a_group_is_caught(
+    make_world: MakeGroupedWorld, grouped_type: type[GroupedSink]
+) -> None:
+    def all_histories() -> None:
+        for seed in range(100):
+            often_broken(make_world, seed, grouped_type)
+
+    with pytest.raises(AssertionError, match=r"not what .* says|but the broker does not have"):
+        all_histories()
 
 
 def test_nothing_of_the_group_with_a_refused_message_is_seen_and_all_of_it_when_it_is_taken(

@@ -6,20 +6,28 @@ that is larger than a group is cut: its position then names the last record. So 
 While a group is written the next one is taken. It is written when the one before is durable: so groups are durable in
 their order, and the last position says which messages are. A refusal ends the sink: nothing behind the last durable
 group was seen by anybody, and the next run begins there.
+
+A store whose connection breaks does not end the sink. The store connects again, and its position says what became of
+the group that was being written: the group is durable, or it is written again. Any other position is another run's, and
+ends the sink.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple, Protocol
 
+from walrelay.errors import Fatal, Retryable, StartAnew, Superseded
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
+from walrelay.sinks.hosting.circuit import backed_off
 from walrelay.sinks.hosting.sink import Misfit, Taken
 
 _INTERVAL = 0.1  # seconds after which a group ends though more messages come
 _QUIET = 0.005  # seconds without another message after which a group ends without a flush
 _PATIENCE = 1.0  # seconds that `keep` may take
+_FENCE_WAIT = 0.5  # seconds that a fence waits at a time
 
 
 class Culprit(NamedTuple):
@@ -32,11 +40,24 @@ class Culprit(NamedTuple):
     scope: str = "message"
 
 
-class GroupStore(Protocol):
-    """What holds groups. One is written at a time. Any method raises Retryable or Fatal when the store is useless."""
+class TooSlow(Retryable):
+    """The store did not write a group in time. It has smaller limits for the next ones."""
 
-    def fence(self) -> bool:
-        """See `ExactlyOnceSink.fence`; no other method is called before."""
+
+class GroupStore(Protocol):
+    """What holds groups. One is written at a time.
+
+    `fence`, `begin` and `step` raise Retryable where the connection broke or the store takes nothing now. Whether the
+    group that was being written is there is not known then; `fence` is called next, after a delay in which `step` runs
+    the client. Superseded and Fatal end the sink.
+    """
+
+    def fence(self, timeout: float) -> bool:
+        """Connects, and makes sure that nothing that was sent before can still be written; see `ExactlyOnceSink.fence`.
+        Waits for `timeout` seconds at most; `begin` comes after it. The first fence takes the slot from every other
+        store. A later one of the same store keeps it: Superseded where another store took the slot meanwhile, as far as
+        that can be known.
+        """
         ...
 
     def last(self) -> RelayPosition | None:
@@ -53,7 +74,7 @@ class GroupStore(Protocol):
 
     def step(self, timeout: float) -> bool | Culprit:
         """Goes on, for `timeout` seconds at most: whether the group is durable, or what was refused; then nothing of
-        the group is durable.
+        the group is durable. False where no group is being written.
         """
         ...
 
@@ -112,9 +133,18 @@ class GroupedSink:
         self._settled = Counter[int]()
         self._refusals: list[Refusal] = []
         self._over = False
+        self._there: RelayPosition | None = None  # the store's position, as far as this sink knows
+        self._broken = ""  # why the store is of no use now
+        self._too_slow = False  # with the group that is being written
+        self._failures, self._again_at = 0, 0.0  # in a row, and when the store is asked next
 
     def fence(self) -> bool:
-        return self._store.fence()
+        """Waits for a broker that is away; `trouble` says why."""
+        fenced = self._fenced(_FENCE_WAIT)
+        if fenced:
+            with suppress(Fatal):  # which `last` raises
+                self._there = self._store.last()
+        return fenced
 
     def last(self) -> RelayPosition | None:
         return self._store.last()  # no floor: a server that was set back has its next position before it
@@ -165,12 +195,14 @@ class GroupedSink:
         """A transaction that was cut and is still to stream stays cut: its first part must not be published again."""
         self._xmin, self._read = position.xmin, position.latest or self._read
         deadline = monotonic() + _PATIENCE
-        if position.lsn > self._durable.lsn and not (self._waiting or self._writing or self._over):
+        if position.lsn > self._durable.lsn and not (self._waiting or self._writing or self._over or self._broken):
             cut = self._latest.position
             if cut.commit_lsn < position.lsn:
                 cut = cut._replace(commit_lsn=ZERO, ordinal=0, counted=None)
             self._write((), cut._replace(lsn=position.lsn, latest=self._read))
-        while position.lsn > self._durable.lsn and self._writing and (left := deadline - monotonic()) > 0:
+        while self._writing and not self._broken and (left := deadline - monotonic()) > 0:
+            if position.lsn <= self._durable.lsn:
+                break
             self._step(left)
         return self._durable.lsn
 
@@ -182,7 +214,7 @@ class GroupedSink:
         return self._store.descriptor()
 
     def trouble(self) -> str:
-        return self._store.trouble()
+        return self._broken or self._store.trouble()
 
     def _has_room(self) -> bool:
         """Without room the relay marks, so that a group can end. It cannot inside a record: then it offers the same
@@ -198,7 +230,7 @@ class GroupedSink:
 
     def _begin_if_due(self, *, drained: bool = False) -> None:
         """Begins to write the messages up to the last mark, if they make a group and none is being written."""
-        if self._writing or self._over:
+        if self._writing or self._over or self._broken:
             return
         full = len(self._waiting) >= self._size.messages or self._bytes >= self._size.bytes
         ends = full or drained or self._leaving or monotonic() - self._began >= _INTERVAL
@@ -218,19 +250,75 @@ class GroupedSink:
     def _write(self, taken: Sequence[Taken], position: RelayPosition) -> None:
         position = position._replace(xmin=self._xmin)
         self._writing = taken, position
-        self._store.begin([each.message for each in taken], position)
+        self._begin()
+
+    def _begin(self) -> None:
+        assert self._writing is not None
+        taken, position = self._writing
+        try:
+            self._store.begin([each.message for each in taken], position)
+        except Retryable as why:
+            self._break(why)
 
     def _step(self, timeout: float) -> None:
-        outcome = self._store.step(timeout)
+        if self._broken:
+            self._mend(timeout)
+            return
+        try:
+            outcome = self._store.step(timeout)
+        except Retryable as why:
+            self._break(why)
+            return
         if self._writing is None or outcome is False:
             return
         taken, position = self._writing
-        self._writing = None
+        self._writing, self._failures = None, 0
         if isinstance(outcome, Culprit):
             self._refuse(taken[outcome.number].ticket, taken[outcome.number].message, outcome)
             return
-        self._durable = position
+        self._durable = self._there = position
         self._settled.update(each.ticket for each in taken)
+
+    def _break(self, why: Retryable) -> None:
+        """The store is asked for a new connection after a delay, which grows until a group is durable."""
+        if isinstance(why, Superseded):
+            raise why
+        self._failures += 1
+        self._too_slow |= isinstance(why, TooSlow)
+        self._broken, self._again_at = str(why), monotonic() + backed_off(self._failures)
+
+    def _fenced(self, timeout: float) -> bool:
+        """Whether the store is connected and fenced; asks it for that when it is time."""
+        if self._broken and (left := self._again_at - monotonic()) > 0:
+            self._store.step(min(left, timeout))
+            return False
+        try:
+            fenced = self._store.fence(min(timeout, _FENCE_WAIT))
+        except Retryable as why:
+            self._break(why)
+            return False
+        self._broken = "" if fenced else self._broken
+        return fenced
+
+    def _mend(self, timeout: float) -> None:
+        """Connects again, and finds out what became of the group that was being written."""
+        if not self._fenced(timeout):
+            return
+        found = self._store.last()
+        if self._writing is not None and found == self._writing[1]:
+            taken, self._durable = self._writing
+            self._there, self._writing, self._too_slow = found, None, False
+            self._settled.update(each.ticket for each in taken)
+        elif found != self._there:
+            there = "no position" if found is None else f"the position {found.lsn}"
+            raise Superseded(
+                f"the broker has {there} of slot {self._durable.slot!r}, which this run did not write: another instance"
+                " publishes now, or the broker lost what it had"
+            )
+        elif self._too_slow:  # only the stream knows where else the group can be divided
+            raise StartAnew("the store was too slow for a group, and gets smaller ones")
+        elif self._writing is not None:
+            self._begin()
 
     def _refuse(self, ticket: int, message: Message, why: Culprit) -> None:
         self._over = True

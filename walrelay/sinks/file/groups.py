@@ -24,9 +24,11 @@ class FileGroups:
         self._patience = Patience()
         self._in_use = ""
 
-    def fence(self) -> bool:
+    def fence(self, timeout: float) -> bool:
         try:
             self._in_use = ""
+            if self._file is not None:  # again
+                self._file.close()
             return self._patience.done(self.open, 0.2)
         except InUse as why:
             self._in_use = str(why)

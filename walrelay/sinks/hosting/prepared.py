@@ -17,6 +17,9 @@ class PreparedMessages(Generic[Made]):
     def __init__(self) -> None:
         self._made: dict[int, deque[Made]] = {}
 
+    def __contains__(self, message: Message) -> bool:
+        return id(message) in self._made
+
     def keep(self, message: Message, made: Made) -> None:
         self._made.setdefault(id(message), deque()).append(made)
 

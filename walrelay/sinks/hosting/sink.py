@@ -65,13 +65,11 @@ class HostedSink:
         lane_of: Callable[[Message], Hashable] | None = lane_of_key,
         width: int = 1,
         width_bytes: float = inf,
-        reconnects: bool = True,
     ) -> None:
         """`connect` is called for each connection. `broker`: its name in messages; `address`: where it is.
 
         `lane_of` None: no lanes, for a broker that refuses what would overtake. `width`, `width_bytes`: how much of a
-        lane may be on its way as one, key, value and headers; a single message may be larger. `reconnects` False: the
-        sink ends with its connection.
+        lane may be on its way as one, key, value and headers; a single message may be larger.
         """
         self._window, self._memory, self._broker, self._address = window, memory, broker, address
         self._lane_of, self._lanes = lane_of, Lanes[Taken](width, _whole_size, width_bytes)
@@ -85,7 +83,6 @@ class HostedSink:
         self._refusals: list[Refusal] = []
         self._over = False  # a refusal was told that ends the sink
         self._failure: WalrelayError | None = None
-        self._reconnects = reconnects
         self._link = Link(connect, broker, window.seconds, self._opened)
 
     def descriptor(self) -> int | None:
@@ -186,9 +183,6 @@ class HostedSink:
         """See `Sending.not_now`. It stays where it is in its lane."""
         if self._failure is not None or sending not in self._in_flight:
             return
-        if not self._reconnects:
-            self.fail(Retryable(why))
-            return
         del self._in_flight[sending]
         self._link.heard()
         self._not_now = why
@@ -275,7 +269,7 @@ class HostedSink:
 
     def _begin_again(self, why: WalrelayError) -> None:
         """The next connection gets all that has no receipt. Answers of this one count for nothing from now on."""
-        if isinstance(why, ENDS) or self._ended or not self._reconnects:
+        if isinstance(why, ENDS) or self._ended:
             self._failure = why
             return
         self._link.renew(why)

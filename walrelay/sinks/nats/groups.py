@@ -17,7 +17,8 @@ from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message, RelayPosition, System
 from walrelay.sinks.groups import Culprit
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
-from walrelay.sinks.hosting.sink import Taken
+from walrelay.sinks.hosting.contract import Taken
+from walrelay.sinks.hosting.link import LastingSelector
 from walrelay.sinks.nats.api import NO_MESSAGE, STREAM_NOT_FOUND, ApiError, ask
 from walrelay.sinks.nats.connection import ID, NatsConnection
 from walrelay.sinks.nats.messages import Outgoing
@@ -47,7 +48,10 @@ class ChainedConnection(NatsConnection):
         """Of a message that is not to be sent."""
         return self._prepared.take(message).outgoing
 
-    def look(self, message: Message) -> Outgoing:
+    def look(self, message: Message) -> Outgoing | Misfit:
+        """Of a message that is to be sent next, also where an earlier connection was to send it."""
+        if message not in self._prepared and (misfit := self.misfit(message)) is not None:
+            return misfit
         return self._prepared.look(message).outgoing
 
     def _next_id(self, outgoing: Outgoing) -> str:
@@ -62,10 +66,13 @@ class NatsGroups:
         self._settings, self._publishes, self._system, self._slot = settings, publishes, system, slot
         of_slot = blake2b(f"{system.identifier}/{slot}".encode(), digest_size=8).hexdigest()
         self._ids = f"{of_slot}-"  # how the ids of this slot's messages begin
-        self._loop = PumpedLoop()
-        self._connection = ChainedConnection(settings, self._ids, self._loop, self.fail)
+        self._owner, self._fenced = uuid4().hex, False  # `fenced`: ever
+        self._selector = LastingSelector()
+        self._loop = PumpedLoop(self._selector)
+        self._connections = 0  # that were made
+        self._connection = self._connect()
         self._work: asyncio.Task[None] | None = None
-        self._positions: PositionSubject | None = None
+        self._positions: PositionSubject | None = None  # once fenced
         self._found, self._end = Covered(None, 0), 0
         self._tail = StreamTail()
         self._sent: set[Sending] = set()  # and not answered
@@ -75,13 +82,14 @@ class NatsGroups:
         self._culprit: Culprit | None = None
         self._failure: WalrelayError | None = None
 
-    def fence(self) -> bool:
-        if self._positions is None:
-            if self._work is None:
-                self._start(self._fence())
-            self._loop.pump(_FENCE_WAIT)
-            return self._is_done()
-        return True
+    def fence(self, timeout: float) -> bool:
+        if self._positions is not None:
+            self._disconnect()
+        if self._work is None:
+            self._start(self._fence(self._connection))
+        self._loop.pump(timeout)
+        self._raise_failure()
+        return self._is_done()
 
     def last(self) -> RelayPosition | None:
         if self._publishes and self._found.sequence > self._end:
@@ -98,7 +106,11 @@ class NatsGroups:
     def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
         self._position, self._heard_at = position, monotonic()
         for number, message in enumerate(messages):
-            if there := self._tail.has(self._connection.look(message)):
+            outgoing = self._connection.look(message)
+            if isinstance(outgoing, Misfit):
+                self._culprit = Culprit(number, *outgoing)
+                return
+            if there := self._tail.has(outgoing):
                 self._connection.take(message)
                 self._covered = there
                 continue
@@ -115,12 +127,14 @@ class NatsGroups:
         if self._culprit is not None:
             culprit, self._culprit, self._position = self._culprit, None, None
             return culprit
-        if self._failure is not None:
-            raise self._failure
-        if self._work is not None and self._is_done():
+        self._raise_failure()
+        if self._position is None:
+            return False
+        if self._is_done():
             self._position = None
             return True
-        if self._position is not None and monotonic() - self._heard_at > self._settings.request_timeout:
+        if monotonic() - self._heard_at > self._settings.request_timeout:
+            self._disconnect()
             raise Retryable(f"NATS has not answered for {self._settings.request_timeout:g} s to a group")
         return False
 
@@ -134,15 +148,18 @@ class NatsGroups:
         self._failure = self._failure or Retryable("the sink is closed")
         self._connection.close()
         self._loop.let_go()
+        self._selector.let_go()
 
     def settle(self, sending: Sending) -> None:
-        self._sent.discard(sending)
+        if sending not in self._sent:
+            return  # an earlier connection sent it
+        self._sent.remove(sending)
         self._heard_at = monotonic()
         self._covered = self._connection.sequence
         self._keep_if_there()
 
     def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
-        if self._culprit is None and self._failure is None:
+        if self._culprit is None and self._failure is None and sending in self._sent:
             self._culprit = Culprit(sending.taken[0].ticket, reason, hint, error, scope)
             self._loop.wake()
 
@@ -152,6 +169,29 @@ class NatsGroups:
     def fail(self, why: WalrelayError) -> None:
         self._failure = self._failure or why
         self._loop.wake()
+
+    def _connect(self) -> ChainedConnection:
+        number = self._connections = self._connections + 1
+
+        def fail(why: WalrelayError) -> None:
+            if number == self._connections:
+                self.fail(why)
+
+        return ChainedConnection(self._settings, self._ids, self._loop, fail)
+
+    def _disconnect(self) -> None:
+        """A new connection takes the place of one that is of no use; nothing that it still says counts."""
+        self._connection.close()
+        self._loop.let_go()
+        self._loop = PumpedLoop(self._selector)
+        self._connection = self._connect()
+        self._work, self._positions, self._position, self._culprit, self._failure = None, None, None, None, None
+        self._sent.clear()
+
+    def _raise_failure(self) -> None:
+        if (failure := self._failure) is not None:
+            self._disconnect()
+            raise failure
 
     def _keep_if_there(self) -> None:
         if not self._sent and self._position is not None and self._failure is None and self._culprit is None:
@@ -169,21 +209,27 @@ class NatsGroups:
         self._work = None
         try:
             work.result()
-        except WalrelayError:
-            raise
+            return True
+        except WalrelayError as why:
+            failure = why
         except ApiError as why:
-            raise Retryable(f"NATS cannot keep the position: {why}") from why
+            failure = Retryable(f"NATS cannot keep the position: {why}")
+        except TimeoutError:
+            failure = Retryable(f"NATS has not answered for {self._settings.request_timeout:g} s")
         except Exception as why:
-            raise Retryable(f"NATS cannot be reached: {type(why).__name__}: {why}") from why
-        return True
+            failure = Retryable(f"NATS cannot be reached: {type(why).__name__}: {why}")
+        self._disconnect()
+        raise failure
 
-    async def _fence(self) -> None:
-        connection, stream = self._connection, self._settings.stream
+    async def _fence(self, connection: ChainedConnection) -> None:
+        stream = self._settings.stream
         async with asyncio.timeout(self._settings.request_timeout) as limit:
             await connection.open()
-            positions = PositionSubject(connection.client, self._settings.positions_stream, self._system, self._slot)
+            where = self._settings.positions_stream, self._system, self._slot
+            positions = PositionSubject(connection.client, *where, self._owner)
             end, replicas = await self._look() if stream is not None else (0, 1)
-            self._found = await positions.take(Covered(None, end), replicas)
+            self._found = await positions.take(Covered(None, end), replicas, again=self._fenced)
+            self._fenced = True
             self._covered = self._end = end
             if self._publishes:
                 self._end, _ = await self._look()  # an earlier run may have published meanwhile

@@ -1,7 +1,8 @@
 """Where a relay's position is at NATS: the last message of a subject of its own, in a stream for positions.
 
 Each record is written only behind the one that its writer knows as the last (`Nats-Expected-Last-Subject-Sequence`). A
-run that begins writes what it found once more: from then on an earlier run writes none.
+run that begins writes what it found once more: from then on an earlier run writes none. The record has its writer's
+name: a run that connects again finds out whether the last record is still its own.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.errors import Error
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, Superseded
 from walrelay.model import RelayPosition, System
 from walrelay.sinks.nats.api import NO_MESSAGE, OTHER_LAST_SEQUENCE, STREAM_NOT_FOUND, ApiError, ask
 
@@ -20,14 +21,17 @@ _PATIENCE = 5.0  # seconds for an answer
 
 
 class Covered(NamedTuple):
-    """A position, and the number of the stream's last message that was published before it."""
+    """A position, and the number of the stream's last message that was published before it. `owner`: the run that
+    wrote it; empty: a run of an earlier version.
+    """
 
     position: RelayPosition | None
     sequence: int
+    owner: str = ""
 
     def as_json(self) -> bytes:
         position = None if self.position is None else json.loads(self.position.as_json())
-        return json.dumps({"position": position, "sequence": self.sequence}).encode()
+        return json.dumps({"position": position, "sequence": self.sequence, "owner": self.owner}).encode()
 
     @staticmethod
     def of_json(text: bytes) -> "Covered":
@@ -35,35 +39,43 @@ class Covered(NamedTuple):
         members = json.loads(text)
         position = members["position"]
         found = None if position is None else RelayPosition.of_json(json.dumps(position).encode())
-        return Covered(found, int(members["sequence"]))
+        return Covered(found, int(members["sequence"]), str(members.get("owner", "")))
 
 
 class PositionSubject:
-    """Of one run. ApiError, Retryable or Fatal where it cannot be used."""
+    """Of one connection of the run `owner`. ApiError, Retryable or Fatal where it cannot be used."""
 
-    def __init__(self, client: Client, stream: str, system: System, slot: str) -> None:
-        self._client, self._stream, self._slot = client, stream, slot
+    def __init__(self, client: Client, stream: str, system: System, slot: str, owner: str) -> None:
+        self._client, self._stream, self._slot, self._owner = client, stream, slot, owner
         self._subject = f"{stream}.{system.identifier}.{slot}"
         self._number = 0  # of the last record
 
-    async def take(self, nothing: Covered, replicas: int) -> Covered:
-        """The last record; `nothing` where there is none. No earlier run can write one any more."""
-        found = await self._read(replicas) or nothing
+    async def take(self, nothing: Covered, replicas: int, *, again: bool) -> Covered:
+        """The last record; `nothing` where there is none. No earlier run can write one any more. `again`: this run took
+        it before; Superseded where another run did so since.
+        """
+        found = await self._read(replicas)
+        if again and (found is None or found.owner != self._owner):
+            raise self._superseded()
+        found = found or nothing
         await self.write(found)
         return found
 
     async def write(self, covered: Covered) -> None:
-        headers = {_EXPECTED: str(self._number)}
+        headers, record = {_EXPECTED: str(self._number)}, covered._replace(owner=self._owner).as_json()
         try:
-            reply = await self._client.request(self._subject, covered.as_json(), timeout=_PATIENCE, headers=headers)
+            reply = await self._client.request(self._subject, record, timeout=_PATIENCE, headers=headers)
             answer: dict[str, Any] = json.loads(reply.data)
         except (Error, ValueError, TimeoutError) as why:
             raise Retryable(f"the position could not be kept in {self._stream!r}: {why or type(why).__name__}") from why
         if error := answer.get("error"):
             if error.get("err_code") == OTHER_LAST_SEQUENCE:
-                raise Retryable(f"another instance publishes for slot {self._slot!r} now")
+                raise self._superseded()
             raise Retryable(f"the position could not be kept in {self._stream!r}: {error.get('description', error)}")
         self._number = int(answer["seq"])
+
+    def _superseded(self) -> Superseded:
+        return Superseded(f"another instance publishes for slot {self._slot!r} now")
 
     async def _read(self, replicas: int) -> Covered | None:
         try:

@@ -3,6 +3,7 @@
 The row of positions has an epoch, and each group ends with an update of that row, for the sink's own epoch. The fence
 raises it: then the update of an earlier sink finds no row, and its transaction is rolled back. An earlier one that has
 updated the row already has it locked: the fence ends its session, waits for the lock and reads the position behind it.
+A sink that connects again raises the epoch only if it is still its own.
 """
 
 import asyncio
@@ -14,18 +15,15 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message, RelayPosition, System
 from walrelay.postgres.failures import first_line
-from walrelay.sinks.groups import Culprit
+from walrelay.sinks.groups import Culprit, TooSlow
 from walrelay.sinks.hosting import Misfit, PumpedLoop
 from walrelay.sinks.postgres.errors import broken
 from walrelay.sinks.postgres.settings import PostgresSettings
 from walrelay.sinks.postgres.writer import TableWriter, TargetMemory
-
-_FENCE_WAIT = 0.5  # seconds
-_AGAIN = 0.2  # seconds until a connection is tried again
 
 POSITIONS = (
     "CREATE TABLE IF NOT EXISTS {} (system_identifier text, slot_name text, epoch bigint NOT NULL DEFAULT 0,"
@@ -41,7 +39,7 @@ _OTHERS = (
 _FENCE = (
     "UPDATE {} SET epoch = epoch + 1, backend_pid = pg_catalog.pg_backend_pid(), backend_start ="
     " (SELECT backend_start FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid())"
-    f" WHERE {_MINE} RETURNING epoch, position::text"
+    f" WHERE {_MINE} AND (%s = 0 OR epoch = %s) RETURNING epoch, position::text"
 )
 _KEEP = f"UPDATE {{}} SET position = %s, kept_at = pg_catalog.clock_timestamp() WHERE {_MINE} AND epoch = %s"
 
@@ -71,22 +69,17 @@ class PostgresGroups:
         self._writer = TableWriter(settings, memory)
         self._work: asyncio.Task[Culprit | None] | None = None
         self._began, self._group = 0.0, 0  # how many messages
-        self._epoch = 0
+        self._epoch = 0  # of this store; 0: it was never fenced
         self._position: RelayPosition | None = None
-        self._trouble = "not connected yet"
+        self._trouble = "not connected to the database of the sink yet"
 
-    def fence(self) -> bool:
+    def fence(self, timeout: float) -> bool:
         if self._work is None:
             self._writer.abort()
-            self._writer = TableWriter(self._settings, self._memory)
+            self._writer, self._group = TableWriter(self._settings, self._memory), 0
             self._start(self._fence())
-        try:
-            fenced = self.step(_FENCE_WAIT) is True
-        except Retryable as why:
-            self._trouble = str(why)
-            self._loop.pump(_AGAIN)
-            return False
-        self._trouble = "" if fenced else self._trouble
+        fenced = self.step(timeout) is True
+        self._trouble = "" if fenced else "not connected to the database of the sink yet"
         return fenced
 
     def last(self) -> RelayPosition | None:
@@ -100,7 +93,7 @@ class PostgresGroups:
             parameters = [position.as_json().decode(), *self._key, self._epoch]
             cursor = await writer.execute(sql.SQL(_KEEP).format(self._table), parameters)
             if cursor.rowcount != 1:
-                raise Retryable(f"another instance publishes for slot {position.slot!r} now")
+                raise self._superseded()
 
         self._group = len(messages)
         self._start(self._writer.write(messages, keep))
@@ -111,13 +104,16 @@ class PostgresGroups:
         if work is None:
             return False
         if not work.done():
-            if monotonic() - self._began > self._settings.request_timeout:
-                if self._group:
-                    self._memory.too_slow(self._group)
-                raise Retryable(
-                    f"the database of the sink has not answered for {self._settings.request_timeout:g} s to a group"
-                )
-            return False
+            if monotonic() - self._began <= self._settings.request_timeout:
+                return False
+            self._work = None
+            work.cancel()
+            self._writer.abort()
+            why = f"the database of the sink has not answered for {self._settings.request_timeout:g} s"
+            if self._group < 2:
+                raise Retryable(why)
+            self._memory.too_slow(self._group)
+            raise TooSlow(f"{why} to a group of {self._group} messages")
         self._work = None
         try:
             refused = work.result()
@@ -153,8 +149,8 @@ class PostgresGroups:
             # Behind that: it waits for whoever has updated the row.
             insert = "INSERT INTO {} (system_identifier, slot_name) VALUES (%s, %s) ON CONFLICT DO NOTHING"
             await self._execute(insert, *self._key)
-            cursor = await self._execute(_FENCE, *self._key)
-            ((self._epoch, text),) = await cursor.fetchall()
+            cursor = await self._execute(_FENCE, *self._key, self._epoch, self._epoch)
+            fenced = await cursor.fetchall()
         except errors.InsufficientPrivilege as why:
             raise Fatal(
                 f"the role of sink.dsn may not keep positions in {self._settings.positions_table}: {first_line(why)}",
@@ -166,7 +162,13 @@ class PostgresGroups:
                 f"{self._settings.positions_table} cannot hold positions: {first_line(why)}",
                 hint="It is another table than walrelay makes, or its schema is missing: correct sink.positions_table.",
             ) from why
+        if not fenced:
+            raise self._superseded()
+        ((self._epoch, text),) = fenced
         self._position = None if text is None else self._parsed(text)
+
+    def _superseded(self) -> Superseded:
+        return Superseded(f"another instance publishes for slot {self._key[1]!r} now")
 
     def _parsed(self, text: str) -> RelayPosition:
         try:

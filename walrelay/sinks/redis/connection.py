@@ -18,7 +18,7 @@ from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.circuit import backed_off
 from walrelay.sinks.making import init_topics
 from walrelay.sinks.redis.client import CLUSTER_RIGHTS, Client, answered, connected, said
-from walrelay.sinks.redis.groups import FENCED, HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
+from walrelay.sinks.redis.groups import HEADERS, NAME, NO_STREAM, Entry, arguments, encoded, fields_of, script
 from walrelay.sinks.redis.settings import RedisSettings
 from walrelay.sinks.redis.waiting import Wait, check_append_only_file
 
@@ -164,7 +164,6 @@ class RedisConnection:
             await self._wait_until_safe(self._client, await self._client.answer())
         if not why:
             self._trouble, self._vain = "", 0
-            self._stored()
         for sending in group if not why else () if self._all_or_none else group[:done]:
             sending.durable()
         if why:
@@ -177,9 +176,6 @@ class RedisConnection:
             self._trouble = lacking
             answer = await client.ask(*self._wait.command)
         self._trouble = ""
-
-    def _stored(self) -> None:
-        """The whole group was."""
 
     async def _added(self, client: Client) -> tuple[int, str]:
         """How many of the group were, and why not the next."""
@@ -214,8 +210,6 @@ class RedisConnection:
             first.failed(f"the Redis Cluster is moving the hash slot: {why}")
         elif code in ELSEWHERE:
             self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="Set sink.cluster."))
-        elif code == FENCED:
-            first.failed("a later run of this slot publishes now, and this one may not any more")
         else:
             self._over = self._all_or_none or len(rest) > 1 or bool(self._queue)
             self._refuse(first, code, why, ends=self._all_or_none)

@@ -1,64 +1,75 @@
 """Exactly once into Redis: a script adds a group's entries and sets the relay's position, all of it or nothing.
 
-The position is in a hash, beside the owner: the run that began last. A script of any other run changes nothing. So a
-run that begins makes itself the owner and then reads the position, and nothing can be published behind it.
-
-A group ends at the end of a transaction. One that fills the sink, or takes long, is cut: the position then names the
-last record that was published, and the next run goes on behind it.
+The position is in a hash, beside the owner: the store that was fenced last. A script of any other owner changes
+nothing. So a store that begins makes itself the owner and then reads the position, and nothing can be published behind
+it. A store that connects again takes another name as the owner, if the hash still has the one before: then nothing that
+the broken connection sent can be published behind the position either.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 from uuid import uuid4
 
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
-from walrelay.lsn import LSN, ZERO
-from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
-from walrelay.sinks.hosting import HostedSink, Misfit, PumpedLoop, RefusalMemory, Sending
-from walrelay.sinks.redis.client import Client, answered
+from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
+from walrelay.model import Message, RelayPosition, System
+from walrelay.sinks.groups import Culprit, GroupSize
+from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting.contract import Taken
+from walrelay.sinks.hosting.link import LastingSelector
+from walrelay.sinks.redis.client import Client, answered, said
 from walrelay.sinks.redis.cluster import connected_to_master_of
 from walrelay.sinks.redis.connection import ELSEWHERE, GROUP, GROUP_BYTES, OF_A_KEY, RedisConnection
-from walrelay.sinks.redis.groups import arguments, encoded, script
+from walrelay.sinks.redis.groups import FENCED, arguments, encoded, script
 from walrelay.sinks.redis.settings import RedisSettings
 
-_FENCE = 1.0  # seconds
-_KEEP = 1.0  # seconds
-_BEGIN = 30.0  # seconds
+_STAY_OWNER = """
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return false end
+redis.call('HSET', KEYS[1], 'owner', ARGV[2])
+return 1
+"""
 
 
-class GuardedConnection(RedisConnection):
-    """Sends what is marked, with its position. `found`: the position that the hash had; `durable`: the last one."""
+def group_size(settings: RedisSettings) -> GroupSize:
+    """Two groups at most wait while one is added: while that happens, Redis does nothing else."""
+    messages, size = settings.max_in_flight // 2, settings.max_in_flight_bytes // 2
+    return GroupSize(max(1, min(GROUP, messages)), min(GROUP_BYTES, size))
+
+
+class OwnerConnection(RedisConnection):
+    """A connection for an owner of the key. `found`: the position that the key had when it became the owner."""
 
     _all_or_none = True
 
     def __init__(
-        self,
-        settings: RedisSettings,
-        nothing: RelayPosition,
-        loop: PumpedLoop,
-        fail: Callable[[WalrelayError], None],
+        self, settings: RedisSettings, key: str, before: bytes, loop: PumpedLoop, fail: Callable[[WalrelayError], None]
     ) -> None:
+        """`before`: the owner that the connection before was for; empty: it was none."""
         super().__init__(settings, loop, fail)
         self._one_stream = True  # a group is never divided
         self._script = script(settings, exactly_once=True)
-        self.key = f"{settings.positions_key}:{nothing.system.identifier}/{nothing.slot}"
-        self._owner = uuid4().hex.encode()
-        self._handed = self._gone = 0  # messages that came, and that groups took
-        self._marks: deque[tuple[int, RelayPosition]] = deque()  # how many messages had come, and the position then
-        self._closing = self.durable = nothing
+        self._key, self._before, self.owner = key, before, uuid4().hex.encode()
+        self._closing: RelayPosition | None = None
+        self._hash_slot = key_slot(encoded(key)) if settings.cluster else None
         self.found: RelayPosition | None = None
-        self._keeps = False
-        self._hash_slot = key_slot(encoded(self.key)) if settings.cluster else None
 
-    async def _master(self) -> Client:
-        if self._hash_slot is None:
-            return await super()._master()
-        return await connected_to_master_of(self._settings, encoded(self.key))
+    async def open(self) -> None:
+        await self._connect()
+        await self._begin()
+
+    async def write(self, group: Sequence[Sending], position: RelayPosition) -> None:
+        """Returns when the group is there, or a sending of it was refused. Retryable where neither is known."""
+        self._closing = position
+        try:
+            await self._publish(group)
+        except ResponseError as why:
+            raise Retryable(f"Redis does not do what it is asked: {why}") from why
+        except (RedisError, OSError) as why:
+            raise Retryable(f"the connection to Redis is gone: {said(why)}") from why
 
     def misfit(self, message: Message) -> Misfit | None:
         found = super().misfit(message)
@@ -68,36 +79,49 @@ class GuardedConnection(RedisConnection):
         if key_slot(encoded(stream)) == self._hash_slot:
             return None
         return Misfit(
-            f"the stream {stream!r} and the relay's position {self.key!r} have different hash slots",
+            f"the stream {stream!r} and the relay's position {self._key!r} have different hash slots",
             "Let sink.stream and sink.positions_key begin with the same hash tag, like {relay}.",
             "unroutable",
         )
+
+    async def _master(self) -> Client:
+        if self._hash_slot is None:
+            return await super()._master()
+        return await connected_to_master_of(self._settings, encoded(self._key))
 
     async def _begin(self) -> None:
         assert self._client is not None
         try:
             await self._check_rights(self._client)
-            await self._client.ask("HSET", self.key, "owner", self._owner)
-            text = await self._client.ask("HGET", self.key, "position")
+            await self._become_owner(self._client)
+            text = await self._client.ask("HGET", self._key, "position")
         except ResponseError as why:
             said = answered(why)
             if said.startswith(ELSEWHERE):
-                raise Retryable(f"the Redis Cluster is moving the hash slot of {self.key!r}: {said}") from why
+                raise Retryable(f"the Redis Cluster is moving the hash slot of {self._key!r}: {said}") from why
             if not said.startswith(("WRONGTYPE", "NOPERM")):
                 raise
             raise Fatal(
-                f"the key {self.key!r} for the relay's position cannot be used: {said}",
+                f"the key {self._key!r} for the relay's position cannot be used: {said}",
                 hint=f"Grant ~{self._settings.positions_key}:* +hset +hget +xdel, or correct sink.positions_key.",
             ) from why
         if text is not None:
             self.found = self._parsed(text)
-            if self._wait.wanted:  # an earlier run may have died before its last group was safe
+            if self._wait.wanted:  # an earlier store may have died before its last group was safe
                 await self._wait_until_safe(self._client, await self._client.ask(*self._wait.command))
+
+    async def _become_owner(self, client: Client) -> None:
+        if not self._before:
+            await client.ask("HSET", self._key, "owner", self.owner)
+        elif await client.ask("EVAL", _STAY_OWNER, "1", self._key, self._before, self.owner) is None:
+            raise Superseded(
+                f"the key {self._key!r} has another owner now: another instance publishes, or Redis lost what it had"
+            )
 
     async def _check_rights(self, client: Client) -> None:
         """A group that is not taken as a whole is undone by XDEL."""
         try:
-            await client.ask("XDEL", f"{self.key}:", "0-1")
+            await client.ask("XDEL", f"{self._key}:", "0-1")
         except ResponseError as why:
             if not answered(why).startswith(ELSEWHERE):  # it may be asked, though in another hash slot
                 raise
@@ -107,59 +131,21 @@ class GuardedConnection(RedisConnection):
             return RelayPosition.of_json(text)
         except (ValueError, TypeError, LookupError) as why:
             raise Fatal(
-                f"the position in {self.key!r} cannot be read: {text[:100]!r}",
+                f"the position in {self._key!r} cannot be read: {text[:100]!r}",
                 hint="Something else wrote to the key. Give the relay one of its own: sink.positions_key; with"
                 " `walrelay run --from-slot` it begins where the slot stands.",
             ) from why
 
-    def send(self, sending: Sending) -> None:
-        self._handed += 1
-        super().send(sending)
-
-    def push(self) -> None:
-        if self._queue or self._keeps:
-            self._wanted.set()
-
-    def mark(self, position: RelayPosition, *, keep: bool = False) -> None:
-        """A group may end behind what has come so far. `keep`: it does, even if it has no messages."""
-        if self._marks and self._marks[-1][0] == self._handed:
-            self._marks.pop()
-        self._marks.append((self._handed, position))
-        self._keeps |= keep
-
-    def stop(self) -> None:
-        """Nothing more is sent."""
-        self._over = True
-
-    def _next_group(self) -> list[Sending] | None:
-        count, closing = 0, None
-        while self._marks:
-            handed, position = self._marks[0]
-            if handed - self._gone > (GROUP if count else self._handed):
-                break
-            count, closing = handed - self._gone, position
-            self._marks.popleft()
-        if closing is None:
-            return None
-        if count == 0 and not self._keeps:
-            self._marks.appendleft((self._gone, closing))
-            return None
-        self._closing, self._keeps = closing, False
-        self._gone += count
-        return [self._queue.popleft() for _ in range(count)]
-
     def _command(self, group: Sequence[Sending]) -> tuple[Any, ...]:
-        first = (self._owner, self._closing.as_json())
-        return arguments(self._script, map(self._entry, group), last_key=encoded(self.key), first=first)
-
-    def _stored(self) -> None:
-        self.durable = self._closing
-        self._loop.wake()
+        assert self._closing is not None
+        first = (self.owner, self._closing.as_json())
+        return arguments(self._script, map(self._entry, group), last_key=encoded(self._key), first=first)
 
     async def _not_added(self, rest: Sequence[Sending], why: str) -> None:
+        if why.startswith(FENCED):
+            raise Superseded("a later run of this slot publishes now, and this one may not any more")
         if not rest:
-            self._fail(Retryable(f"the position could not be stored: {why}"))
-            return
+            raise Retryable(f"the position could not be stored: {why}")
         forbidden = await self._forbidden(rest) if why.startswith("NOPERM") and OF_A_KEY in why else 0
         await super()._not_added(rest[forbidden:], why)
 
@@ -177,114 +163,114 @@ class GuardedConnection(RedisConnection):
         return 0
 
 
-class RedisExactlyOnce(HostedSink):
-    """Implements `walrelay.publish.ExactlyOnceSink`."""
-
-    def __init__(self, settings: RedisSettings, system: System, slot: str, counting: Counting | None = None) -> None:
-        self._position = RelayPosition(system, slot, ZERO)
-        self._counting = counting
-        self._unmarked = self._unmarked_bytes = 0
-        self._unmarked_since = monotonic()
-        self._patience = settings.request_timeout / 3  # seconds that a message may wait for the end of its transaction
-        self._found_no_room = False
-
-        def connect(loop: PumpedLoop, fail: Callable[[WalrelayError], None]) -> GuardedConnection:
-            self._guarded = GuardedConnection(settings, self._position, loop, fail)
-            return self._guarded
-
-        # Earlier refusals are no reason for care: the answer to a group names its message, and the group is not there.
-        super().__init__(connect, settings.window, RefusalMemory(), "Redis", lane_of=None, reconnects=False)
-
-    def fence(self) -> bool:
-        deadline = monotonic() + _FENCE
-        while not self._connected and self._failure is None and (left := deadline - monotonic()) > 0:
-            self._pump(left)
-        if self._failure is not None:
-            raise self._failure
-        return self._connected
-
-    def last(self) -> RelayPosition | None:
-        return self._guarded.found  # no floor: a server that was set back has its next position before it
-
-    def read_up_to(self, latest: LatestCommit) -> None:
-        self._position = self._position._replace(latest=latest)
-
-    def publish(self, message: Message, ticket: int) -> bool:
-        taken = super().publish(message, ticket)
-        self._found_no_room = not taken
-        if not self._unmarked:
-            self._unmarked_since = monotonic()
-        self._unmarked += 1
-        self._unmarked_bytes += len(message.value or b"")
-        return taken
-
-    def mark(self, end_lsn: LSN, commit_lsn: LSN = ZERO, ordinal: int = 0, *, over: bool = False) -> None:
-        if self._refusals or self._over:
-            return  # the position must not get past what was refused
-        inside = (commit_lsn, ordinal, self._counting) if ordinal else (ZERO, 0, None)
-        self._position = self._position._replace(
-            lsn=end_lsn, commit_lsn=inside[0], ordinal=inside[1], counted=inside[2]
-        )
-        if not ordinal or over or self._found_no_room or self._is_long:
-            self._unmarked = self._unmarked_bytes = 0
-            self._guarded.mark(self._position)
-
-    @property
-    def _is_long(self) -> bool:
-        """Whether a transaction is to be cut here."""
-        return (
-            self._unmarked >= GROUP
-            or self._unmarked_bytes >= GROUP_BYTES
-            or (self._unmarked > 0 and monotonic() - self._unmarked_since > self._patience)
-        )
-
-    def keep(self, position: RelayPosition) -> LSN:
-        latest = position.latest or self._position.latest
-        self._position = self._position._replace(xmin=position.xmin, latest=latest)
-        guarded = self._guarded
-        if position.lsn > guarded.durable.lsn and not self._in_flight and not self._refusals and not self._over:
-            commit_lsn, ordinal = self._position.commit_lsn, self._position.ordinal
-            cut = (commit_lsn, ordinal) if commit_lsn >= position.lsn else (ZERO, 0)  # its first part is published
-            self.mark(position.lsn, *cut)
-            guarded.mark(self._position, keep=True)
-            deadline = monotonic() + _KEEP
-            while guarded.durable.lsn < position.lsn and self._failure is None and (left := deadline - monotonic()) > 0:
-                self._pump(left)
-        return guarded.durable.lsn
-
-    def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        """After a refusal nothing is sent: a later group's position would be past it."""
-        told = [*super().receipts(timeout)]
-        if not any(isinstance(each, Refusal) for each in told):
-            return told
-        self._guarded.stop()
-        self._over = True
-        return [each._replace(ends=True) if isinstance(each, Refusal) else each for each in told]
-
-
-class RedisPositionKeeper:
-    """Implements `walrelay.publish.contract.PositionKeeper`: a relay's position with `delivery: at_least_once`."""
+class RedisGroups:
+    """Implements `walrelay.sinks.groups.GroupStore`."""
 
     def __init__(self, settings: RedisSettings, system: System, slot: str) -> None:
-        self._sink = RedisExactlyOnce(settings, system, slot)
+        self._settings, self._key = settings, f"{settings.positions_key}:{system.identifier}/{slot}"
+        self._selector = LastingSelector()
+        self._loop = PumpedLoop(self._selector)
+        self._owner = b""
+        self._connection = self._connect()
+        self._work: asyncio.Task[None] | None = None
+        self._began = 0.0
+        self._fenced = self._writes = False
+        self._culprit: Culprit | None = None
+        self._failure: WalrelayError | None = None
 
-    def fence(self) -> bool:
-        return self._sink.fence()
-
-    def trouble(self) -> str:
-        return self._sink.trouble()
+    def fence(self, timeout: float) -> bool:
+        if self._fenced:
+            self._disconnect()
+        if self._work is None:
+            self._start(self._connection.open())
+        self._fenced = self._is_done(timeout)
+        if self._fenced:
+            self._owner = self._connection.owner
+        return self._fenced
 
     def last(self) -> RelayPosition | None:
-        deadline = monotonic() + _BEGIN
-        while not self.fence():
-            if monotonic() > deadline:
-                raise Retryable(f"the position could not be read from Redis: {self.trouble()}")
-        return self._sink.last()
+        return self._connection.found
 
-    def keep(self, position: RelayPosition) -> LSN:
-        if not self.fence():
-            return ZERO
-        kept = self._sink.keep(position)
-        if kept < position.lsn:
-            list(self._sink.receipts(0))  # there are none; raises what broke
-        return kept
+    def misfit(self, message: Message) -> Misfit | None:
+        return self._connection.misfit(message)
+
+    def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
+        sendings = [Sending(self, None, (Taken(message, number),)) for number, message in enumerate(messages)]
+        self._writes = True
+        self._start(self._connection.write(sendings, position))
+
+    def step(self, timeout: float) -> bool | Culprit:
+        if not self._is_done(timeout) or not self._writes:
+            return False
+        self._writes = False
+        culprit, self._culprit = self._culprit, None
+        return culprit or True
+
+    def descriptor(self) -> int | None:
+        return self._loop.descriptor
+
+    def trouble(self) -> str:
+        return self._connection.trouble() or ("" if self._fenced else "not connected to Redis yet")
+
+    def close(self) -> None:
+        self._connection.close()
+        self._loop.let_go()
+        self._selector.let_go()
+
+    def settle(self, sending: Sending) -> None:
+        """The whole group is there, or nothing of it."""
+
+    def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
+        self._culprit = Culprit(sending.taken[0].ticket, reason, hint, error, scope)
+
+    def put_off(self, sending: Sending, why: str) -> None:
+        self.fail(Retryable(why))
+
+    def fail(self, why: WalrelayError) -> None:
+        self._failure = self._failure or why
+
+    def _connect(self) -> OwnerConnection:
+        return OwnerConnection(self._settings, self._key, self._owner, self._loop, self.fail)
+
+    def _disconnect(self) -> None:
+        """A new connection takes the place of one that is of no use."""
+        self._connection.close()
+        self._loop.let_go()
+        self._loop = PumpedLoop(self._selector)
+        self._connection = self._connect()
+        self._work, self._culprit, self._failure, self._fenced, self._writes = None, None, None, False, False
+
+    def _start(self, work: Any) -> None:
+        self._began = monotonic()
+        self._work = self._loop.create_task(work)
+        self._work.add_done_callback(lambda _: self._loop.wake())
+
+    def _is_done(self, timeout: float) -> bool:
+        """Whether the work is. Raises what it ended in."""
+        work = self._work
+        self._loop.pump(0 if work is not None and work.done() else timeout)
+        if work is None:
+            return False
+        if not work.done():
+            if self._connection.trouble():
+                self._began = monotonic()  # Redis has said why it does not answer
+            if monotonic() - self._began <= self._settings.request_timeout:
+                return False
+            self._failure = Retryable(f"Redis has not answered for {self._settings.request_timeout:g} s")
+        else:
+            self._work = None
+            self._failure = self._failure or _error_of(work)
+        if (failure := self._failure) is not None:
+            self._disconnect()
+            raise failure
+        return True
+
+
+def _error_of(work: asyncio.Task[None]) -> WalrelayError | None:
+    try:
+        work.result()
+    except WalrelayError as why:
+        return why
+    except Exception as why:
+        return Retryable(f"Redis cannot be reached: {type(why).__name__}: {why}")
+    return None

@@ -6,6 +6,8 @@ from functools import partial
 from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.clients import client_library
+from walrelay.sinks.group_positions import GroupPositionKeeper
+from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -23,14 +25,14 @@ def _open_exactly_once(
     settings: RedisSettings, memory: RefusalMemory, system: System, slot: str, counting: Counting | None = None
 ) -> ExactlyOnceSink:
     with client_library("Redis", "redis"):
-        from walrelay.sinks.redis.exactly_once import RedisExactlyOnce
-    return RedisExactlyOnce(settings, system, slot, counting)
+        from walrelay.sinks.redis.exactly_once import RedisGroups, group_size
+    return GroupedSink(RedisGroups(settings, system, slot), group_size(settings), system, slot, counting)
 
 
 def _open_positions(settings: RedisSettings, system: System, slot: str) -> PositionKeeper:
     with client_library("Redis", "redis"):
-        from walrelay.sinks.redis.exactly_once import RedisPositionKeeper
-    return RedisPositionKeeper(settings, system, slot)
+        from walrelay.sinks.redis.exactly_once import RedisGroups
+    return GroupPositionKeeper(RedisGroups(settings, system, slot))
 
 
 def _examine_positions(settings: RedisSettings) -> Iterable[Finding]:
