@@ -1,6 +1,6 @@
 """What RabbitMQ's answers mean, and which headers it would misunderstand."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from tests.brokers.rabbitmq import RabbitmqCase
 from tests.servers.ports import LOOPBACK, free_port
 from tests.servers.rabbitmq import RabbitmqServer
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, Retryable
 from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.rabbitmq.plugin import plugin
@@ -319,3 +319,55 @@ def test_a_user_who_may_do_nothing_is_told_of_each_place(case: RabbitmqCase) -> 
 def with_headers(case: RabbitmqCase, number: int, *more: tuple[str, bytes | None]) -> Message:
     made: Any = message(case, number)
     return made._replace(headers=[*made.headers, *more])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("missing", ["bad", "it's", "b" * 230, "x' in vhost '/"])
+def test_only_messages_for_a_missing_exchange_are_refused_whatever_its_name(case: RabbitmqCase, missing: str) -> None:
+    good = f"{case.topic}.good"
+    with case.client() as client:
+        client.exchange_declare(good, "fanout", auto_delete=True)
+        client.queue_bind(case.topic, good)
+    exchanges = [missing if number == 20 else good for number in range(41)]
+    assert refused_of(case, exchanges, exchange="{header.to}") == {20: "unknown_topic"}
+    assert {int(got.value or b"") for got in case.arrived()} == {*range(41)} - {20}
+
+
+def test_a_message_above_max_message_size_is_too_large_and_no_other(stoppable_rabbitmq: RabbitmqServer) -> None:
+    case = RabbitmqCase(stoppable_rabbitmq)
+    stoppable_rabbitmq.control("eval", "application:set_env(rabbit, max_message_size, 200000).")
+    try:
+        sizes = [300_000 if number == 7 else 1_000 * number for number in range(20)]
+        assert refused_of(case, sizes) == {7: "too_large"}
+        assert {int(got.key or b"") for got in case.arrived()} == {*range(20)} - {7}
+    finally:
+        stoppable_rabbitmq.control("eval", "application:unset_env(rabbit, max_message_size).")
+        case.close()
+
+
+def refused_of(case: RabbitmqCase, what: Sequence[str | int], **settings: Any) -> dict[int, str]:
+    """A message for each, of a key of its own, to that exchange or of that size: which are refused, and with what
+    error. As the relay does it, a sink that ends is followed by another, which gets what has no answer.
+    """
+    made = [
+        message(case, number, key=str(number))._replace(
+            headers=[("to", str(each).encode())], value=b"%d" % number if isinstance(each, str) else b"x" * each
+        )
+        for number, each in enumerate(what)
+    ]
+    refused, durable = dict[int, str](), set[int]()
+    while len(refused) + len(durable) < len(made):
+        with closing(case.open(**settings)) as sink:
+            ended, left = False, [n for n in range(len(made)) if n not in refused and n not in durable]
+            while not ended and len(refused) + len(durable) < len(made):
+                while left and sink.publish(made[left[0]], left[0]):
+                    left.pop(0)
+                try:
+                    for each in sink.receipts(0.1):
+                        if isinstance(each, Refusal):
+                            refused[each.ticket] = each.error
+                            ended |= each.ends
+                        else:
+                            durable.add(each.ticket)
+                except Retryable:
+                    ended = True
+    return refused

@@ -4,7 +4,7 @@ Sinks of other packages may use all that is named here (docs/guides/writing-a-si
 """
 
 from walrelay.sinks.clients import client_library
-from walrelay.sinks.hosting.contract import HostedConnection, Misfit, Sending, Taken, Window
+from walrelay.sinks.hosting.contract import HostedConnection, InDoubt, Misfit, Sending, Taken, Window
 from walrelay.sinks.hosting.lanes import Lanes
 from walrelay.sinks.hosting.loop import PumpedLoop
 from walrelay.sinks.hosting.prepared import PreparedMessages
@@ -15,6 +15,7 @@ __all__ = [
     "HostedConnection",
     "HostedSettings",
     "HostedSink",
+    "InDoubt",
     "Lanes",
     "Misfit",
     "PreparedMessages",

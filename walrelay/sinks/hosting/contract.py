@@ -1,11 +1,14 @@
 """The contract between a hosted sink and its connections: what is sent, and what a connection says of it."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.hosting.loop import PumpedLoop
+
+WITH_CARE = 1_000  # messages after a refusal during which a lane takes one message at a time
 
 
 class Taken(NamedTuple):
@@ -29,6 +32,12 @@ class Window(NamedTuple):
     messages: int
     bytes: int
     seconds: float
+
+
+class InDoubt(Retryable):
+    """The broker refuses one of what is on its way, and does not say which. Nothing is refused for its looks: the next
+    connection gets one message at a time, until all of these have an answer of their own.
+    """
 
 
 class SendingOwner(Protocol):
@@ -148,3 +157,29 @@ class HostedConnection(Protocol):
 
 Connect = Callable[[PumpedLoop, Callable[[WalrelayError], None]], HostedConnection]
 """Makes a connection in that loop, without connecting. The connection calls the second argument when it broke."""
+
+
+@dataclass
+class RefusalMemory:
+    """What the sinks of one relay know of refusals: after one, the next run takes a lane's messages one at a time, so
+    that it can go on after the next.
+    """
+
+    with_care: int = 0  # messages
+    alone: int = 0  # sendings that are on their way by themselves, because one of them is refused
+
+
+def lane_of_key(message: Message) -> Hashable:
+    """The order that consumers may rely on is that of a key in a topic. All messages without a key share a lane."""
+    return message.topic, message.key
+
+
+def size_of(message: Message) -> int:
+    """Bytes that count as on their way."""
+    return len(message.value or b"") + len(message.key or b"") + 64
+
+
+def whole_size(taken: Taken) -> int:
+    """With its headers."""
+    message = taken.message
+    return size_of(message) + sum(len(name) + len(value or b"") for name, value in message.headers)

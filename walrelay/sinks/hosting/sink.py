@@ -6,7 +6,6 @@ back-pressure. The sink ends for what another run can cure, or none.
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from math import inf
 from time import monotonic
 
@@ -14,11 +13,26 @@ from walrelay.errors import Retryable, StartAnew, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.hosting.circuit import backed_off
-from walrelay.sinks.hosting.contract import Connect, HostedConnection, Misfit, Sending, SendingOwner, Taken, Window
+from walrelay.sinks.hosting.contract import (
+    WITH_CARE,
+    Connect,
+    HostedConnection,
+    InDoubt,
+    Misfit,
+    RefusalMemory,
+    Sending,
+    SendingOwner,
+    Taken,
+    Window,
+    lane_of_key,
+    size_of,
+    whole_size,
+)
 from walrelay.sinks.hosting.lanes import Lanes
 from walrelay.sinks.hosting.link import ENDS, Link
 
 __all__ = [
+    "WITH_CARE",
     "HostedConnection",
     "HostedSink",
     "Misfit",
@@ -32,23 +46,8 @@ __all__ = [
 ]
 
 _UNPUMPED = 128  # messages after which the loop is pumped though nobody asks for receipts
-WITH_CARE = 1_000  # messages after a refusal during which a lane takes one message at a time
 _OVERDUE = 5.0  # seconds without an answer that are told as trouble
 _MORE = 2  # sendings that are sent again at once when one of their topic was taken after a "not now"
-
-
-@dataclass
-class RefusalMemory:
-    """What the sinks of one relay know of refusals: after one, the next run takes a lane's messages one at a time, so
-    that it can go on after the next.
-    """
-
-    with_care: int = 0  # messages
-
-
-def lane_of_key(message: Message) -> Hashable:
-    """The order that consumers may rely on is that of a key in a topic. All messages without a key share a lane."""
-    return message.topic, message.key
 
 
 class HostedSink:
@@ -72,8 +71,9 @@ class HostedSink:
         lane may be on its way as one, key, value and headers; a single message may be larger.
         """
         self._window, self._memory, self._broker, self._address = window, memory, broker, address
-        self._lane_of, self._lanes = lane_of, Lanes[Taken](width, _whole_size, width_bytes)
+        self._lane_of, self._lanes = lane_of, Lanes[Taken](width, whole_size, width_bytes)
         self._in_flight: dict[Sending, None] = {}  # in the order of sending
+        self._alone: Sending | None = None  # the one on its way, while it has to be by itself
         self._put_off: dict[Sending, float] = {}  # and when they are sent again
         self._due = inf  # the first of them
         self._not_now = ""  # why the newest of them was
@@ -92,7 +92,7 @@ class HostedSink:
         if self._room <= 0 or self._bytes <= 0 or self._refusals or self._failure or self._over:
             return False
         lane = self._lane_of(message) if self._lane_of is not None else None
-        if self._memory.with_care and self._is_busy(lane):
+        if (self._memory.with_care and self._is_busy(lane)) or (self._memory.alone and self._in_flight):
             return False
         if (misfit := self._link.connection.misfit(message)) is not None:
             self._refusals.append(Refusal(ticket, message, *misfit, ends=False))
@@ -147,7 +147,7 @@ class HostedSink:
             return link.why or link.connection.trouble() or f"not connected to {self._broker}{at} yet"
         if why := link.connection.trouble() or (self._not_now if self._put_off else ""):
             return why
-        oldest = next(iter(self._in_flight), None)
+        oldest = self._oldest()
         if oldest is None:
             return ""
         overdue = monotonic() - oldest.sent_at > _OVERDUE
@@ -164,6 +164,7 @@ class HostedSink:
             self._send(Sending(self, sending.lane, following))
         if sending.attempts and self._put_off:
             self._hurry(sending.taken[0].message.topic)
+        self._hand_over_held()
         self._link.loop.wake()
 
     def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
@@ -177,6 +178,7 @@ class HostedSink:
         followed = self._lanes.leave(sending.lane) if self._lane_of is not None else self._in_flight or self._put_off
         ((message, ticket),) = sending.taken
         self._refusals.append(Refusal(ticket, message, reason, hint, error, scope, ends=ends or bool(followed)))
+        self._hand_over_held()
         self._link.loop.wake()
 
     def put_off(self, sending: Sending, why: str) -> None:
@@ -190,6 +192,9 @@ class HostedSink:
         again.attempts += 1
         self._put_off[again] = due = monotonic() + backed_off(again.attempts)
         self._due = min(self._due, due)
+        if sending is self._alone:
+            self._alone = None
+            self._hand_over_held()
 
     def fail(self, why: WalrelayError) -> None:
         """The connection is of no use any more."""
@@ -203,10 +208,6 @@ class HostedSink:
     @property
     def _heard(self) -> bool:
         return bool(self._settled or self._refusals or self._failure)
-
-    @property
-    def _connected(self) -> bool:
-        return self._link.connected
 
     def _is_busy(self, lane: Hashable) -> bool:
         return self._lanes.busy(lane) if self._lane_of is not None else bool(self._in_flight or self._put_off)
@@ -222,17 +223,35 @@ class HostedSink:
             self._hand_over(sending)
 
     def _hand_over(self, sending: Sending) -> None:
+        if self._memory.alone:
+            if self._alone is not None:
+                return
+            self._alone = sending
         sending.sent_at = monotonic()
         try:
             self._link.connection.send(sending)
         except Exception as why:
             self.fail(Retryable(f"the connection to {self._broker} failed: {type(why).__name__}: {why}"))
 
+    def _hand_over_held(self) -> None:
+        """What waits because one message at a time is on its way."""
+        if self._link.connected and self._alone is None:
+            for sending in [*self._in_flight]:
+                if not (sending.sent_at or self._ended):
+                    self._hand_over(sending)
+
+    def _oldest(self) -> Sending | None:
+        """Of those that were handed over."""
+        return next((each for each in self._in_flight if each.sent_at), None)
+
     def _done(self, sending: Sending) -> bool:
         """False if it was told of before."""
         if sending not in self._in_flight:
             return False
         del self._in_flight[sending]
+        if sending is self._alone:
+            self._alone = None
+            self._memory.alone -= 1
         self._room += len(sending.taken)
         self._bytes += sum(size_of(message) for message, _ in sending.taken)
         if self._link.why:
@@ -269,15 +288,18 @@ class HostedSink:
 
     def _begin_again(self, why: WalrelayError) -> None:
         """The next connection gets all that has no receipt. Answers of this one count for nothing from now on."""
+        if isinstance(why, InDoubt):
+            self._memory.alone = max(self._memory.alone, len(self._in_flight))
         if isinstance(why, ENDS) or self._ended:
             self._failure = why
             return
         self._link.renew(why)
+        self._alone = None
         self._in_flight = dict.fromkeys(each.again() for each in (*self._put_off, *self._in_flight))
         self._put_off, self._due = {}, inf
 
     def _look_for_silence(self) -> None:
-        oldest = next(iter(self._in_flight), None)
+        oldest = self._oldest()
         if (
             oldest is None
             or not self._link.connected
@@ -291,12 +313,3 @@ class HostedSink:
         topic = oldest.taken[0].message.topic
         why = f"{self._broker} has not answered for {self._window.seconds:g} s to a message for {topic!r}"
         self._begin_again(Retryable(why))
-
-
-def size_of(message: Message) -> int:
-    return len(message.value or b"") + len(message.key or b"") + 64
-
-
-def _whole_size(taken: Taken) -> int:
-    message = taken.message
-    return size_of(message) + sum(len(name) + len(value or b"") for name, value in message.headers)

@@ -14,12 +14,12 @@ from typing import Any
 import pika
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
-from pika.exceptions import ChannelClosed
+from pika.exceptions import ChannelClosed, StreamLostError
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
-from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.hosting import InDoubt, Misfit, PumpedLoop, Sending
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings, addresses
 
 _SHORT = 255  # bytes of a short string
@@ -35,7 +35,16 @@ _PROPERTIES = {
     "id": "message_id",
 }
 _PERSISTENT = 2
-_QUOTED = re.compile(r"(exchange|topic) '([^']*)'")
+_OF_A_MESSAGE = {
+    403: (
+        "not_authorized",
+        "topic",
+        "Grant the user of sink.url the right to write there (rabbitmqctl set_permissions).",
+    ),
+    404: ("unknown_topic", "topic", "Declare the exchange, or correct sink.exchange."),
+    406: ("refused", "message", "Look for the message at this position."),
+}
+"""Reply codes with which RabbitMQ ends a channel for what was published: error, scope and hint."""
 
 
 class RabbitmqConnection:
@@ -198,27 +207,42 @@ class RabbitmqConnection:
 
     def _on_channel_closed(self, channel: Channel, why: BaseException) -> None:
         """RabbitMQ ends a channel because of one message, and says which exchange it is about at most."""
-        if not isinstance(why, ChannelClosed) or not self._open:
-            self._fail(Retryable(f"RabbitMQ closed the channel: {said(why)}"))
+        if not isinstance(why, ChannelClosed):
+            self._on_lost(self._connection, why)
             return
-        named = {found.group(1): found.group(2) for found in _QUOTED.finditer(why.reply_text)}
-        guilty = self._guilty(why, named)
-        hint = {
-            403: "Grant the user of sink.url the right to write there (rabbitmqctl set_permissions).",
-            404: "Declare the exchange, or correct sink.exchange.",
-        }.get(why.reply_code, "Look for the message at this position.")
-        error = {403: "not_authorized", 404: "unknown_topic"}.get(why.reply_code, "refused")
-        scope = "topic" if why.reply_code in (403, 404) else "message"
+        text = f"RabbitMQ closed the channel: {said(why)}"
+        if not self._open or why.reply_code not in _OF_A_MESSAGE:
+            self._fail(Retryable(text))
+            return
+        guilty = self._guilty(why)
+        if guilty is None:
+            self._fail(
+                InDoubt(f"RabbitMQ closed the channel because of one of {len(self._open)} messages: {said(why)}")
+            )
+            return
+        error, scope, hint = _OF_A_MESSAGE[why.reply_code]
+        if "message size" in why.reply_text:
+            error, hint = "too_large", "Raise max_message_size of RabbitMQ, or shorten the event."
+        elif "internal exchange" in why.reply_text:
+            hint = "Only other exchanges may publish to an internal one: correct sink.exchange."
         guilty.refused(f"RabbitMQ refused it: {why.reply_text}", hint, error, scope, ends=True)
         self._fail(Retryable(f"RabbitMQ closed the channel: {why.reply_text}"))
 
-    def _guilty(self, why: ChannelClosed, named: dict[str, str]) -> Sending:
-        if why.reply_code == 406:  # too large
-            return max(self._open.values(), key=lambda sending: len(sending.taken[0].message.value or b""))
+    def _guilty(self, why: ChannelClosed) -> Sending | None:
+        """The first that the channel was closed for; None where that is not certain.
+
+        The text quotes an exchange, and a routing key where topics have permissions. It is cut short, and a name may
+        have quotes, so the text is compared with what it would be for each message.
+        """
+        if len(self._open) == 1:
+            return next(iter(self._open.values()))
+        by_key = "topic '" in why.reply_text
+        found = dict[tuple[str, str], Sending]()
         for sending, (exchange, routing_key) in self._places.items():
-            if named.get("exchange", exchange) == exchange and named.get("topic", routing_key) == routing_key:
-                return sending
-        return next(iter(self._open.values()))
+            named = f"exchange '{exchange}' in vhost" in why.reply_text
+            if named and (not by_key or f"topic '{routing_key}' in exchange" in why.reply_text):
+                found.setdefault((exchange, routing_key if by_key else ""), sending)
+        return next(iter(found.values())) if len(found) == 1 else None
 
     def _on_lost(self, connection: Any, why: BaseException) -> None:
         self._fail(Retryable(f"the connection to RabbitMQ is gone: {said(why)}"))
@@ -281,9 +305,16 @@ def _text(value: bytes | None) -> str | bytes | None:
         return value
 
 
+_SYSTEM = re.compile(r"\w+Error\(\d+, '([^']*)'\)")  # an error of the system in a text of pika
+
+
 def said(why: BaseException) -> str:
     """What went wrong, without what pika wraps around it."""
     inner = getattr(why, "exceptions", None) or getattr(why, "exception", None)
     if inner is not None:
         return said(inner[-1] if isinstance(inner, (list, tuple)) else inner)
+    lost = isinstance(why, StreamLostError) or "StreamLostError" in str(why)
+    if lost and (system := _SYSTEM.search(str(why))):
+        begun = "" if isinstance(why, StreamLostError) else " in the handshake, as a proxy does whose server is away"
+        return f"the connection was lost{begun}: {system[1]}"  # pika guesses at another protocol, or a wrong password
     return f"{type(why).__name__}: {why}" if str(why) else repr(why)
