@@ -108,6 +108,14 @@ class EventOptions(NamedTuple):
     redact: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...] = ()
 
 
+class RelayContact(NamedTuple):
+    """What it takes to talk to a relay through its database. `shutdown`: seconds that a stop may take."""
+
+    dsn: str
+    slot: str
+    shutdown: float = 25.0
+
+
 class Wiring(NamedTuple):
     """A relay: one slot, one outbox, its sinks. `dsn` includes the password. `retention` in seconds; None: no
     clean-up. `run_id`: of this process, where messages name it.
@@ -131,6 +139,11 @@ class Wiring(NamedTuple):
     run_id: str | None = None
     marks: Marks | None = None
     events: EventOptions = EventOptions()
+
+    @property
+    def contact(self) -> RelayContact:
+        """The relay's, for commands that talk to it through its database."""
+        return RelayContact(self.dsn, self.slot, self.limits.shutdown)
 
     @property
     def table(self) -> str:

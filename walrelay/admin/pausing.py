@@ -1,6 +1,6 @@
 """Routes that pause a relay, resume it, and say what a pause costs."""
 
-from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
@@ -21,6 +21,7 @@ router = APIRouter(tags=["pauses"])
 
 AtLimit = Literal["resume", "drop_slot"]
 
+_OBEYS = 3.0  # seconds in which a request waits for the leader to obey
 _LONGEST = 10 * 365 * 86_400.0  # seconds
 
 
@@ -46,10 +47,6 @@ class PauseRequested(BaseModel):
         if self.at_limit == "drop_slot" and self.limit_bytes is None:
             raise ValueError("`at_limit` says what to do at a limit: give `limit_bytes`")
         return self
-
-    @property
-    def end(self) -> datetime | None:
-        return self.until if self.for_seconds is None else datetime.now(UTC) + timedelta(seconds=self.for_seconds)
 
 
 class DrainRequested(BaseModel):
@@ -89,6 +86,7 @@ class PausedRelay(BaseModel):
     """The pause, also in words."""
 
     paused: str
+    disobeyed: str = Field(description="Why it is not certain that the relay is paused by now; empty where it is.")
     pause: ShownPause
     cost: ShownPauseCost
 
@@ -108,8 +106,11 @@ def pause(relay: Relay, caller: Operator, request: Request, body: PauseRequested
         raise ApiProblem(403, "to drop the slot at the limit takes the scope 'admin': it cannot be taken back")
     with logged_change(request, relay, caller, "pause", body) as catalog:
         relay.pace.look(catalog)
-        begun = pausing.pause(catalog, relay.wiring.slot, relay.name, _asked(caller, body))
-    return PausedRelay(paused=str(begun), pause=_shown(begun), cost=_cost(relay))
+        contact = relay.wiring.contact
+        begun = pausing.pause(catalog, contact.slot, relay.name, _asked(caller, body))
+        asking = pausing.Asking(catalog, contact.dsn)
+        disobeyed = pausing.await_obedience(asking, contact.slot, relay.name, Event(), _OBEYS)
+    return PausedRelay(paused=str(begun), disobeyed=disobeyed, pause=_shown(begun), cost=_cost(relay))
 
 
 @router.post("/relays/{relay}/resume", summary="Resume a relay that is paused")
@@ -134,7 +135,7 @@ def restart(relay: Relay, caller: Operator, request: Request, body: NothingSaid)
 
         def do(progress: JobProgress) -> bool:
             state = ""
-            for step in pausing.restart(relay.wiring, catalog, relay.name, caller.name, progress.stop):
+            for step in pausing.restart(relay.wiring.contact, catalog, relay.name, caller.name, progress.stop):
                 state = step.state
                 why = f": {step.error}" if step.error else ""
                 progress.took(Step("steps", note=f"{state} after {step.seconds:.1f} s{why}"))
@@ -152,13 +153,13 @@ def drain(relay: Relay, caller: Operator, request: Request, body: DrainRequested
     asked = DrainRequest(caller.name, body.reason, body.then_pause, body.timeout_seconds)
 
     def prepare(catalog: Catalog) -> JobWork:
-        draining = Drain(relay.wiring, catalog, relay.name, asked)
+        draining = Drain(relay.wiring.contact, catalog, relay.name, asked)
 
         def do(progress: JobProgress) -> bool:
             for confirmed in draining.steps(progress.stop):
                 progress.took(Step("bytes", confirmed))
             if draining.pause is not None:
-                progress.notes.append(f"paused {draining.pause}")
+                progress.notes.append(draining.disobeyed or f"paused {draining.pause}")
             done = progress.counts.total() == draining.distance
             progress.outcome = f"published up to {draining.target}" if done else ""
             return done
@@ -169,8 +170,8 @@ def drain(relay: Relay, caller: Operator, request: Request, body: DrainRequested
 
 
 def _asked(caller: Caller, body: PauseRequested) -> PauseRequest:
-    end = None if body.end is None else body.end.isoformat()
-    return PauseRequest(caller.name, body.reason, end, body.limit_bytes, body.at_limit == "drop_slot")
+    end = None if body.until is None else body.until.isoformat()
+    return PauseRequest(caller.name, body.reason, end, body.limit_bytes, body.at_limit == "drop_slot", body.for_seconds)
 
 
 def _cost(relay: AdminRelay) -> ShownPauseCost:

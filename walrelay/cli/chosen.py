@@ -14,8 +14,9 @@ import click
 
 from walrelay.cli import ending
 from walrelay.cli.options import config_option
-from walrelay.config import Settings, load_relays
+from walrelay.config import Settings, load_contacts, load_relays
 from walrelay.errors import SettingsError
+from walrelay.wiring import RelayContact
 
 _DEFAULT = Path("walrelay.yaml")
 
@@ -104,20 +105,20 @@ def _called(function: Callable[..., Any], args: tuple[Any, ...], relay: Chosen, 
     return ending.DONE
 
 
-def named_relay(relay: Chosen, name: str) -> tuple[str, Settings]:
-    """The relay of that name, or with that slot; a usage error if there is none. The name of a relay without one is
-    that of its slot.
+def named_relay(relay: Chosen, name: str) -> tuple[str, RelayContact]:
+    """The relay of that name, or with that slot, for a command that talks to it through its database; a usage error if
+    there is none. The name of a relay without one is that of its slot.
     """
-    left_out: list[SettingsError] = []
-    loaded = load_relays(relay.path, [relay.name] if relay.name else [], left_out)
-    relays = {key or each.source.slot: each for key, each in loaded.items()}
-    names = ", ".join(relays)
+    found = load_contacts(relay.path, [relay.name] if relay.name else [])
+    by_name = {key or each.slot: key for key, each in found.usable.items()} | {key: key for key in found.unusable}
+    names = ", ".join(by_name)
     if not name:
-        if len(relays) + len(left_out) > 1:
+        if len(by_name) > 1:
             raise click.UsageError(f"Which relay? Name one with --relay: {names}.")
-        return next(iter(relays.items()))
-    of_slot = {each.source.slot: key for key, each in relays.items()}
-    found = name if name in relays else of_slot.get(name)
-    if found is None:
+        ((shown, key),) = by_name.items()
+        return shown, found.one(key)
+    of_slot = {each.slot: key or each.slot for key, each in found.usable.items()}
+    shown = name if name in by_name else of_slot.get(name, "")
+    if not shown:
         raise click.UsageError(f"There is no relay {name!r}: the file has {names}.")
-    return found, relays[found]
+    return shown, found.one(by_name[shown])

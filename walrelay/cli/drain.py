@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import operator, waiting
 from walrelay.cli.progress import Bars
 from walrelay.cli.remote import RemoteApi, api_option
+from walrelay.errors import Fatal
 from walrelay.operations.pausing import Drain, DrainRequest
 from walrelay.postgres.catalog import Catalog
 
@@ -39,11 +39,11 @@ def drain(ctx: click.Context, relay: Chosen, name: str, api: str, reason: str, n
     if api:
         asked = {"reason": reason, "then_pause": not no_pause, "timeout_seconds": timeout}
         ctx.exit(_remotely(RemoteApi(api), name or relay.name, asked))
-    found, settings = named_relay(relay, name)
-    wiring, stop, done = compose.wiring(settings), signalled(), 0
+    found, contact = named_relay(relay, name)
+    stop, done = signalled(), 0
     request = DrainRequest(operator(), reason, not no_pause, timeout)
-    with Catalog(wiring.dsn) as catalog:
-        draining = Drain(wiring, catalog, found, request)
+    with Catalog(contact.dsn) as catalog:
+        draining = Drain(contact, catalog, found, request)
         with Bars() as bars:
             for confirmed in draining.steps(stop):
                 done += confirmed
@@ -52,6 +52,8 @@ def drain(ctx: click.Context, relay: Chosen, name: str, api: str, reason: str, n
         click.echo("stopped before the end: it goes on", err=True)
         ctx.exit(1)
     click.echo(f"{found} has published everything up to {draining.target}")
+    if draining.disobeyed:
+        raise Fatal(draining.disobeyed)
     if draining.pause is not None:
         click.echo(f"{found} is paused {draining.pause}\nwalrelay resume {found}  # ends it")
 

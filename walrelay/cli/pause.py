@@ -1,18 +1,19 @@
 """`walrelay pause`: asks the relay to stop reading for a while."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+from threading import Event
 from time import sleep
 from typing import Any
 
 import click
 
-from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.options import MomentType, operator
 from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.config.values import duration
 from walrelay.control.table import PauseRequest
-from walrelay.operations.pausing import PauseCost, pause_cost
+from walrelay.errors import Fatal
+from walrelay.operations.pausing import Asking, PauseCost, await_obedience, pause_cost
 from walrelay.operations.pausing import pause as pause_relay
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import parse_size, size
@@ -22,9 +23,9 @@ from walrelay.postgres.wal_pace import WalPace
 class _Duration(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic since click 8.4
     name = "TIME"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return datetime.now(UTC) + timedelta(seconds=duration(str(value)))
+            return duration(str(value))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time: write 90s, 30m or 2h", param, ctx)
 
@@ -70,7 +71,7 @@ def pause(
     name: str,
     api: str,
     reason: str,
-    period: datetime | None,
+    period: float | None,
     until: datetime | None,
     limit: int | None,
     then: str | None,
@@ -94,21 +95,21 @@ def pause(
         raise click.UsageError("Give --for or --until, not both.")
     if then is not None and limit is None:
         raise click.UsageError("--then says what to do at a limit: give --limit.")
-    end = period or until
+    end = None if until is None else until.isoformat()
     if api:
-        asked = {"reason": reason, "until": end and end.isoformat(), "limit_bytes": limit}
+        asked = {"reason": reason, "for_seconds": period, "until": end, "limit_bytes": limit}
         asked["at_limit"] = "drop_slot" if then == "drop-slot" else "resume"
         _pause_remotely(RemoteApi(api), name or relay.name, asked)
         return
-    found, settings = named_relay(relay, name)
-    wiring = compose.wiring(settings)
-    request = PauseRequest(operator(), reason, None if end is None else end.isoformat(), limit, then == "drop-slot")
-    with Catalog(wiring.dsn) as catalog:
+    found, contact = named_relay(relay, name)
+    request = PauseRequest(operator(), reason, end, limit, then == "drop-slot", period)
+    with Catalog(contact.dsn) as catalog:
         pace = WalPace(sleep)
         pace.look(catalog)
-        paused = pause_relay(catalog, wiring.slot, found, request)
-        cost = pause_cost(catalog, wiring.slot, found, pace)
-    _show(found, str(paused), cost)
+        paused = pause_relay(catalog, contact.slot, found, request)
+        cost = pause_cost(catalog, contact.slot, found, pace)
+        disobeyed = await_obedience(Asking(catalog, contact.dsn), contact.slot, found, Event())
+    _show(found, str(paused), cost, disobeyed)
 
 
 def _pause_remotely(api: RemoteApi, name: str, asked: dict[str, Any]) -> None:
@@ -116,13 +117,15 @@ def _pause_remotely(api: RemoteApi, name: str, asked: dict[str, Any]) -> None:
     begun = api.post(f"{relay.path}/pause", asked)
     cost = begun["cost"]
     known = cost["retained_bytes"], cost["bytes_per_minute"], cost["safe_bytes"], cost["led"]
-    _show(relay.name, begun["paused"], PauseCost(*known))
+    _show(relay.name, begun["paused"], PauseCost(*known), begun.get("disobeyed") or "")
 
 
-def _show(name: str, paused: str, cost: PauseCost) -> None:
-    click.echo(f"{name} is paused {paused}")
+def _show(name: str, paused: str, cost: PauseCost, disobeyed: str) -> None:
+    click.echo(f"{name} is asked to pause {paused}" if disobeyed else f"{name} is paused {paused}")
     for line in _lines(cost):
         click.echo(line)
+    if disobeyed:
+        raise Fatal(disobeyed)
     click.echo(f"walrelay resume {name}  # ends it")
 
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from walrelay import compose
 from walrelay.cli import ending
 from walrelay.cli.chosen import several_option
 from walrelay.cli.options import config_option
 from walrelay.cli.remote import RemoteApi, api_option, remote_relays
 from walrelay.cli.streams import printable
-from walrelay.config import load_relays
-from walrelay.errors import SettingsError
+from walrelay.config import load_contacts
 from walrelay.operations.overview import RelayGlance, glance
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.sizes import size
@@ -40,12 +38,11 @@ def relays(ctx: click.Context, config_path: Path, relay_names: tuple[str, ...], 
     if api:
         _show([each.seen for each in remote_relays(RemoteApi(api), relay_names)], as_json=as_json)
         return
-    left_out: list[SettingsError] = []
+    contacts = load_contacts(config_path, relay_names)
     databases: dict[str, dict[str, str]] = {}
-    for name, settings in load_relays(config_path, relay_names, left_out).items():
-        wiring = compose.wiring(settings)
-        databases.setdefault(wiring.dsn, {})[wiring.slot] = name or wiring.slot
-    found, codes = list[RelayGlance](), [ending.report(each) for each in left_out]
+    for name, contact in contacts.usable.items():
+        databases.setdefault(contact.dsn, {})[contact.slot] = name or contact.slot
+    found, codes = list[RelayGlance](), [ending.report(each) for each in contacts.unusable.values()]
     for dsn, slots in databases.items():
         try:
             with Catalog(dsn) as catalog:

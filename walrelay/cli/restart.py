@@ -2,7 +2,6 @@
 
 import click
 
-from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import operator
@@ -30,10 +29,10 @@ def restart(ctx: click.Context, relay: Chosen, name: str, api: str) -> None:
     """
     if api:
         ctx.exit(_remotely(RemoteApi(api), name or relay.name))
-    found, settings = named_relay(relay, name)
-    wiring, stop, state = compose.wiring(settings), signalled(), ""
-    with Catalog(wiring.dsn) as catalog:
-        for step in restart_relay(wiring, catalog, found, operator(), stop):
+    found, contact = named_relay(relay, name)
+    stop, state = signalled(), ""
+    with Catalog(contact.dsn) as catalog:
+        for step in restart_relay(contact, catalog, found, operator(), stop):
             state = step.state
             why = f": {step.error}" if step.error else ""
             click.echo(f"{found} is {state} after {step.seconds:.1f} s{why}")

@@ -2,7 +2,6 @@
 
 import click
 
-from walrelay import compose
 from walrelay.cli.chosen import Chosen, named_relay, one_relay
 from walrelay.cli.remote import RemoteApi, api_option
 from walrelay.operations.pausing import resume as resume_relay
@@ -29,8 +28,7 @@ def resume(relay: Chosen, name: str, api: str) -> None:
         found, path = remote.relay(name or relay.name)
         was_paused = remote.post(f"{path}/resume", {})["was_paused"]
     else:
-        found, settings = named_relay(relay, name)
-        wiring = compose.wiring(settings)
-        with Catalog(wiring.dsn) as catalog:
-            was_paused = resume_relay(catalog, wiring.slot, found)
+        found, contact = named_relay(relay, name)
+        with Catalog(contact.dsn) as catalog:
+            was_paused = resume_relay(catalog, contact.slot, found)
     click.echo(f"{found} is resumed" if was_paused else f"{found} was not paused")

@@ -26,7 +26,7 @@ HINT = "`walrelay docs settings` lists every setting; `walrelay config example` 
 
 def load(path: Path) -> Settings:
     """The settings of the only relay in that file; see `load_relays`."""
-    return parse(_text_of(path), str(path), os.environ)
+    return parse(text_of(path), str(path), os.environ)
 
 
 def load_relays(
@@ -38,19 +38,20 @@ def load_relays(
     only those: what is wrong with another relay does not matter to them. `left_out` gets what is wrong with single
     databases that a query found and nobody named; without it, that is an error too.
     """
-    return parse_relays(_text_of(path), str(path), os.environ, wanted, left_out)
+    return parse_relays(text_of(path), str(path), os.environ, wanted, left_out)
 
 
 def load_databases(path: Path) -> "Databases | None":
     """What looks for the databases of that file, if it has a query for them."""
-    text = _text_of(path)
+    text = text_of(path)
     written = document.read(text)
     if not several.has_databases(written) or not databases.has_query(written):
         return None
     return Databases(written, str(path), os.environ)
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """The file's text; SettingsError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -87,15 +88,16 @@ def parse_relays(
     if not several.has_several(written):
         if any(wanted):
             raise SettingsError(f"{name}: has one relay, without a name", hint="Leave --relay out.")
-        settings, found = _validated(_resolved(written, env), Settings)
+        settings, found = validated(resolved(written, env), Settings)
         relays = {"": settings} if settings else {}
     else:
         relays, found = _several(written, name, env, wanted)
-    _refuse(found, name)
+    refuse(found, name)
     return relays
 
 
-def _refuse(found: Iterable[Problem], name: str) -> None:
+def refuse(found: Iterable[Problem], name: str) -> None:
+    """SettingsError where there are problems, a line for each."""
     if lines := _lines(found, name):
         raise SettingsError("\n".join(lines), hint=HINT)
 
@@ -106,9 +108,8 @@ class Databases:
     def __init__(self, written: Document, name: str, env: Mapping[str, str]) -> None:
         """SettingsError if the query's settings cannot be used."""
         self._written, self._name, self._env = written, name, env
-        resolved = _resolved(written.below(several.DATABASES), env, DatabaseQuery)
-        query, found = _validated(resolved, DatabaseQuery)
-        _refuse([each._replace(path=(several.DATABASES, *each.path)) for each in found], name)
+        query, found = validated(resolved(written.below(several.DATABASES), env, DatabaseQuery), DatabaseQuery)
+        refuse([each._replace(path=(several.DATABASES, *each.path)) for each in found], name)
         assert query is not None
         self._query, self._known, self._lock = query, dict[str, Settings](), Lock()
         self.log = self._shared("log", LogSettings)
@@ -135,22 +136,22 @@ class Databases:
         defaults, path = self._written.value.get(several.DEFAULTS), (several.DEFAULTS, section)
         if not isinstance(defaults, dict) or section not in defaults:
             return model()
-        resolved = _resolved(self._written.below(several.DEFAULTS).below(section), self._env, model)
-        settings, found = _validated(resolved, model)
-        _refuse([each._replace(path=(*path, *each.path)) for each in found], self._name)
+        below = self._written.below(several.DEFAULTS).below(section)
+        settings, found = validated(resolved(below, self._env, model), model)
+        refuse([each._replace(path=(*path, *each.path)) for each in found], self._name)
         assert settings is not None
         return settings
 
     def settings(self, name: str, dsn: SecretStr) -> Settings:
         """Those of one relay; SettingsError if they cannot be used, or not beside those of the others."""
         parts, found = several.database_parts(self._written, {name: dsn})
-        settings, faults = _validated(_resolved(parts[name].document, self._env), Settings)
+        settings, faults = validated(resolved(parts[name].document, self._env), Settings)
         found += map(parts[name].in_file, faults)
         with self._lock:
             if settings is not None:
                 others = {other: each for other, each in self._known.items() if other != name}
                 found += several.shared({**others, name: settings}, parts)
-            _refuse([*found, *self._written.problems], self._name)
+            refuse([*found, *self._written.problems], self._name)
             assert settings is not None
             self._known[name] = settings
         return settings
@@ -164,7 +165,7 @@ def _found(
     """
     dsns, faults = databases.look()
     usable, wrong = dict[str, Settings](), list[SettingsError]()
-    for each in _chosen({**dict.fromkeys(dsns), **{fault.name: None for fault in faults}}, wanted, name):
+    for each in chosen_names({**dict.fromkeys(dsns), **{fault.name: None for fault in faults}}, wanted, name):
         wrong += [SettingsError(f"{name}: {fault.text}") for fault in faults if fault.name == each]
         try:
             usable |= {each: databases.settings(each, dsns[each])} if each in dsns else {}
@@ -178,7 +179,8 @@ def _found(
     return usable
 
 
-def _chosen(names: Collection[str], wanted: Collection[str], name: str) -> list[str]:
+def chosen_names(names: Collection[str], wanted: Collection[str], name: str) -> list[str]:
+    """The wanted names, or all; SettingsError for one that the file `name` does not have."""
     try:
         return several.chosen(names, wanted)
     except ValueError as error:
@@ -190,15 +192,15 @@ def _several(
 ) -> tuple[dict[str, Settings], list[Problem]]:
     parts, found = several.database_parts(written) if several.has_databases(written) else several.parts(written)
     found += written.problems
-    names = [] if found and not {*wanted} <= parts.keys() else _chosen(parts, wanted, name)
-    read = {each: _validated(_resolved(parts[each].document, env), Settings) for each in names}
+    names = [] if found and not {*wanted} <= parts.keys() else chosen_names(parts, wanted, name)
+    read = {each: validated(resolved(parts[each].document, env), Settings) for each in names}
     for each, (_, faults) in read.items():
         found += map(parts[each].in_file, faults)
     relays = {each: settings for each, (settings, _) in read.items() if settings is not None}
     return relays, [*found, *several.shared(relays, parts)]
 
 
-def _resolved(written: Document, env: Mapping[str, str], model: type[Section] = Settings) -> Document:
+def resolved(written: Document, env: Mapping[str, str], model: type[Section] = Settings) -> Document:
     """The document with its references replaced by their values.
 
     A text that may be a secret becomes a SecretStr here: a model with `str | SecretStr` would keep it as a str.
@@ -212,7 +214,7 @@ def _resolved(written: Document, env: Mapping[str, str], model: type[Section] = 
     return document.replaced(written, resolved)
 
 
-def _validated(resolved: Document, model: type[Validated]) -> tuple[Validated | None, list[Problem]]:
+def validated(resolved: Document, model: type[Validated]) -> tuple[Validated | None, list[Problem]]:
     """Returns the problems rather than raising: an exception that carries pydantic's would carry the secrets."""
     try:
         return model.model_validate(resolved.value), resolved.problems

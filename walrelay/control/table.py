@@ -101,20 +101,21 @@ def clear_expired_pause(catalog: Catalog, slot: str) -> bool:
 
 
 class PauseRequest(NamedTuple):
-    """What an operator asks for. `until`: a time in PostgreSQL's words."""
+    """What an operator asks for. `until`: a time in PostgreSQL's words; or `period`: seconds, by the server's clock."""
 
     by: str
     reason: str = ""
     until: str | None = None
     limit: int | None = None
     drops_slot: bool = False
+    period: float | None = None
 
 
 def begin_pause(catalog: Catalog, slot: str, name: str, request: PauseRequest, *, new: bool = False) -> Pause | None:
     """The pause as the table has it now. A relay that is paused already is paused on these terms from now on; with
     `new` it is left as it is, and the answer is None.
     """
-    by, reason, until, limit, drops_slot = request
+    by, reason, until, limit, drops_slot, _ = request
     over = " WHERE NOT r.paused OR r.paused_until <= clock_timestamp()" if new else ""
     rows = catalog.rows(
         f"INSERT INTO {TABLE} AS r (slot_name, name, paused, paused_by, pause_reason, paused_until, pause_limit,"

@@ -73,6 +73,34 @@ def test_an_update_by_sql_notes_who_and_when_and_notifies(file: File) -> None:
     assert row["paused_at"] is not None
 
 
+def test_an_operator_needs_no_secret_of_the_broker_to_pause(file: File) -> None:
+    written = yaml.safe_load(file.path.read_text())
+    written["relays"]["orders"]["sink"] = {"kind": "no-such-sink", "sasl.password": "${NO_SUCH_PASSWORD}"}
+    written["relays"]["orders"]["route"] = {"topic": "{no such field}"}
+    written["relays"]["other"] = {"source": {"dsn": "${NO_SUCH_DSN}"}, "sink": {"kind": "memory"}}
+    file.path.write_text(yaml.safe_dump(written))
+    assert file.run("pause").exit_code == 2, "which relay?"
+    for words in (["pause", "orders"], ["pause", "orders", "--for", "1h"], ["resume", "orders"]):
+        result = file.run(*words)
+        assert result.exit_code == 0, result.output
+    for command in ("drain", "restart"):
+        result = file.run(command, file.slot)
+        assert "no instance leads relay 'orders'" in result.stderr, result.output
+    result = file.run("relays")
+    assert file.slot not in result.stdout
+    assert "orders" in result.stdout
+    assert "NO_SUCH_DSN is not set" in result.stderr
+    assert "NO_SUCH_DSN is not set" in file.run("pause", "other").stderr
+
+
+def test_a_pause_for_a_while_ends_by_the_clock_of_the_server(file: File) -> None:
+    assert file.run("pause", "--for", "90s").exit_code == 0
+    ((seconds,),) = file.database.execute(
+        "SELECT extract(epoch FROM paused_until - paused_at)::float8 FROM walrelay.relays"
+    )
+    assert 88 < seconds < 91
+
+
 @pytest.mark.parametrize(
     ("words", "text", "code"),
     [
