@@ -131,6 +131,27 @@ def test_a_topic_that_refused_a_message_gets_it_from_the_recovery(deployment: De
     assert lacking(deployment, deployment.topic, second) == {deployment.topic: 0, second: 0}
 
 
+def test_no_event_of_a_blocked_key_passes_its_dead_letter_by_a_recovery(deployment: Deployment) -> None:
+    deployment.write_settings(delivery="exactly_once", refusals={"policy": "dead_letter", "block_key": True})
+    configure(deployment.kafka, deployment.topic, {"max.message.bytes": "2000"})
+    relay = deployment.start()
+    deployment.write("1", f'"{"x" * 5000}"', "3")
+    deployment.catch_up()
+    relay.stop()
+    deployment.database.drop_slots()
+    deployment.write("4")
+    told = deployment.command("recover", "--yes")
+    assert "blocked   1 message behind a dead letter of the same key: walrelay dlq replay" in told
+    deployment.start()
+    deployment.write("5")
+    deployment.catch_up()
+    assert [message.value for message in deployment.delivered()] == [b"1"]
+    configure(deployment.kafka, deployment.topic, {"max.message.bytes": "1000000"})
+    assert "replayed" in deployment.command("dlq", "replay", "--status", "waiting")
+    values = [message.value or b"" for message in deployment.delivered()]
+    assert [value[:2] for value in values] == [b"1", b'"x', b"3", b"4", b"5"]
+
+
 @pytest.mark.parametrize("recall", ["50000", "0"])
 def test_a_slot_invalidated_while_the_relay_was_away_is_recovered_without_a_loss(
     deploy: Deploy, private_postgres: PostgresMaker, kafka: Kafka, topic: str, recall: str, measured: Measured

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from walrelay.dead_letters.store import DeadLetterOfRecord
-from walrelay.outcomes import FoundMessages, outcomes
+from walrelay.outcomes import FoundMessages, of_topics, outcomes
 from walrelay.publish import RecalledMessage
 
 
@@ -44,14 +44,14 @@ def letters(*each: tuple[str | None, str]) -> list[DeadLetterOfRecord]:
 def test_a_message_is_judged_by_its_own_topic_and_its_own_letter(
     due: str, there: FoundMessages, set_aside: list[Any], expected: list[str]
 ) -> None:
-    assert [each.outcome for each in outcomes("1", [*due], there, letters(*set_aside))] == expected
+    assert [each.outcome for each in outcomes("1", of_topics([*due]), there, letters(*set_aside))] == expected
 
 
 def test_a_repetition_in_a_topic_is_one_message() -> None:
     twice = FoundMessages([RecalledMessage("a", "1", "0/10:0", 7)] * 2)
-    assert [each.outcome for each in outcomes("1", ["a", "a"], twice, [])] == ["due", "due"]
+    assert [each.outcome for each in outcomes("1", of_topics(["a", "a"]), twice, [])] == ["due", "due"]
 
 
 def test_a_dead_letter_in_a_topic_accounts_for_the_topic_that_it_was_meant_for() -> None:
     there = FoundMessages([RecalledMessage("b", "1", "0/10:0", 0, letter=True)])
-    assert [each.outcome for each in outcomes("1", ["a", "b"], there, [])] == ["due", "in a topic"]
+    assert [each.outcome for each in outcomes("1", of_topics(["a", "b"]), there, [])] == ["due", "in a topic"]

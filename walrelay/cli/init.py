@@ -225,4 +225,8 @@ def publish(wiring: Wiring, timeout: float, scope: Scope, known: Known = NOTHING
         )
     click.echo(f"{'created' if done else 'not ready':8}  slot {wiring.slot}")
     click.echo(f"published {count(observer.rows, 'row')} from the table")
+    if observer.blocked:
+        click.echo(
+            f"blocked   {count(observer.blocked, 'message')} behind a dead letter of the same key: walrelay dlq replay"
+        )
     return done

@@ -6,7 +6,7 @@ from typing import Any, Self, TypeVar
 
 import click
 
-from walrelay.observe import Backfilled, Backfilling, Happening, Noticed, Retrying, Stalled
+from walrelay.observe import Backfilled, Backfilling, DeadLettered, Happening, Noticed, Retrying, Stalled
 
 
 def count(number: int, one: str, several: str | None = None) -> str:
@@ -60,7 +60,7 @@ class Bars:
 class BarObserver(Bars):
     """Shows what happens while rows of the table are published."""
 
-    rows = 0
+    rows = blocked = 0
 
     def saw(self, happening: Happening) -> None:
         match happening:
@@ -73,6 +73,8 @@ class BarObserver(Bars):
             case Backfilled(rows):
                 self.rows += rows
                 self._bar.update(rows)
+            case DeadLettered():
+                self.blocked += 1
             case Stalled(seconds, _, why, _):
                 self._say(f"the broker acknowledged nothing for {seconds:.0f} s: {why or 'nothing was acknowledged'}")
             case Noticed(text):

@@ -6,7 +6,7 @@ from threading import Event
 from walrelay.decode.records import RowDecoder
 from walrelay.errors import Fatal, Retryable
 from walrelay.observe import Backfilled, Backfilling, Noticed, Observer
-from walrelay.outcomes import NOTHING_KNOWN, Known, LeftToPublish, settled_rows
+from walrelay.outcomes import NOTHING_KNOWN, BlockedKeys, Known, LeftToPublish, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.role_checks import refuse_missing_rights, rights_to_replicate
 from walrelay.postgres.slot_notes import note_before_backfill
@@ -106,10 +106,14 @@ class _BackfillAttempts:
                 again = scope.command != "recover"
                 selection = Selection(scope.floor, scope.since, (), reached, also=also)
                 settled = settled_rows(wiring, catalog, view, outbox, selection, self._known, again=again)
-                rows = OutboxRows(view, outbox, selection._replace(known=settled.ids))
-                self._observer.saw(Backfilling(rows.count(), progress.published))
+                blocked = BlockedKeys(wiring, catalog, self._observer)
+                blocked.begin(view, outbox, selection)  # rows with an open dead letter are read for their places
+                known = [each for each in settled.ids if each not in blocked.ahead]
+                rows = OutboxRows(view, outbox, selection._replace(known=known))
+                passed = len(settled.ids) - len(known)
+                self._observer.saw(Backfilling(rows.count() - passed, progress.published))
                 decoder = RowDecoder(wiring.needed, outbox.types, made.consistent_point)
-                left = LeftToPublish(wiring, catalog, routing, self._known, again=again)
+                left = LeftToPublish(wiring, catalog, routing, self._known, blocked, again=again)
                 at_the_end = self._publish(rows, decoder, left, journal, stop)
             if at_the_end:
                 journal.finish()
@@ -154,7 +158,7 @@ class _BackfillAttempts:
         sink = self._wiring.sink.open()
         try:
             backfill = BatchPublisher(left, sink, self._observer, stop, wiring.limits.shutdown)
-            before = 0
+            before = withheld = 0
             for batch in rows.batches(decoder.columns):
                 if before:
                     journal.reached(batch[0].key, before, passed=batch[0].passed)
@@ -163,7 +167,8 @@ class _BackfillAttempts:
                 backfill.publish(left.next([decoder.decode(row.values, row.committed_at) for row in batch]))
                 before = len(batch)
                 self.published += before
-                self._observer.saw(Backfilled(before))
+                self._observer.saw(Backfilled(before - (left.withheld - withheld)))
+                withheld = left.withheld
             return True
         finally:
             sink.close()

@@ -1,6 +1,7 @@
 """The outcome of each message of a row: in its topic, a dead letter, or still to be published."""
 
-from walrelay.outcomes.messages import DUE, OPEN, FoundMessages, MessageOutcome, Outcome, outcomes
+from walrelay.outcomes.blocking import BlockedKeys
+from walrelay.outcomes.messages import DUE, OPEN, FoundMessages, MessageOutcome, Outcome, of_topics, outcomes
 from walrelay.outcomes.rows import (
     NOTHING_KNOWN,
     Believed,
@@ -17,6 +18,7 @@ __all__ = [
     "NOTHING_KNOWN",
     "OPEN",
     "Believed",
+    "BlockedKeys",
     "FoundMessages",
     "Known",
     "LeftToPublish",
@@ -24,6 +26,7 @@ __all__ = [
     "MessageOutcome",
     "Outcome",
     "SettledRows",
+    "of_topics",
     "outcomes",
     "settled_rows",
     "topics_of_letters",

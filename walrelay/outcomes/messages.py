@@ -7,7 +7,9 @@ letter that is not replayed accounts for its own message; one of a record withou
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from walrelay.dead_letters.identity import letters_of_messages, stored_text
 from walrelay.dead_letters.store import DeadLetterOfRecord
+from walrelay.model import Message
 from walrelay.publish import RecalledMessage
 
 Outcome = Literal["published", "waiting", "blocked", "discarded", "skipped", "in a topic", "due"]
@@ -67,15 +69,22 @@ class MessageOutcome(NamedTuple):
     letter: DeadLetterOfRecord | None = None
 
 
+def of_topics(topics: Sequence[str]) -> list[Message]:
+    """The messages of a record of which no more is known than the topics."""
+    return [Message(topic, None, None, [], 0) for topic in topics]
+
+
 def outcomes(
-    id_: str, due: Sequence[str], found: FoundMessages, letters: Sequence[DeadLetterOfRecord]
+    id_: str, messages: Sequence[Message], found: FoundMessages, letters: Sequence[DeadLetterOfRecord]
 ) -> list[MessageOutcome]:
-    """Of the messages of one record, in the order of their topics in `due`. `letters`: those of the record.
+    """Of the messages of one record, in their order. `letters`: those of the record.
 
     A dead letter whose topic today's rules do not have stands for a message of which nothing else is known: earlier
     rules sent that to another topic. What was given up is rather left out, and counted, than published.
     """
-    own = _own_letters(due, letters)
+    due = [message.topic for message in messages]
+    closed = [letter for letter in letters if letter.status not in OPEN]  # the last of several counts
+    own = letters_of_messages([*(letter for letter in letters if letter.status in OPEN), *closed[::-1]], messages)
     result = [MessageOutcome(DUE) if letter is None else MessageOutcome(outcome_of(letter), letter) for letter in own]
     for topic in dict.fromkeys(due):
         rest = [
@@ -88,7 +97,8 @@ def outcomes(
         if unknown and found.is_letter(topic, id_):
             result[unknown[0]] = MessageOutcome("in a topic")
     missing = [place for place, each in enumerate(result) if each.outcome == DUE]
-    earlier = [letter for letter in letters if letter.topic is not None and letter.topic not in due]
+    addresses = {stored_text(topic) for topic in due}
+    earlier = [letter for letter in letters if letter.topic is not None and letter.topic not in addresses]
     for place, letter in zip(missing, earlier, strict=False):
         result[place] = MessageOutcome(outcome_of(letter), letter)
     missing = missing[len(earlier) :]
@@ -105,20 +115,3 @@ def outcome_of(letter: DeadLetterOfRecord) -> Outcome:
             return letter.status
         case _:  # replayed
             return "published"
-
-
-def _own_letters(due: Sequence[str], letters: Sequence[DeadLetterOfRecord]) -> list[DeadLetterOfRecord | None]:
-    """The dead letter of each message, by its topic; one of the whole record is that of all that have no other. Of
-    several of one message the first that is open counts, or else the last.
-    """
-    closed = [letter for letter in letters if letter.status not in OPEN]
-    ordered = [letter for letter in letters if letter.status in OPEN] + closed[::-1]
-    whole = next((letter for letter in ordered if letter.topic is None), None)
-    left = [letter for letter in ordered if letter.topic is not None]
-    found: list[DeadLetterOfRecord | None] = []
-    for topic in due:
-        own = next((letter for letter in left if letter.topic == topic), None)
-        found.append(own or whole)
-        if own is not None:
-            left.remove(own)
-    return found

@@ -9,7 +9,8 @@ from walrelay.dead_letters.identity import stored_text
 from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
 from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of, present
 from walrelay.model import AnyRecord, Message, OutboxRecord
-from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, outcome_of, outcomes
+from walrelay.outcomes.blocking import BlockedKeys
+from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, of_topics, outcome_of, outcomes
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.route import Routing
@@ -76,7 +77,7 @@ def settled_rows(
         letters.look_up([record.id for record in some])
         for record in some:
             due = topic_of.all(record)
-            became = [each.outcome for each in outcomes(record.id, due, found, letters.of(record.id))]
+            became = [each.outcome for each in outcomes(record.id, of_topics(due), found, letters.of(record.id))]
             settled.letters.update(each for each in became if each not in _LEFT[True])
             rest = [each for each in became if each in left]
             if due and not rest:
@@ -124,10 +125,20 @@ class LeftToPublish:
     """
 
     def __init__(
-        self, wiring: Wiring, catalog: Catalog, routing: Routing, known: Known = NOTHING_KNOWN, *, again: bool = False
+        self,
+        wiring: Wiring,
+        catalog: Catalog,
+        routing: Routing,
+        known: Known = NOTHING_KNOWN,
+        blocked: BlockedKeys | None = None,
+        *,
+        again: bool = False,
     ) -> None:
-        self._route, self._found, self._left = routing.route, known.found, _LEFT[again]
+        """`blocked`: holds back what is behind an open dead letter of its key."""
+        self._route, self._found, self._left, self._blocked = routing.route, known.found, _LEFT[again], blocked
         self._letters = LettersOfRows(wiring, catalog, known)
+        self.withheld = 0
+        """How many records had messages, and none that was left."""
 
     def next(self, records: Sequence[OutboxRecord]) -> Sequence[OutboxRecord]:
         """The records that come next, once their dead letters were looked up: as they are now."""
@@ -141,12 +152,21 @@ class LeftToPublish:
     def route(self, record: AnyRecord) -> Sequence[Message]:
         if not isinstance(record, OutboxRecord):
             return [*self._route(record)]
+        if self._blocked is not None:
+            self._blocked.passes(record)
         letters = self._letters.of(record.id)
         if any(each.topic is None and outcome_of(each) not in self._left for each in letters):
+            self.withheld += 1
             return ()  # of the record as a whole, which today's rules may not even route
         messages = [*self._route(record)]
-        became = outcomes(record.id, [each.topic for each in messages], self._found, letters)
-        return [message for message, each in zip(messages, became, strict=True) if each.outcome in self._left]
+        became = outcomes(record.id, messages, self._found, letters)
+        left = [
+            message
+            for number, (message, each) in enumerate(zip(messages, became, strict=True))
+            if each.outcome in self._left and not (self._blocked and self._blocked.holds(record, number, message))
+        ]
+        self.withheld += bool(messages and not left)
+        return left
 
 
 def topics_of_letters(catalog: Catalog, slot: str) -> list[str]:

@@ -156,3 +156,63 @@ def test_an_edited_message_that_was_replayed_counts_for_the_row(make_outbox: Cal
     lose(outbox)
     assert outbox.recover().rows == 0
     assert [header(each, "id") for each in outbox.broker.durable if each.value == b"2"] == []
+
+
+def letters_of(outbox: Outbox) -> list[tuple[str, str]]:
+    """The payload and the status of each dead letter's row, in the order of the dead letters."""
+    return outbox.database.execute(
+        "SELECT payload::text, status FROM walrelay.dead_letters JOIN outbox o ON record_id = o.id::text"
+        " ORDER BY commit_lsn, ordinal"
+    )
+
+
+@pytest.mark.parametrize("command", ["recover", "backfill"])
+def test_rows_behind_a_dead_letter_of_their_key_are_blocked_behind_it(
+    make_outbox: Callable[..., Outbox], command: str
+) -> None:
+    outbox = make_outbox(route={"topic": "a"}, refusals={"policy": "dead_letter", "block_key": True})
+    outbox.write(1, 2, 3, 4)
+    outbox.database.execute("UPDATE outbox SET aggregate_id = 'k' WHERE payload <> '3'")
+    letter(outbox, 2, "waiting")
+    lose(outbox)
+    if command == "recover":
+        outbox.recover()
+    else:
+        outbox.database.execute("DELETE FROM walrelay.slots")
+        assert outbox.backfill()
+    assert values(outbox) == {"a": ["1", "3"]}, "what precedes it in its key, and other keys, do not wait"
+    assert letters_of(outbox) == [("2", "waiting"), ("4", "blocked")]
+    outbox.write(5)
+    outbox.database.execute("UPDATE outbox SET aggregate_id = 'k' WHERE payload = '5'")
+    lose(outbox)
+    outbox.recover()
+    assert values(outbox) == {"a": ["1", "3"]}
+    assert letters_of(outbox) == [("2", "waiting"), ("4", "blocked"), ("5", "blocked")]
+
+
+def test_a_key_is_free_once_its_dead_letter_was_discarded(make_outbox: Callable[..., Outbox]) -> None:
+    outbox = make_outbox(route={"topic": "a"}, refusals={"policy": "dead_letter", "block_key": True})
+    outbox.write(1, 2)
+    outbox.database.execute("UPDATE outbox SET aggregate_id = 'k'")
+    letter(outbox, 1, "discarded")
+    lose(outbox)
+    outbox.recover()
+    assert values(outbox) == {"a": ["2"]}
+
+
+def test_a_recovery_killed_behind_a_dead_letter_blocks_each_row_once(
+    make_outbox: Callable[..., Outbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrelay.table.rows.BATCH_ROWS", 2)
+    outbox = make_outbox(route={"topic": "a"}, refusals={"policy": "dead_letter", "block_key": True})
+    outbox.write(*range(1, 9))
+    outbox.database.execute("UPDATE outbox SET aggregate_id = 'k' WHERE payload::int % 2 = 0")
+    letter(outbox, 2, "waiting")
+    lose(outbox)
+    for offered in (0, 1, 1):
+        outbox.broker.break_after(offered, Killed)
+        with pytest.raises(Killed):
+            outbox.recover()
+    outbox.recover()
+    assert {*values(outbox)["a"]} == {"1", "3", "5", "7"}
+    assert letters_of(outbox) == [("2", "waiting"), ("4", "blocked"), ("6", "blocked"), ("8", "blocked")]

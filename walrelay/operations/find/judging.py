@@ -7,7 +7,7 @@ from walrelay.dead_letters.store import DeadLetterOfRecord
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
 from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowDestination, RowState, TracedRow, iso
 from walrelay.operations.find.rows import TableRow
-from walrelay.outcomes import OPEN, FoundMessages, outcomes
+from walrelay.outcomes import OPEN, FoundMessages, of_topics, outcomes
 
 _WORST: tuple[RowState, ...] = ("dead_letter", "waiting", "unknown", "published", "dropped")
 _NOTHING_READ = FoundMessages()
@@ -38,7 +38,7 @@ def traced(row: TableRow, progress: RelayProgress, letters: Sequence[DeadLetterO
     if state != "published" and row.topics == ("",):
         why += "; by today's rules no rule routes it, and the relay stops there unless `refusals` says otherwise"
     topics = row.topics or _topics_of(letters)
-    judged = outcomes(row.id, topics, _NOTHING_READ, letters)
+    judged = outcomes(row.id, of_topics(topics), _NOTHING_READ, letters)
     destinations = [
         RowDestination(topic, state, why) if each.letter is None else _of_letter(topic, each.letter)
         for topic, each in zip(topics, judged, strict=True)
@@ -61,7 +61,7 @@ def without_row(id_: str, letters: Sequence[DeadLetterOfRecord]) -> TracedRow:
         in_table=False,
         due=tuple(filter(None, topics)),
     )
-    judged = outcomes(id_, topics, _NOTHING_READ, letters)
+    judged = outcomes(id_, of_topics(topics), _NOTHING_READ, letters)
     destinations = [_of_letter(topic, each.letter) for topic, each in zip(topics, judged, strict=True) if each.letter]
     return _summed(_with_letter(found, letters), destinations)
 
