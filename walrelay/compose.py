@@ -274,7 +274,8 @@ class LiveFactories:
         return expiry_watched(observed(self._router, self._observer), self._wiring.sink, self._observer)
 
     def refusals(self) -> DeadLettering:
-        return DeadLettering(self._wiring.policy, self._dead_letters, self._observer, self._wiring.rules.unrouted)
+        wiring, observer = self._wiring, self._observer
+        return DeadLettering(wiring.policy, self._dead_letters, observer, wiring.rules.unrouted, wiring.sink.place)
 
     def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter | None:
         if self._wiring.policy.only_stops and not readable(catalog):

@@ -184,7 +184,8 @@ class Refusal(NamedTuple):
     """A message that the sink cannot make durable: why, and what an operator can do.
 
     `message` is the very object that was offered, if the sink has it. `scope` says what is refused: this "message",
-    everything for its "topic", or everything this "sink" offers. `ends`: the sink accepts nothing more after it.
+    everything for the place that its "topic" leads to, or everything this "sink" offers. `ends`: the sink accepts
+    nothing more after it.
     """
 
     ticket: int

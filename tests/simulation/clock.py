@@ -10,7 +10,7 @@ import pytest
 from walrelay.errors import Retryable
 
 _MODULES = (
-    *("relay.loop", "relay.settling", "observe.stalls", "supervise", "dead_letters.decisions", "publish.several"),
+    *("relay.loop", "relay.settling", "observe.stalls", "supervise", "dead_letters.refusal_history", "publish.several"),
     *("source.slot_source", "source.positions", "source.lag"),
     *("sinks.groups", "sinks.kafka.transactions", "sinks.kafka.poison_search"),
 )

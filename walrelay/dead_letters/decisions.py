@@ -4,12 +4,12 @@ The next run recognises a dead letter by its record and destination: a crash may
 and its message is not offered again then, whatever the settings are by then. No other recovery is needed.
 """
 
-from collections.abc import Mapping, Sequence
-from time import monotonic
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
 from walrelay.dead_letters.identity import RecordKey, letters_of_messages, stored_id
+from walrelay.dead_letters.refusal_history import RefusalHistory
 from walrelay.errors import Undecodable, Unroutable
 from walrelay.lsn import LSN
 from walrelay.model import EVENT_ID, AnyRecord, Message, Offered, OutboxRecord, RecordPosition, Refusal, Undecoded
@@ -19,9 +19,17 @@ from walrelay.wiring import Policy
 Key = tuple[str, bytes]
 """Topic and key."""
 
-_CLOSED = 60.0  # seconds until a topic that refused everything is offered a message again
 _new = tuple.__new__
 _STATUS = {"dead_letter": "waiting", "skip": "skipped"}
+
+
+PlaceOf = Callable[[Message], str | None]
+"""Where at the broker a message goes; None: nowhere."""
+
+
+def topic_of(message: Message) -> str:
+    """The place of a message where topics are places."""
+    return message.topic
 
 
 class DeadLetterWriter(Protocol):
@@ -44,30 +52,6 @@ class DeadLetterWriter(Protocol):
         ...
 
 
-class ClosedTopic(NamedTuple):
-    """Why a topic is offered nothing before `until` (on the monotonic clock, in seconds)."""
-
-    until: float
-    error: str
-    reason: str
-
-
-class RefusalHistory:
-    """What a process learned from refusals; each of its runs begins with it."""
-
-    def __init__(self) -> None:
-        self.attempts: dict[Origin, int] = {}
-        self.closed: dict[str, ClosedTopic] = {}  # by topic
-        self.in_no_table: dict[Origin, DeadLetter] = {}
-        self.without_value: set[Origin] = set()  # dead letters that are too large for their topic
-
-    def forget_before(self, lsn: LSN) -> None:
-        """Records before `lsn` are confirmed and do not come again."""
-        self.attempts = {origin: count for origin, count in self.attempts.items() if origin.commit_lsn >= lsn}
-        self.in_no_table = {origin: letter for origin, letter in self.in_no_table.items() if origin.commit_lsn >= lsn}
-        self.without_value = {origin for origin in self.without_value if origin.commit_lsn >= lsn}
-
-
 class DeadLetterDecisions:
     """The decisions of one run. `settled`: the dead letters that exist from its start on; `blocked`: topics and keys
     with an open dead letter, and the first one of each.
@@ -81,8 +65,10 @@ class DeadLetterDecisions:
         settled: Mapping[RecordKey, Sequence[DeadLetter]],
         blocked: Mapping[Key, Origin],
         observer: Observer,
+        place_of: PlaceOf = topic_of,
     ) -> None:
         self._policy, self._writer, self._history, self._observer = policy, writer, history, observer
+        self._place_of = place_of
         self._settled = {key: [*letters] for key, letters in settled.items()}
         for letter in history.in_no_table.values():
             self._settled.setdefault(_record_of(letter.origin), []).append(letter)
@@ -144,11 +130,9 @@ class DeadLetterDecisions:
     def _decide(self, message: Offered) -> Sequence[Message] | None:
         if message.key is not None and self._blocks(message, message.key):
             return ()
-        closed = self._history.closed.get(message.topic)
-        if closed is None:
-            return None
-        if monotonic() >= closed.until:
-            del self._history.closed[message.topic]
+        place = self._place_of(message) if self._history.closed else None
+        closed = None if place is None else self._history.closed.why(place)
+        if closed is None or self._policy.of(message.topic) == "stop":
             return None
         return self._dead_lettered(self._dead_letter(message, closed.error, closed.reason, attempts=0), message)
 
@@ -163,13 +147,13 @@ class DeadLetterDecisions:
         return attempts < self._policy.attempts
 
     def dead_letter_instead(self, refusal: Refusal) -> Sequence[Message]:
-        """Makes a refused message a dead letter; returns what to publish instead of it. May close its topic."""
+        """Makes a refused message a dead letter; returns what to publish instead of it. May close its place."""
         message = refusal.message
         if self._too_large_a_letter(refusal) and (origin := _origin(message)) is not None:
             self._history.without_value.add(origin)  # for the next run, where this one ends
             return (_without_value(message),)
-        if refusal.scope == "topic":
-            self._history.closed[message.topic] = ClosedTopic(monotonic() + _CLOSED, refusal.error, refusal.reason)
+        if refusal.scope == "topic" and (place := self._place_of(message)) is not None:
+            self._history.closed.close(place, refusal.error, refusal.reason)
         origin = _origin(message)
         attempts = self._history.attempts.pop(origin, 1) if origin else 1
         letter = self._dead_letter(message, refusal.error, refusal.reason, attempts)

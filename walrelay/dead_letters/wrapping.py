@@ -5,7 +5,8 @@ earlier run is settled whatever the policy is now.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
+from walrelay.dead_letters.decisions import DeadLetterDecisions, PlaceOf, topic_of
+from walrelay.dead_letters.refusal_history import RefusalHistory
 from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -129,8 +130,10 @@ class DeadLettering:
         writer: Callable[[Catalog], DeadLetterTableWriter | None],
         observer: Observer,
         unrouted: Unrouted,
+        place_of: PlaceOf = topic_of,
     ) -> None:
-        self._policy, self._open, self._observer, self._unrouted = policy, writer, observer, unrouted
+        self._policy, self._open, self._observer = policy, writer, observer
+        self._unrouted, self._place_of = unrouted, place_of
         self._history = RefusalHistory()
         self._writer: DeadLetterTableWriter | None = None
 
@@ -145,7 +148,9 @@ class DeadLettering:
         settled, blocked = writer.settled(start), writer.blocked_keys(begun=not self._policy.block_key)
         if self._policy.only_stops and not settled and not blocked:
             return routing, sink
-        decisions = DeadLetterDecisions(self._policy, writer, self._history, settled, blocked, self._observer)
+        decisions = DeadLetterDecisions(
+            self._policy, writer, self._history, settled, blocked, self._observer, self._place_of
+        )
         return DeadLetteringRouter(routing.route, decisions, self._unrouted), DeadLetteringSink(sink, decisions)
 
     def reconnect(self, catalog: Catalog) -> None:

@@ -262,6 +262,10 @@ ReadNumbers = Callable[[], Mapping[str, Labelled]]
 """What a client library counts of itself, by the names of metrics. Called by other threads than the relay's."""
 
 
+def _topic(message: Message) -> str:
+    return message.topic
+
+
 class SinkPlugin(NamedTuple):
     """What an entry point in the group `walrelay.sinks` names: what a kind of sink can do. Importing it must not import
     the client library. It has no state: `settings` are an instance of the model, `memory` is what `memory` made.
@@ -282,6 +286,11 @@ class SinkPlugin(NamedTuple):
 
     topic_fault: Callable[[str], str] = lambda name: ""
     """(name): why the broker can have no topic of that name; empty where it may. Asks no broker."""
+
+    place: Callable[[Any], Callable[[Message], str]] = lambda settings: _topic
+    """(settings): what says of a message where at the broker it goes, or raises a WalrelayError where that is nowhere.
+    A refusal of the scope "topic" is about that place. Needed where the settings lead messages of one topic to
+    several."""
 
     partitions: bool = False
     """Whether it can publish to the partition that a message names, and refuses a message whose partition is not there.

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
 from walrelay.errors import Fatal
-from walrelay.model import Counting, Finding, System, address, sink_and_topic
+from walrelay.model import Counting, Finding, Message, System, address, sink_and_topic
 from walrelay.publish.contract import (
     ExactlyOnceSink,
     Expiry,
@@ -78,6 +78,12 @@ class SinkHandles:
         """See `SinkHandle.sink_of`."""
         name = sink_and_topic(topic or "")[0]
         return name if name in self._handles else self.kind
+
+    def place(self, message: Message) -> str | None:
+        """See `SinkHandle.place`; with the sink's name."""
+        name, topic = sink_and_topic(message.topic)
+        found = self._handles[name].place(message._replace(topic=topic)) if name in self._handles else None
+        return None if found is None else address(name, found)
 
     def open_exactly_once(self, system: System, slot: str, counting: Counting | None = None) -> ExactlyOnceSink:
         self._refuse("publish exactly once")

@@ -6,8 +6,8 @@ from functools import cache, cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from walrelay.errors import Fatal
-from walrelay.model import Counting, Finding, System
+from walrelay.errors import Fatal, WalrelayError
+from walrelay.model import Counting, Finding, Message, System
 from walrelay.publish.contract import (
     ExactlyOnce,
     ExactlyOnceSink,
@@ -87,6 +87,19 @@ class SinkHandle:
     def sink_of(self, topic: str | None) -> str:
         """What dead letters of that topic have as their sink: its name, or the kind of the only one."""
         return self.kind
+
+    @cached_property
+    def place(self) -> Callable[[Message], str | None]:
+        """Where a message goes at the broker; None: nowhere. See `SinkPlugin.place`."""
+        place = self._plugin.place(self._settings)
+
+        def place_or_none(message: Message) -> str | None:
+            try:
+                return place(message)
+            except WalrelayError:
+                return None
+
+        return place_or_none
 
     def refuse_unknown(self, topic: str) -> None:
         """Fatal for a topic of a sink that the relay does not have."""

@@ -62,6 +62,11 @@ class AddressTemplate:
         )
 
 
+def place_by(*templates: AddressTemplate) -> Callable[[Message], str]:
+    """Where a message goes by all of these together; see `SinkPlugin.place`."""
+    return lambda message: " ".join(template(message) for template in templates)
+
+
 def url_parts(text: str, *, with_password: bool = True) -> SplitResult:
     """`urlsplit`, which also looks at the port. ValueError, which shows nothing of the text: a password with a slash or
     a hash sign in it is taken for something else. `with_password`: an at sign is behind one.

@@ -11,6 +11,7 @@ from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.publish import Expiry, Recalled, RecalledMessage, SinkPlugin
+from walrelay.sinks.address import AddressTemplate, NoAddress
 
 KIND = "recording"
 
@@ -29,7 +30,9 @@ class Broker:
         self.capacity = inf
         """How many messages a sink takes without a receipt for them."""
         self.refused = set[str]()
-        """Topics whose messages are refused, one by one."""
+        """Places, which as a rule are topics, whose messages are refused."""
+        self.scope = "message"
+        """What a refusal is about."""
         self._grants = inf
         self._breaks = inf
         self._death: type[BaseException] = Retryable
@@ -76,8 +79,8 @@ class Broker:
 class _Sink:
     """One connection to the broker: implements `walrelay.publish.Sink`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, place: AddressTemplate) -> None:
+        self._broker, self._place = broker, place
         self._waiting: list[tuple[int, Message]] = []
 
     def publish(self, message: Message, ticket: int) -> bool:
@@ -91,14 +94,21 @@ class _Sink:
         pass
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        refused = [each for each in self._waiting if each[1].topic in self._broker.refused]
+        refused = [each for each in self._waiting if self._where(each[1]) in self._broker.refused]
         if refused:
             self._waiting = [each for each in self._waiting if each not in refused]
-            return [Refusal(ticket, message, "poison", "", "poison", ends=False) for ticket, message in refused]
+            scope = self._broker.scope
+            return [Refusal(ticket, message, "poison", "", "poison", scope, ends=False) for ticket, message in refused]
         count = self._broker.acknowledge([message for _, message in self._waiting], timeout)
         settled = Counter(ticket for ticket, _ in self._waiting[:count])
         del self._waiting[:count]
         return [Receipt(ticket, messages) for ticket, messages in settled.items()]
+
+    def _where(self, message: Message) -> str:
+        try:
+            return self._place(message)
+        except NoAddress:
+            return message.topic
 
     def flush(self, timeout: float) -> None:
         pass
@@ -117,6 +127,7 @@ class RecordingSettings(BaseModel):
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     broker: Broker
+    place: str = "{topic}"
 
 
 def _newest(settings: RecordingSettings, topics: Sequence[str], count: int) -> Recalled:
@@ -139,7 +150,8 @@ def _recalled(message: Message) -> RecalledMessage:
 
 plugin = SinkPlugin(
     RecordingSettings,
-    open=lambda settings, memory: _Sink(settings.broker),
+    open=lambda settings, memory: _Sink(settings.broker, AddressTemplate(settings.place)),
+    place=lambda settings: AddressTemplate(settings.place),
     examine=lambda settings, topics: [],
     newest=_newest,
     expiry=lambda settings, topics: settings.broker.expiry,

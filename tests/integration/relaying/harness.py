@@ -130,7 +130,8 @@ class Outbox:
             "source": {**source, **self._sections.get("source", {})},
             "outbox": _merged({"messages": {"prefix": "walrelay"}}, self._sections.get("outbox", {})),
         }
-        sink = {"kind": KIND, "settings": RecordingSettings(broker=self.broker)}
+        place = sections.pop("place", "{topic}")
+        sink = {"kind": KIND, "settings": RecordingSettings(broker=self.broker, place=place)}
         return Settings.model_validate({**sections, "sink": sink})
 
 

@@ -182,6 +182,20 @@ def test_the_policy_stop_does_not_stop_at_a_record_that_is_a_letter(make_outbox:
     assert letters(outbox) == [(None, "waiting")]
 
 
+def test_a_tenant_without_a_place_keeps_no_other_tenant_out(make_outbox: OutboxMaker) -> None:
+    """Here the key is the tenant, and a place is missing."""
+    outbox = make_outbox(refusals=KEPT, routes=to("a"), place="queue of {key}")
+    outbox.broker.refused, outbox.broker.scope = {"queue of 1"}, "topic"
+    with outbox.relay() as relay:
+        outbox.write(1)
+        relay.wait_until(lambda: letters(outbox), "a dead letter")
+        outbox.write(2, 1, 2)
+        outbox.messages(relay)
+    assert (of_event(outbox, b"2"), of_event(outbox, b"1")) == ({"a": 2}, {})
+    attempts = outbox.database.execute("SELECT attempts FROM walrelay.dead_letters ORDER BY commit_lsn")
+    assert attempts == [(1,), (0,)], "the place is not asked again so soon"
+
+
 def test_exactly_once_leaves_a_letter_until_the_relay_has_passed_it(make_outbox: OutboxMaker) -> None:
     """A group that was aborted has not published what precedes the letter."""
     outbox = make_outbox(refusals={**KEPT, "block_key": True}, routes=to("a"))

@@ -6,7 +6,8 @@ import pytest
 
 from tests.seen import Seen
 from walrelay.dead_letter import DeadLetter, Origin
-from walrelay.dead_letters.decisions import DeadLetterDecisions, RefusalHistory
+from walrelay.dead_letters.decisions import DeadLetterDecisions, PlaceOf, topic_of
+from walrelay.dead_letters.refusal_history import RefusalHistory
 from walrelay.dead_letters.store import of_records
 from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSink
 from walrelay.errors import StartAnew, Undecodable, Unroutable
@@ -106,11 +107,12 @@ class Run:
         *,
         history: RefusalHistory | None = None,
         settled: dict[Origin, DeadLetter] | None = None,
+        place_of: PlaceOf = topic_of,
     ) -> None:
         self.store, self.broker, self.history = Store(), broker, history or RefusalHistory()
         self.seen = Seen()
         known = of_records((settled or {}).values())
-        decisions = DeadLetterDecisions(policy, self.store, self.history, known, {}, self.seen)
+        decisions = DeadLetterDecisions(policy, self.store, self.history, known, {}, self.seen, place_of)
         self.router = DeadLetteringRouter(route, decisions, Rules("t").unrouted)
         self.sink = DeadLetteringSink(broker, decisions)
 
@@ -174,7 +176,7 @@ def test_what_is_set_aside_is_not_offered_again_and_the_same_position_with_anoth
 
 def test_a_topic_that_refuses_everything_is_asked_once_in_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("walrelay.dead_letters.decisions.monotonic", lambda: now)
+    monkeypatch.setattr("walrelay.dead_letters.refusal_history.monotonic", lambda: now)
     broker = Broker(b"1", b"2", b"3", scope="topic")
     run = Run(KEEPS, broker)
     run.publish(record(1))
@@ -186,6 +188,47 @@ def test_a_topic_that_refuses_everything_is_asked_once_in_a_while_only(monkeypat
     broker.refused = ()
     run.publish(record(4), record(5))
     assert [message.value for message in broker.taken] == [b"4", b"5"]
+
+
+def test_a_place_that_refuses_everything_closes_no_other_of_its_topic() -> None:
+    """Where the settings lead the messages of one topic to several places."""
+    places = {b"3": None, b"4": "b"}
+    run = Run(KEEPS, Broker(b"1", scope="topic"), place_of=lambda message: places.get(message.value or b"", "a"))
+    run.publish(record(1))
+    run.receipts()
+    run.publish(record(2), record(3), record(4))
+    assert run.receipts() == [Receipt(7, 1)] * 3
+    assert [letter.attempts for letter in run.store.writer] == [1, 0]
+    assert [message.value for message in run.broker.taken] == [b"3", b"4"]
+
+
+def test_a_refusal_of_a_message_that_goes_nowhere_closes_nothing() -> None:
+    run = Run(KEEPS, Broker(b"1", scope="topic"), place_of=lambda message: None)
+    run.publish(record(1))
+    run.receipts()
+    run.publish(record(2))
+    assert [message.value for message in run.broker.taken] == [b"2"]
+
+
+def test_a_closed_place_stops_no_topic_whose_policy_is_to_stop() -> None:
+    run = Run(KEEPS._replace(topics=(("u", "stop"),)), Broker(b"1", scope="topic"), place_of=lambda message: "queue")
+    run.publish(record(1))
+    run.receipts()
+    run.publish(record(2, topic="u"))
+    assert [message.topic for message in run.broker.taken] == ["u"]
+
+
+def test_closed_places_are_forgotten_after_their_time_and_beyond_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("walrelay.dead_letters.refusal_history.monotonic", lambda: now)
+    closed = RefusalHistory().closed
+    for number in range(3_000):
+        closed.close(str(number), "unknown_topic", "why")
+    assert (len(closed), closed.why("2999"), closed.why("0")) == (1_000, (1060.0, "unknown_topic", "why"), None)
+    now += 61
+    assert closed.why("2999") is None
+    closed.close("another", "unknown_topic", "why")
+    assert len(closed) == 1
 
 
 def test_what_the_whole_sink_refuses_is_never_set_aside() -> None:
@@ -236,7 +279,7 @@ def test_the_topic_of_the_dead_letters_gets_a_message_before_the_transaction_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In exactly-once mode the mark says that all of the transaction was taken."""
-    monkeypatch.setattr("walrelay.dead_letters.decisions.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("walrelay.dead_letters.refusal_history.monotonic", lambda: 1000.0)
     broker = Broker(b"1", scope="topic")
     run = Run(KEEPS._replace(topic="graveyard"), broker)
     run.publish(record(1))
@@ -254,7 +297,7 @@ def test_the_topic_of_the_dead_letters_gets_a_message_before_the_transaction_is_
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A topic that refused everything, and a topic for dead letters that has no room now."""
-    monkeypatch.setattr("walrelay.dead_letters.decisions.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("walrelay.dead_letters.refusal_history.monotonic", lambda: 1000.0)
     run = Run(KEEPS._replace(topic="graveyard"), Broker(b"1", scope="topic"))
     run.publish(record(1))
     run.receipts()

@@ -15,7 +15,7 @@ from walrelay.publish.contract import (
     SinkTraits,
     Span,
 )
-from walrelay.sinks.address import hosts
+from walrelay.sinks.address import AddressTemplate, hosts, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.group_positions import GroupPositionKeeper
 from walrelay.sinks.groups import GroupedSink, GroupSize
@@ -92,6 +92,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=subject_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.subject)),
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     read_back=_read_back,
     make_topics=_make_topics,

@@ -5,6 +5,7 @@ from functools import partial
 
 from walrelay.model import Counting, System
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting import HostedSink
 from walrelay.sinks.postgres.connection import PostgresConnection
@@ -44,6 +45,7 @@ plugin = SinkPlugin(
     examine=examine,
     memory=TargetMemory,
     topic_fault=topic_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.table)),
     exactly_once=ExactlyOnce(_open_exactly_once, PostgresPositionKeeper, examine_positions),
     make_topics=_make_topics,
     made_as=lambda settings: "table",

@@ -6,6 +6,7 @@ from math import inf
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
 from walrelay.sinks.pubsub.names import MOST_IN_REQUEST, lane_by, letters_fault
@@ -49,6 +50,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=letters_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.topic)),
     make_topics=_make_topics,
     traits=SinkTraits(
         durable="has an id: Pub/Sub has stored it",

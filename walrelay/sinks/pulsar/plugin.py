@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import RefusalMemory
 from walrelay.sinks.pulsar.settings import PulsarSettings
@@ -36,6 +37,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=topic_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.topic)),
     make_topics=_make_topics,
     traits=SinkTraits(
         durable="acknowledged by the broker, stored by a quorum of bookies",

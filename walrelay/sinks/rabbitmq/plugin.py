@@ -5,7 +5,7 @@ from functools import partial
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
-from walrelay.sinks.address import hosts
+from walrelay.sinks.address import AddressTemplate, hosts, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
@@ -50,6 +50,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=topic_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.exchange), AddressTemplate(settings.routing_key)),
     make_topics=_make_topics,
     made_as=lambda settings: "exchange" if settings.exchange else "queue",
     traits=SinkTraits(

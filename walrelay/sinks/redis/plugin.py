@@ -5,6 +5,7 @@ from functools import partial
 
 from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.group_positions import GroupPositionKeeper
 from walrelay.sinks.groups import GroupedSink
@@ -66,6 +67,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=topic_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.stream)),
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
     make_topics=_make_topics,
     made_as=lambda settings: "stream",

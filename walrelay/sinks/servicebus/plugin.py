@@ -6,7 +6,7 @@ from math import inf
 
 from walrelay.model import Finding, Message
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
-from walrelay.sinks.address import AddressTemplate, NoAddress
+from walrelay.sinks.address import AddressTemplate, NoAddress, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
 from walrelay.sinks.servicebus.messages import DistinctIds, EntityMessage, entity_fault
@@ -58,6 +58,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=entity_fault,
+    place=lambda settings: place_by(AddressTemplate(settings.entity)),
     traits=SinkTraits(
         durable="accepted by the queue or topic",
         order="of each queue or topic; of each topic and key where it is partitioned",

@@ -6,6 +6,7 @@ from math import inf
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import HostedSink
 from walrelay.sinks.webhook.doctor import examine
@@ -37,6 +38,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=EndpointMemory,
     topic_fault=topic_fault,
+    place=lambda settings: place_by(settings.endpoint.path),
     traits=SinkTraits(
         durable="answered with 2xx by the endpoint",
         order="of each topic and key",

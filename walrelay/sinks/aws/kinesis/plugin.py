@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from walrelay.model import Finding
 from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.aws.kinesis.settings import KinesisSettings
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.hosting import RefusalMemory
@@ -36,6 +37,7 @@ plugin = SinkPlugin(
     examine=_examine,
     memory=RefusalMemory,
     topic_fault=lambda name: "" if name else "a stream has a name",
+    place=lambda settings: place_by(AddressTemplate(settings.stream)),
     make_topics=_make_topics,
     traits=SinkTraits(
         durable="taken by the stream, with a sequence number",
