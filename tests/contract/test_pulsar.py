@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -15,10 +15,11 @@ from tests.servers.pulsar import ProtectedPulsar, PulsarServer
 from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message, Receipt
+from walrelay.publish import Sink
 from walrelay.sinks.pulsar.messages import partition
 from walrelay.sinks.pulsar.plugin import plugin
 from walrelay.sinks.pulsar.settings import PulsarSettings
-from walrelay.testing import failure, held, message, numbers, publish, refusal, settle
+from walrelay.testing import failure, held, message, numbers, publish, receipts, refusal, settle
 
 WRONG = "Timeout: nothing answers at sink.url, or every connection is closed there, as it is with wrong credentials"
 
@@ -200,19 +201,23 @@ def test_a_full_backlog_is_waited_for(stoppable_pulsar: PulsarServer) -> None:
     quota = {"limitSize": 100, "limitTime": -1, "policy": "producer_exception"}
     stoppable_pulsar.admin("POST", f"namespaces/{namespace}/backlogQuota?backlogQuotaType=destination_storage", quota)
     stoppable_pulsar.admin("PUT", f"{path}/subscription/slow", {"ledgerId": -1, "entryId": -1})
-    published = 0
-    with closing(case.open()) as sink:
-        try:
-            deadline = monotonic() + 60
-            while monotonic() < deadline:
-                settle(sink, 1, publish(sink, case, range(published, published + 1), size=500))
-                published += 1
-        except Retryable as why:
-            said = str(why)
-        else:
-            raise AssertionError("there was always room")
-    assert said.startswith(f"Pulsar did not take a message for {case.address!r}: its backlog is as large as")
-    assert numbers(case.arrived())[:published] == list(range(published))
+    taken = 0
+    with closing(case.open(request_timeout=5)) as sink:
+
+        def full() -> bool:
+            nonlocal taken
+            taken += sink.publish(message(case, taken, size=500), 0)
+            receipts(sink, 0.05)
+            return "its backlog is as large as the namespace's quota allows" in sink.trouble()
+
+        wait_until(full, 60, "the backlog to be full")
+        assert sink.trouble().startswith(f"Pulsar takes nothing for {case.address!r}: ")
+        settled = publish(sink, case, range(taken, taken + 2_000))
+        wait_until(lambda: receipts(sink, 0.05) or "quota" in sink.trouble(), 30, "it to be said again")
+        stoppable_pulsar.admin("DELETE", f"namespaces/{namespace}/backlogQuota?backlogQuotaType=destination_storage")
+        wait_until(lambda: (settled.update(receipts(sink, 0.05)), not in_flight(sink))[1], 90, "all to be taken")
+        assert sink.trouble() == ""
+    assert first(numbers(case.arrived())) == list(range(taken + 2_000))
 
 
 def test_topics_take_turns_where_there_are_more_than_producers(case: PulsarCase) -> None:
@@ -228,21 +233,87 @@ def test_topics_take_turns_where_there_are_more_than_producers(case: PulsarCase)
         assert numbers(case.arrived(f"persistent://public/default/{name}")) == [*range(index, 40, 5)]
 
 
-def test_a_broker_that_says_nothing_is_given_up(case: PulsarCase) -> None:
-    with closing(case.open(request_timeout=1)) as sink:
+def in_flight(sink: Sink) -> bool:
+    return bool(sink._in_flight)  # type: ignore[attr-defined]
+
+
+def first(arrived: list[int]) -> list[int]:
+    """Without repetitions."""
+    return list(dict.fromkeys(arrived))
+
+
+def said(sink: Sink, text: str, timeout: float = 60) -> Counter[int]:
+    """Waits until its trouble has that in it; what was settled meanwhile."""
+    settled: Counter[int] = Counter()
+    wait_until(lambda: (settled.update(receipts(sink, 0.05)), text in sink.trouble())[1], timeout, f"{text!r}")
+    return settled
+
+
+def test_a_broker_that_says_nothing_is_told_of_and_waited_for(case: PulsarCase) -> None:
+    with closing(case.open()) as sink:
         settle(sink, 1, publish(sink, case, range(1)))
-        with held(case):
-            assert sink.publish(message(case, 1), 0)
-            expected = f"Pulsar has not answered for 1 s to a message for {case.address!r}"
-            assert failure(sink) == expected
-
-
-def test_a_broker_that_is_away_is_told_of_and_given_up(case: PulsarCase) -> None:
-    with closing(case.open(url=f"pulsar://{LOOPBACK}:{free_port()}", request_timeout=1)) as sink:
         assert sink.trouble() == ""
-        assert sink.publish(message(case, 0), 0)
-        assert sink.trouble() == f"not connected to Pulsar yet: the producer of {case.address!r} is being made"
-        assert f"{case.address!r}" in failure(sink)
+        with held(case):
+            said(sink, "has not answered for more than 5 s", 30)  # though nothing is on its way
+            for number in range(1, 3_000):
+                assert sink.publish(message(case, number), 0)
+            settled = said(sink, "has not answered for more than 5 s", 30)
+        settle(sink, 2_999, settled)
+        said(sink, "")
+    assert first(numbers(case.arrived())) == list(range(3_000))
+
+
+def test_a_broker_that_is_away_at_first_is_told_of_and_gets_everything_once(case: PulsarCase) -> None:
+    proxy = case.server.proxy
+    proxy.refuse()
+    try:
+        with closing(case.open(**case.at(proxy.port), request_timeout=1)) as sink:
+            assert sink.trouble().startswith("not connected to Pulsar at pulsar://")
+            said(sink, "cannot be reached")  # though nothing was published
+            for number in range(4_000):
+                assert sink.publish(message(case, number), 0)
+            settled = said(sink, f"Pulsar takes nothing for {case.address!r}: Timeout: nothing answers at sink.url")
+            proxy.resume()
+            settle(sink, 4_000, settled)
+            wait_until(lambda: not receipts(sink, 0.05) and not sink.trouble(), 30, "no trouble")
+    finally:
+        proxy.resume()
+    assert numbers(case.arrived()) == list(range(4_000))
+
+
+def test_a_broker_that_goes_in_the_middle_is_waited_for_and_nothing_is_lost(case: PulsarCase) -> None:
+    proxy = case.server.proxy
+    with closing(case.open(**case.at(proxy.port), request_timeout=2)) as sink:
+        settled = settle(sink, 1_000, publish(sink, case, range(3_000)))
+        proxy.refuse()
+        proxy.cut()
+        try:
+            settled += publish(sink, case, range(3_000, 6_000))
+            settled += said(sink, "cannot be reached")
+            assert settled.total() < 6_000
+        finally:
+            proxy.resume()
+        settle(sink, 6_000, settled)
+    assert first(numbers(case.arrived())) == list(range(6_000))
+
+
+def test_a_message_that_became_too_large_while_it_was_on_its_way_is_refused(stoppable_pulsar: PulsarServer) -> None:
+    """The client would send it again for ever, and the broker end the connection for it."""
+    case = PulsarCase(stoppable_pulsar, partitions=0)
+    with closing(case.open(request_timeout=2)) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+        case.hold()
+        large = message(case, 1, size=3 * 2**20)
+        for each in (large, message(case, 2), message(case, 3)):
+            assert sink.publish(each, 0)
+        stoppable_pulsar.kill()
+        with stoppable_pulsar.other_settings(maxMessageSize=2**20):
+            stoppable_pulsar.start()
+            told = refusal(sink, 90)
+            assert (told.message, told.error, told.ends) == (large, "too_large", True)
+        stoppable_pulsar.kill()
+        stoppable_pulsar.start()
+    assert numbers(case.arrived()) == [0]
 
 
 def test_the_doctor_says_what_is_there_and_init_makes_what_is_missing(stoppable_pulsar: PulsarServer) -> None:

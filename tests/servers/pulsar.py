@@ -6,7 +6,8 @@ import json
 import subprocess
 import urllib.request
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, ClassVar
@@ -76,6 +77,15 @@ class PulsarServer(SingleServer):
     @property
     def admin_url(self) -> str:
         return f"http://{LOOPBACK}:{self._web_port}"
+
+    @contextmanager
+    def other_settings(self, **settings: Any) -> Iterator[None]:
+        """When it is started in the block, it has these."""
+        before, self._settings = self._settings, {**self._settings, **settings}
+        try:
+            yield
+        finally:
+            self._settings = before
 
     def admin(self, method: str, path: str, content: Any = None) -> Any:
         """Of the administrator's REST interface: what it answers; HTTPError where it refuses."""

@@ -16,7 +16,11 @@ from walrelay.certificates import files_among, stamp_of
 from walrelay.errors import AS_IT_WAS_WRITTEN, Retryable
 from walrelay.model import ANY_PARTITION, Message, Refusal
 
-AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+AWAY = {
+    *(KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE),
+    *(KafkaError._SSL, KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED),
+}
+"""Nobody answers, or lets us in: it may be otherwise soon."""
 NOT_THERE = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,

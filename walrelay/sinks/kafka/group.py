@@ -13,6 +13,7 @@ from walrelay.errors import Retryable
 from walrelay.model import Message, Receipt, RelayPosition
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Failure
+from walrelay.sinks.kafka.settings import KafkaSettings
 
 
 class Offer(NamedTuple):
@@ -29,6 +30,15 @@ class GroupLimits(NamedTuple):
     bytes: int
     interval: float  # seconds
     longest: float  # seconds; then a group ends even inside a transaction of PostgreSQL
+
+
+def limits_of(settings: KafkaSettings) -> GroupLimits:
+    return GroupLimits(
+        settings.group_messages,
+        settings.group_bytes,
+        settings.group_interval,
+        settings.transaction_timeout / 3,
+    )
 
 
 class Group:

@@ -125,5 +125,6 @@ def _fenced(producer: Producer, settings: KafkaSettings, identity: str) -> bool:
                 " --add --allow-principal User:... --operation Write --operation Describe --transactional-id walrelay-"
                 " --resource-pattern-type prefixed",
             ) from cause
-        return away(error)
+        away(error)
+        raise
     return True

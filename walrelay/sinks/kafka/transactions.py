@@ -32,7 +32,7 @@ from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.kafka.batching import BatchingHistory
 from walrelay.sinks.kafka.errors import Complaints, Failure, error_of, is_refusal, reported_message
-from walrelay.sinks.kafka.group import Group, GroupLimits, culprits, why_the_run_ends
+from walrelay.sinks.kafka.group import Group, culprits, limits_of, why_the_run_ends
 from walrelay.sinks.kafka.metadata import may_have_partition
 from walrelay.sinks.kafka.poison_search import PoisonSearch
 from walrelay.sinks.kafka.position_topic import PositionTopic
@@ -71,7 +71,7 @@ class KafkaTransactions:
         self._durable = self._closing = RelayPosition(system, slot, ZERO)
         self._counting = counting
         self._state = _State.IDLE
-        self._group = Group(_limits(settings), self._durable, keeps_offers=self._unbatched)
+        self._group = Group(limits_of(settings), self._durable, keeps_offers=self._unbatched)
         self._settled: list[Receipt] = []
         self._failed: list[Failure] = []
         self._broken: KafkaError | None = None
@@ -96,9 +96,15 @@ class KafkaTransactions:
         self._complaints.end_if_certificates_were_renewed()
         try:
             self._positions.make()
+            fenced = self._turns.fence()
         except KafkaException as cause:
+            self._poll(0)  # what a client says of its connection says more
+            if not self._complaints.text:
+                self._complaints(error_of(cause))
             return away(error_of(cause))
-        return self._turns.fence()
+        if fenced:
+            self._complaints.answered()
+        return fenced
 
     def last(self) -> RelayPosition | None:
         return self._positions.last()  # no floor: a server that was set back has its next position before it
@@ -309,12 +315,3 @@ class KafkaTransactions:
             self._turns.poll(timeout)
         except (KafkaException, SystemError) as cause:
             self._broken = error_of(cause)
-
-
-def _limits(settings: KafkaSettings) -> GroupLimits:
-    return GroupLimits(
-        settings.group_messages,
-        settings.group_bytes,
-        settings.group_interval,
-        settings.transaction_timeout / 3,
-    )

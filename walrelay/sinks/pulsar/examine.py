@@ -6,14 +6,12 @@ from walrelay.errors import Fatal
 from walrelay.model import Finding
 from walrelay.sinks.making import making
 from walrelay.sinks.pulsar.admin import AdminError, PulsarAdmin, known_topics
-from walrelay.sinks.pulsar.client import OK, VERDICTS, let_go, made_client, said
+from walrelay.sinks.pulsar.client import OK, let_go, made_client, said
 from walrelay.sinks.pulsar.mailbox import Mailbox
+from walrelay.sinks.pulsar.reach import NOWHERE, is_answer
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
 _PATIENCE = 5.0  # seconds
-_NOWHERE = "persistent://walrelay-doctor/asks/whether-anybody-answers"
-"""Of a topic without a namespace nothing is ever made, and whoever says so has let us in."""
-
 _GRANT = "Correct sink.admin_url, or let the relay's role look (pulsar-admin tenants update --admin-roles ...)."
 
 
@@ -49,13 +47,13 @@ def _refused(settings: PulsarSettings) -> Finding | None:
         return Finding("sink", "problem", str(why), why.hint)
     mailbox = Mailbox(OK)
     try:
-        client.get_topic_partitions_async(_NOWHERE, mailbox.callback(""))
+        client.get_topic_partitions_async(NOWHERE, mailbox.callback(""))
         mailbox.wait(patient.request_timeout + 1)
         answers = mailbox.take()
         result = answers[0][1] if answers else None
     finally:
         let_go(client)
-    if result == OK or (result in VERDICTS):
+    if is_answer(result):
         return None
     told = "nothing answers" if result is None else said(result)
     return Finding("sink", "problem", f"Pulsar cannot be reached at {settings.url}: {told}", "Correct it, or start it.")
