@@ -6,7 +6,7 @@ from math import inf
 from time import monotonic, sleep
 from typing import Any
 
-from psycopg import pq
+from psycopg import adapters, pq
 from psycopg.adapt import Loader
 
 from walrelay.errors import Fatal, Retryable
@@ -18,6 +18,7 @@ from walrelay.wire.commands import literal
 
 _AT_ONCE = 20 if pq.version() >= 170000 else 1  # rows that libpq hands over together; a later one can do several
 _COMMITS, _LOOK = 5.0, 0.01  # seconds to wait for commits, and between two looks
+_BASE_TYPES = frozenset(oid for info in adapters.types for oid in (info.oid, info.array_oid))
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WORDS = ErrorWords(
     "the connection that reads the outbox broke",
@@ -105,7 +106,7 @@ class View:
     def stream(self, query: str, parameters: Sequence[Any], types: Sequence[int]) -> Iterator[tuple[bytes | None, ...]]:
         """The rows one by one, a few in memory; `types` are the OIDs of the selected values."""
         with self._explained(query), self._connection.cursor() as cursor:
-            for oid in (0, *types):
+            for oid in {0, *types, *_BASE_TYPES}:  # the server names the base type of a domain
                 cursor.adapters.register_loader(oid, _Bytes)
             yield from cursor.stream(query.encode(), list(parameters), size=_AT_ONCE)
 
