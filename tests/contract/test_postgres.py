@@ -94,6 +94,50 @@ def test_the_one_message_that_the_table_does_not_take_is_found_and_refused(
     assert stored == ([] if exactly_once else [f'"{number}"'.encode() for number in range(5)])
 
 
+@pytest.mark.parametrize(
+    ("says", "state"),
+    [
+        ("RAISE EXCEPTION 'order is closed' USING ERRCODE = 'SHOP1'", "SHOP1"),
+        ("RAISE EXCEPTION 'order is closed' USING ERRCODE = '55000'", "55000"),
+        ("PERFORM nowhere(new.value)", "42883"),
+        ("INSERT INTO audit VALUES (new.value)", "42P01"),
+    ],
+)
+@pytest.mark.parametrize("exactly_once", OPENED)
+def test_an_error_of_a_trigger_is_a_refusal_of_its_row(
+    case: PostgresCase, says: str, state: str, *, exactly_once: bool
+) -> None:
+    execute(
+        case.database,
+        f"CREATE FUNCTION closed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {says}; RETURN new; END $$",
+        "CREATE TRIGGER closed BEFORE INSERT ON walrelay_events FOR EACH ROW WHEN (new.value = 'bad')"
+        " EXECUTE FUNCTION closed()",
+    )
+    poison = with_value(case, 0, b"bad")
+    with closing(opened(case, exactly_once=exactly_once)) as sink:
+        for each in (poison, message(case, 1), message(case, 2)):
+            assert sink.publish(each, 0)
+        sink.mark(LSN(100))
+        sink.flush(0)
+        told = refusal(sink)
+    assert told.message is poison
+    assert (told.error, told.scope) == ("refused", "message")
+    assert told.reason.endswith(f"({state})")
+
+
+@pytest.mark.parametrize("state", ["40001", "55P03", "53100"])
+def test_a_trigger_that_asks_for_another_time_is_waited_for_with_its_sqlstate(case: PostgresCase, state: str) -> None:
+    execute(
+        case.database,
+        f"CREATE FUNCTION later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'later' USING ERRCODE = '{state}';"
+        " END $$",
+        "CREATE TRIGGER later BEFORE INSERT ON walrelay_events FOR EACH ROW EXECUTE FUNCTION later()",
+    )
+    with closing(case.open()) as sink:
+        assert sink.publish(message(case, 1), 0)
+        complains(sink, f"later ({state})")
+
+
 def test_after_a_refusal_messages_are_taken_one_by_one_and_the_next_one_ends_nothing(case: PostgresCase) -> None:
     poison = with_value(case, 1, b"\xff")
     with closing(case.open()) as sink:
@@ -197,7 +241,7 @@ def test_a_cut_connection_leaves_a_prefix(case: PostgresCase, *, exactly_once: b
         case.cut_connections()
         sink.publish(message(case, 30), 0)
         sink.mark(LSN(200))
-        complains(sink, "the database of the sink took nothing")
+        complains(sink, "the connection to the database of the sink broke, and it is not known")
     arrived = numbers(case.arrived())
     assert arrived == list(range(len(arrived)))
 
@@ -490,6 +534,11 @@ def test_the_table_of_positions_is_made_where_it_is_missing(case: PostgresCase) 
         ("ALTER TABLE walrelay_events DROP key", "problem", "public.walrelay_events has no column 'key'"),
         ("REVOKE INSERT ON walrelay_events FROM writer", "problem", "may not insert into public.walrelay_events"),
         ("ALTER TABLE walrelay_events ENABLE ROW LEVEL SECURITY", "problem", "row security for the role of sink.dsn"),
+        (
+            "ALTER TABLE walrelay_events RENAME TO base; CREATE VIEW walrelay_events AS SELECT * FROM base",
+            "problem",
+            "public.walrelay_events is no table: it takes no COPY",
+        ),
     ],
 )
 def test_the_doctor_says_what_is_wrong_with_the_table(

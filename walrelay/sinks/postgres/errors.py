@@ -6,10 +6,14 @@ import psycopg
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.postgres.dsn import address, cure
-from walrelay.postgres.failures import first_line
+from walrelay.postgres.failures import connection_lost, first_line
 from walrelay.sinks.groups import Culprit
 
-_OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, what a trigger raised
+_OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, what PL/pgSQL raises
+_OWN = re.compile(r"0[0-3089ABFLPZ]|10|2[0-8BDF]|34|3[89BDF]|4[024]|5[34578]|72|F0|HV|P0|XX")
+"""Classes that PostgreSQL has: any other is of a trigger, and so of a row."""
+_PASSING = ("08", "40", "53", "57")  # also where a trigger says so: another time may do
+_LOCKED = ("55P03", "55006")
 _TOO_LARGE = "54000"
 _OF_A_TABLE = ("42", "3F", "0A")
 _VALUE = re.compile(r': ".*', re.DOTALL)  # at the end of what the server says of data: no log shows what an event holds
@@ -27,7 +31,7 @@ _WORDS = {  # error, hint
 def culprit(error: psycopg.Error, number: int) -> Culprit:
     """Why the message of that number is refused; raises Retryable if no message is to blame."""
     state, text = error.sqlstate or "", first_line(error)
-    if state[:2] in _OF_A_MESSAGE or state == _TOO_LARGE:
+    if _is_of_the_row(error, state):
         text = _VALUE.sub("", text) if state[:2] == "22" else text
         what = "The event is not what the table takes: correct the table or sink.columns, or let it be a dead letter."
         return Culprit(number, f"PostgreSQL refused it: {text} ({state})", what, "refused", "message")
@@ -37,9 +41,23 @@ def culprit(error: psycopg.Error, number: int) -> Culprit:
     raise broken(error)
 
 
+def _is_of_the_row(error: psycopg.Error, state: str) -> bool:
+    """An error of a table comes before its first row, and has no context; one inside of a trigger has it."""
+    if state[:2] in _OF_A_MESSAGE or state == _TOO_LARGE or (state and not _OWN.fullmatch(state[:2])):
+        return True
+    if state[:2] in _PASSING or state in _LOCKED:
+        return False
+    raised = error.diag.source_function == "exec_stmt_raise"  # RAISE of PL/pgSQL, with a state that the server has, too
+    return raised or (state[:2] in _OF_A_TABLE and bool(error.diag.context))
+
+
 def broken(error: Exception) -> Retryable:
     """For an error that ends the connection, or that will pass."""
-    return Retryable(f"the database of the sink took nothing: {first_line(error)}")
+    if isinstance(error, psycopg.Error) and connection_lost(error):
+        why = "the connection to the database of the sink broke, and it is not known whether it took the last rows"
+        return Retryable(f"{why}: {first_line(error)}")
+    state = error.sqlstate if isinstance(error, psycopg.Error) else ""
+    return Retryable(f"the database of the sink took nothing: {first_line(error)}" + (f" ({state})" if state else ""))
 
 
 def not_connected(error: psycopg.Error, dsn: str, *, ever: bool) -> WalrelayError:

@@ -28,6 +28,12 @@ _TRIGGERS = (
     " AND tgenabled IN ('O', 'A') AND tgtype & 7 = 7)"  # before each row that is inserted
 )
 
+_TAKES_COPY = (
+    "SELECT relkind IN ('r', 'p', 'f') OR relkind = 'v' AND EXISTS (SELECT FROM pg_catalog.pg_trigger"
+    " WHERE tgrelid = c.oid AND tgenabled IN ('O', 'A') AND tgtype & 69 = 69)"  # INSTEAD OF INSERT, for each row
+    " FROM pg_catalog.pg_class AS c WHERE oid = pg_catalog.to_regclass(%s)"
+)
+
 
 def examine(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[Finding]:
     """Connects, and asks for the tables that messages go to."""
@@ -100,6 +106,8 @@ def _examined(
     wanted = [*settings.columns.by_role.values()]
     if not there:
         return Finding("sink", "problem", f"there is no table {shown}", making(topic, "create it yourself"))
+    if not _value(connection, _TAKES_COPY, name):
+        return Finding("sink", "problem", f"{shown} is no table: it takes no COPY", "Correct sink.table.")
     if missing := [column for column in wanted if column not in there]:
         return Finding("sink", "problem", f"{shown} has no column {missing[0]!r}", "Add it, or correct sink.columns.")
     if not _may(connection, name, "INSERT"):
