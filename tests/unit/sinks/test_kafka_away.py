@@ -9,13 +9,18 @@ from tests.servers.waiting import wait_until
 from walrelay.model import System
 from walrelay.sinks.kafka.plugin import plugin as kafka
 
+SECRET = {"sasl.password": "b"}
+
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({}, "Connect to ipv4#127.0.0.1:"),
         ({"security.protocol": "ssl"}, "Connect to ipv4#127.0.0.1:"),
-        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "a"}, ""),
+        (
+            {"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", "sasl.username": "a", **SECRET},
+            "Connect to",
+        ),
     ],
 )
 def test_a_fence_waits_for_a_broker_that_is_away_and_says_why(options: dict[str, str], said: str) -> None:
