@@ -25,9 +25,6 @@ CREATE TABLE IF NOT EXISTS walrelay.dead_letters (
     UNIQUE (slot_name, commit_lsn, ordinal, number, record_id)
 );
 
-CREATE INDEX IF NOT EXISTS dead_letters_open ON walrelay.dead_letters (slot_name, topic, key)
-    WHERE status IN ('waiting', 'blocked');
-
 -- An operator's correction of the record, which a replay publishes instead of it; NULL: there is none. A table of an
 -- earlier version gets these columns, unless a replay has it locked: the relay must not wait behind both.
 SET LOCAL lock_timeout = '2s';

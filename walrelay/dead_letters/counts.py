@@ -17,13 +17,14 @@ COUNTS_OF_GROUPS = (
 )  # by dead_letters_order, which has these columns
 COUNTS_OF_TOPICS = (
     f"SELECT topic, count(*) FROM {TABLE} WHERE slot_name = %s AND status IN ('waiting', 'blocked')"
-    " GROUP BY topic ORDER BY 2 DESC, topic LIMIT %s"
-)  # by dead_letters_open
+    " AND coalesce(octet_length(topic), 0) <= 1000 GROUP BY topic ORDER BY 2 DESC, topic LIMIT %s"
+)  # by dead_letters_topics
 
 
 class DeadLetterCounts(NamedTuple):
-    """`by_status` counts all, everything else those that are open. `by_topic`: the topics with the most; None: those
-    that have none. `oldest`, `newest`: when they were first refused; None where none is open.
+    """`by_status` counts all, everything else those that are open. `by_topic`: the topics with the most, but for names
+    of more than 1,000 bytes; None: those that have none. `oldest`, `newest`: when they were first refused; None where
+    none is open.
     """
 
     open: int

@@ -18,6 +18,7 @@ from walrelay.postgres.failures import (
     NoSuchTable,
     PostgresError,
     StatementTimeout,
+    TooWide,
     explained,
     first_line,
 )
@@ -57,6 +58,13 @@ def meaning(connection: Connection) -> Iterator[None]:
             raise NotServing(_taken(connection) or f"the dead letters took too long: {first_line(cause)}") from cause
         except NoSuchTable as cause:
             raise missing() from cause
+        except TooWide as cause:
+            raise Fatal(
+                f"a dead letter cannot be stored in {TABLE}: {first_line(cause)}",
+                hint="An index that an earlier version made takes no topic or key of that length. `walrelay init`"
+                " replaces it, while the relay runs or stands.",
+                page="server",
+            ) from cause
 
 
 def _taken(connection: Connection) -> str:

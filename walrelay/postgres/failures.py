@@ -14,6 +14,7 @@ from walrelay.wire.commands import Options
 PostgresError = psycopg.Error
 ConnectionBroke = psycopg.OperationalError
 StatementTimeout = errors.QueryCanceled
+TooWide = errors.ProgramLimitExceeded  # a value, for an index for instance
 NoSuchObject = errors.UndefinedObject
 NoSuchTable = (errors.UndefinedTable, errors.InvalidSchemaName)
 InTheWay = (errors.LockNotAvailable, errors.QueryCanceled, errors.SerializationFailure, errors.DeadlockDetected)

@@ -1,6 +1,7 @@
 """The table of dead letters on a real PostgreSQL: written once, found by filters, replayed in order, discarded."""
 
 import json
+import random
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -17,11 +18,11 @@ from walrelay.cli import main
 from walrelay.ddl import script
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable, DeadLetterTableWriter
-from walrelay.dead_letters.counts import waiting
+from walrelay.dead_letters.counts import dead_letter_counts, waiting
 from walrelay.dead_letters.identity import RecordKey
 from walrelay.dead_letters.replay import DeadLetterReplay
 from walrelay.dead_letters.republishing import Republishing
-from walrelay.dead_letters.store import skips
+from walrelay.dead_letters.store import dead_letters_of, skips
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
@@ -110,6 +111,53 @@ def test_what_no_text_column_takes_is_kept_all_the_same(letters: DeadLetterTable
     (kept,) = table.letters(table.find(DeadLetterFilter()))
     assert kept.letter.record == odd.record
     assert kept.letter.message == odd.message
+
+
+@pytest.mark.parametrize("wide", ["topic", "key", "id"])
+def test_a_letter_of_any_width_is_stored_found_replayed_and_blocks_its_key(
+    database: Database, letters: DeadLetterTableWriter, table: DeadLetterTable, settings: Path, wide: str
+) -> None:
+    """As random text, which PostgreSQL cannot make smaller."""
+    assert run(settings, "init").exit_code == 0
+    text = "".join(random.Random(7).choices("0123456789abcdefghijklmnopqrstuvwxyz", k=20_000))
+
+    def of(number: int, status: str) -> DeadLetter:
+        key, topic = text.encode() if wide == "key" else b"k", text if wide == "topic" else "t"
+        made = letter(number, status, key, topic)
+        if wide != "id" or made.record is None:
+            return made
+        id_ = f"{text}{number}"
+        return made._replace(origin=made.origin._replace(record_id=id_), record=made.record._replace(id=id_))
+
+    first, second = of(1, "waiting"), of(2, "blocked")
+    for _ in range(2):
+        letters.write(first)
+    assert letters.write_blocked(second)
+    assert (first.topic, first.key) in letters.blocked_keys()
+    assert len(letters.settled(LSN(100))) == 2
+    found = table.find(DeadLetterFilter(id=first.origin.record_id))
+    (kept,) = table.letters(found)
+    assert (kept.letter.record, kept.letter.message, kept.letter.attempts) == (first.record, first.message, 2)
+    assert [*dead_letters_of(table.catalog, SLOT, [first.origin.record_id])] == [first.origin.record_id]
+    assert dead_letter_counts(table, SLOT).open == 2
+    replay = DeadLetterReplay(table, Republishing(Router("t").route), Broker, "somebody")
+    assert [each.outcome for each in replay.replay(*table.find_to_replay(DeadLetterFilter()))] == ["replayed"] * 2
+
+
+def test_init_replaces_an_index_that_takes_no_long_key_and_the_relay_says_so_before(
+    database: Database, letters: DeadLetterTableWriter, settings: Path
+) -> None:
+    database.execute(
+        "CREATE INDEX dead_letters_open ON walrelay.dead_letters (slot_name, topic, key)"
+        " WHERE status IN ('waiting', 'blocked')"
+    )
+    wide = letter(1, key=random.Random(7).randbytes(6_000))
+    with pytest.raises(Fatal, match="dead_letters_open") as caught:
+        letters.write(wide)
+    assert "`walrelay init`" in caught.value.hint
+    assert "removed   index walrelay.dead_letters_open" in run(settings, "init").stdout
+    letters.write(wide)
+    assert "dead_letters_open" not in run(settings, "init").stdout
 
 
 def test_a_key_waits_behind_an_open_letter_that_comes_before_and_not_behind_any_other(

@@ -42,11 +42,15 @@ Verdict = Literal[
     "present",
     "created",
     "updated",
+    "removed",
     "left as it is",
     "left out",
     "was not published all the time",
     "has earlier rows that the clean-up will not delete",
 ]
+
+
+_LETTER_INDEXES = tuple(f"dead_letters_{name}" for name in ("order", "record", "key", "waiting", "topics"))
 
 
 class SetupStep(NamedTuple):
@@ -131,13 +135,16 @@ def _dead_letters(catalog: Catalog) -> Iterator[SetupStep]:
     there, current = present(catalog), edits_are_kept(catalog)
     verdict: Verdict = "updated" if there else "created"
     yield SetupStep("table", "walrelay.dead_letters", current, script("dead_letters"), optional=there, verdict=verdict)
-    for name in ("dead_letters_order", "dead_letters_record", "dead_letters_key"):
+    for name in _LETTER_INDEXES:
         valid = catalog.value("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", f"walrelay.{name}")
         sql = script(name)
         if there:  # while the relay writes; one that was given up halfway is not valid
             made = sql.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY")
             sql = made if valid is None else f"REINDEX INDEX CONCURRENTLY walrelay.{name};\n"
         yield SetupStep("index", f"walrelay.{name}", bool(valid), sql, optional=True)
+    if catalog.value("SELECT to_regclass('walrelay.dead_letters_open')") is not None:  # too narrow for a long key
+        dropped = "DROP INDEX CONCURRENTLY IF EXISTS walrelay.dead_letters_open;\n"
+        yield SetupStep("index", "walrelay.dead_letters_open", False, dropped, optional=True, verdict="removed")
 
 
 def _refuse_loss(catalog: Catalog, wiring: Wiring, slot: Slot | None) -> None:
