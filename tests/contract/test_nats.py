@@ -210,6 +210,36 @@ def test_a_subject_that_the_user_may_not_publish_to_is_refused(private_nats: Nat
         assert refused.reason == "the user of sink.url may not publish to 'Secret.Plans'"
 
 
+@pytest.mark.parametrize("ordering", ["per_key", "pipelined", "chained"])
+def test_of_subjects_that_differ_in_case_only_the_denied_one_is_refused(private_nats: NatsMaker, ordering: str) -> None:
+    server = private_nats(USER % 'publish: {deny: "events.order"}')
+    url = server.url.replace("//", "//u:p@")
+    request(url, "STREAM.CREATE.events", name="events", subjects=["events.>"])
+    settings = plugin.settings(url=url, subject="events.{topic}", stream="events", ordering=ordering)
+    topics = ["order" if number == 10 else "Order" for number in range(20)]
+    refused, durable, first = list[tuple[int, str]](), set[int](), 0
+    memory = plugin.memory()
+    while len(durable) + len(refused) < 20:
+        with closing(plugin.open(settings, memory)) as sink:
+            left = [n for n in range(20) if n not in durable and n not in dict(refused)]
+            ended = False
+            while not ended and len(durable) + len(refused) < 20:
+                while left:
+                    headers: list[tuple[str, bytes | None]] = [("id", b"%d" % left[0]), ("position", b"0/1:0")]
+                    if not sink.publish(Message(topics[left[0]], b"%d" % left[0], b"{}", headers, 0), left[0]):
+                        break
+                    left.pop(0)
+                for each in sink.receipts(0.1):
+                    if isinstance(each, Refusal):
+                        refused.append((each.ticket, each.error))
+                        ended |= each.ends
+                    else:
+                        durable.add(each.ticket)
+        first += 1
+        assert first < 5
+    assert refused == [(10, "not_authorized")]
+
+
 def test_a_user_that_may_not_hear_the_answers_is_told(private_nats: NatsMaker) -> None:
     server = private_nats(USER % 'subscribe: "mine.>"')
     url = server.url.replace("//", "//u:p@")
@@ -253,7 +283,27 @@ def answering(url: str, subject: str, answer: bytes) -> Iterator[None]:
 def test_the_answer_of_another_than_a_stream_is_no_receipt(case: NatsCase, answer: bytes) -> None:
     with answering(case.server.url, "asked", answer), closing(case.open(request_timeout=0.5)) as sink:
         assert sink.publish(message(case, 0)._replace(topic="asked"), 0)
-        complains(sink, "NATS has not answered for 0.5 s to a message for 'asked'")
+        complains(sink, "NATS has not answered to a message for 'asked': no stream has the subject")
+
+
+def test_a_stream_that_acknowledges_nothing_is_named(stoppable_nats: NatsServer) -> None:
+    case = NatsCase(stoppable_nats, no_ack=True)
+    with closing(case.open(request_timeout=1)) as sink:
+        assert sink.publish(message(case, 0), 0)
+        complains(sink, f"stream {case.topic!r} acknowledges nothing (no_ack)")
+    case.close()
+
+
+def test_a_subject_that_gets_a_stream_late_has_its_message(case: NatsCase) -> None:
+    subject = f"{case.topic}.late"
+    with answering(case.server.url, subject, b"OK"), closing(case.open(request_timeout=1)) as sink:
+        assert sink.publish(message(case, 0)._replace(topic=subject), 0)
+        complains(sink, "no stream has the subject")
+        case.make("late", subject)
+        try:
+            settle(sink, 1)
+        finally:
+            request(case.server.url, "STREAM.DELETE.late")
 
 
 def test_a_stream_answers_beside_others(case: NatsCase) -> None:

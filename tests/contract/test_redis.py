@@ -266,5 +266,27 @@ def test_the_doctor_says_what_redis_may_lose(private_redis: RedisMaker) -> None:
         case.server.start()
 
 
+@pytest.mark.parametrize("writes", ["no", "yes"])
+def test_the_doctor_calls_unknown_what_a_managed_redis_does_not_tell(private_redis: RedisMaker, writes: str) -> None:
+    server = private_redis("--rename-command", "CONFIG", "", "--appendonly", writes)
+    with closing(RedisCase(server)) as case:
+        said = [(each.verdict, each.detail) for each in plugin.examine(case.settings(), [])][1:]
+    if writes == "no":
+        assert said == [("warning", "Redis writes no append-only file: what was confirmed is lost when it dies")]
+    else:
+        ((verdict, detail),) = said
+        assert verdict == "warning"
+        assert detail.startswith("appendfsync cannot be asked for: how much of what was confirmed is lost")
+
+
+def test_a_stream_at_its_last_id_is_refused_as_a_stream(case: RedisCase) -> None:
+    case.client.xadd(case.topic, {"a": "1"}, id=f"{2**64 - 1}-{2**64 - 1}")
+    with closing(case.open()) as sink:
+        assert sink.publish(message(case, 1), 0)
+        told = refusal(sink)
+    assert (told.error, told.scope) == ("refused", "topic")
+    assert told.hint.startswith("The stream's last id is the largest there is")
+
+
 def with_headers(made: Message, *more: tuple[str, bytes | None]) -> Message:
     return made._replace(headers=[*made.headers, *more])

@@ -42,3 +42,12 @@ async def stream_of(client: Client, subject: str) -> str | None:
     """The name of the stream that has the subject, whether it has a leader just now or not."""
     names = (await ask(client, "STREAM.NAMES", subject=subject)).get("streams")
     return names[0] if names else None
+
+
+async def unacknowledged(client: Client, subject: str) -> str:
+    """Why no stream acknowledges a message for the subject; empty if one should."""
+    stream = await stream_of(client, subject)
+    if stream is None:
+        return "no stream has the subject, and whoever listens to it stores nothing: nats stream add"
+    config = (await ask(client, f"STREAM.INFO.{stream}")).get("config", {})
+    return f"stream {stream!r} acknowledges nothing (no_ack): nats stream edit" if config.get("no_ack") else ""

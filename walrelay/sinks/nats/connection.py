@@ -8,7 +8,9 @@ Chained, each message says which one must be the stream's last: what follows a m
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 
 from nats.aio.client import Client
@@ -20,7 +22,7 @@ from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.prepared import PreparedMessages
 from walrelay.sinks.making import init_topics
-from walrelay.sinks.nats.api import OTHER_LAST_SEQUENCE, ApiError, stream_of
+from walrelay.sinks.nats.api import OTHER_LAST_SEQUENCE, ApiError, stream_of, unacknowledged
 from walrelay.sinks.nats.client import NO_RESPONDERS, connected, said
 from walrelay.sinks.nats.messages import Conversion, MessageIds, Outgoing
 from walrelay.sinks.nats.settings import NatsSettings
@@ -32,7 +34,7 @@ _EXPECTED_SEQUENCE = "Nats-Expected-Last-Sequence"
 _OWN = {ID: 60, _EXPECTED_LAST: 75, _EXPECTED_STREAM: 25}  # bytes of these headers at most, but for the stream's name
 _MOST_OF_HEADERS = 2**16 - 1
 _SHORTEN = "Raise the server's max_payload, or shorten the event."
-_NOT_ALLOWED = 'permissions violation for publish to "'
+_NOT_ALLOWED = re.compile(r'permissions violation for publish to "([^"]*)"')
 _MAY_NOT_LISTEN = "permissions violation for subscription"
 _TOO_LARGE, _OTHER_STREAM, _OTHER_LAST, _SEALED = 10054, 10060, (10070, OTHER_LAST_SEQUENCE), 10109
 _FULL = {10002, 10023, 10028, 10047, 10077}  # the account, a server or a stream has no room now
@@ -53,6 +55,13 @@ class _Awaited(NamedTuple):
     sending: Sending
     subject: str
     id: str
+    at: float  # when it was sent
+
+
+class _Denial(NamedTuple):
+    """Of one message; the client tells its subject in small letters. Suspects that are answered had the right."""
+
+    suspects: dict[str, _Awaited]  # by number, in the order of sending
 
 
 class NatsConnection:
@@ -83,6 +92,7 @@ class NatsConnection:
         self._inbox = ""
         self._number = 0
         self._awaited: dict[str, _Awaited] = {}  # by number, in the order of sending
+        self._denials: list[_Denial] = []  # of which it is not certain yet whose they are
         self._asked: dict[str, list[_Awaited]] = {}  # by subject: nobody listens, and the reason is being asked for
         self._written: list[tuple[str, bytes, str, dict[str, str]]] = []  # still to be handed to the client
         self._wake = asyncio.Event()
@@ -101,6 +111,7 @@ class NatsConnection:
                 hint=f"Allow it {self._settings.inbox_prefix}.>, or set sink.inbox_prefix to what it may.",
             )
         self._loop.start(self._write())
+        self._loop.start(self._watch())
 
     @property
     def client(self) -> Client:
@@ -122,7 +133,7 @@ class NatsConnection:
         elif self._before is not None:
             headers[_EXPECTED_SEQUENCE] = str(self._before)
         self._last = id_
-        self._awaited[number] = _Awaited(number, sending, outgoing.subject, id_)
+        self._awaited[number] = _Awaited(number, sending, outgoing.subject, id_, monotonic())
         self._written.append((outgoing.subject, outgoing.payload, f"{self._inbox}.{number}", headers))
         self._wake.set()
 
@@ -184,14 +195,16 @@ class NatsConnection:
         if isinstance(error := said_of_it.get("error"), dict):
             self._refuse(awaited, error)
         elif said_of_it.get("stream") and said_of_it.get("seq"):
-            del self._awaited[number]
+            self._answered(number)
             self._stored, self.sequence = awaited.id, said_of_it["seq"]
             awaited.sending.durable()
 
     def _refuse(self, awaited: _Awaited, error: Mapping[str, Any]) -> None:
         what, code = str(error.get("description", error)), error.get("err_code", 0)
         if code in _OTHER_LAST:
-            if not self._asked:  # otherwise what is asked about is the reason
+            if self._denials:  # it was behind the one that was denied
+                self._answered(awaited.number)
+            elif not self._asked:  # otherwise what is asked about is the reason
                 awaited.sending.failed(
                     f"stream {self._settings.stream!r} did not have the message before as its last ({what}): it lost"
                     " one, or somebody else writes to it, which `ordering: chained` excludes"
@@ -236,26 +249,62 @@ class NatsConnection:
     def _put_off(self, awaited: Sequence[_Awaited], why: str) -> None:
         """What is behind them in a chain is refused: all of it is sent again, by another connection."""
         for each in awaited:
-            self._awaited.pop(each.number, None)
+            self._answered(each.number)
             if self._chained:
                 each.sending.failed(why)
             else:
                 each.sending.not_now(why)
 
     def _tell(self, awaited: _Awaited, reason: str, hint: str, error: str, scope: str) -> None:
-        self._awaited.pop(awaited.number, None)
+        self._answered(awaited.number)
         self._last = self._stored  # what comes next, if anything may, follows what the stream has
         awaited.sending.refused(reason, hint, error, scope)
 
+    def _answered(self, number: str) -> None:
+        self._awaited.pop(number, None)
+        for denial in [*self._denials]:
+            if denial.suspects.pop(number, None) is not None:
+                self._decide(denial)
+
     async def _on_complaint(self, why: Exception) -> None:
         self._complaint = said(why)
-        if _NOT_ALLOWED not in self._complaint:
+        denied = _NOT_ALLOWED.search(self._complaint)
+        if denied is None:
             return
-        for each in self._awaited.values():  # the oldest; the client tells of the subject in small letters
-            if f'{_NOT_ALLOWED}{each.subject.lower()}"' in self._complaint:
-                reason = f"the user of sink.url may not publish to {each.subject!r}"
-                self._tell(each, reason, "Allow it in NATS's permissions.", "not_authorized", "topic")
-                return
+        suspects = {number: each for number, each in self._awaited.items() if each.subject.lower() == denied[1]}
+        self._denials.append(denial := _Denial(suspects))
+        self._decide(denial)
+
+    def _decide(self, denial: _Denial) -> None:
+        """The right is that of a subject, and the first message of a subject without it is refused. Subjects that
+        differ in case are told apart by the answers that the permitted ones get.
+        """
+        subjects = {each.subject for each in denial.suspects.values()}
+        if len(subjects) > 1:
+            return
+        self._denials = [each for each in self._denials if each is not denial]
+        for each in denial.suspects.values():
+            reason = f"the user of sink.url may not publish to {each.subject!r}"
+            self._tell(each, reason, "Allow it in NATS's permissions.", "not_authorized", "topic")
+            return
+
+    async def _watch(self) -> None:
+        """A subscriber may take what no stream stores, and a stream may be set to acknowledge nothing: then no answer
+        ever comes. The reason is asked for before the patience with an answer is over.
+        """
+        assert self._client is not None
+        patience = self._settings.request_timeout / 2
+        while True:
+            await asyncio.sleep(patience / 2)
+            late = monotonic() - patience
+            for subject in dict.fromkeys(each.subject for each in self._awaited.values() if each.at < late):
+                try:
+                    why = await unacknowledged(self._client, subject)
+                except ApiError:
+                    continue  # the user may not be allowed to ask
+                if why:
+                    of_it = [each for each in self._awaited.values() if each.subject == subject and each.at < late]
+                    self._put_off(of_it, f"NATS has not answered to a message for {subject!r}: {why}")
 
     async def _on_lost(self) -> None:
         why = self._client.last_error if self._client is not None else None

@@ -29,6 +29,10 @@ _CODES = {
 """What the client takes away from the beginning of the answers that it makes errors of."""
 
 
+_OF_INFO = {"appendonly": "aof_enabled", "maxmemory-policy": "maxmemory_policy"}
+"""Settings that are in INFO as well, which users may ask for where CONFIG is forbidden."""
+
+
 class Client:
     """One connection: a command and its answer after the other."""
 
@@ -56,12 +60,14 @@ class Client:
     async def answer(self) -> Any:
         return await self._connection.read_response(disconnect_on_error=False)
 
-    async def setting(self, name: str, otherwise: str) -> str:
-        """Of the server; `otherwise` where the user may not ask."""
+    async def setting(self, name: str) -> str | None:
+        """Of the server, by INFO or CONFIG; None where neither says it, as on a managed service."""
+        if name in _OF_INFO and (known := self.info.get(_OF_INFO[name])) is not None:
+            return {"0": "no", "1": "yes"}.get(known, known)
         with suppress(ResponseError):
             found = await self.ask("CONFIG", "GET", name)
-            return str(found[1].decode()) if found else otherwise
-        return otherwise
+            return str(found[1].decode()) if found else None
+        return None
 
     async def close(self) -> None:
         await self._connection.disconnect(nowait=True)

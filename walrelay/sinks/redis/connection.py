@@ -71,7 +71,7 @@ class RedisConnection:
         """How many bytes it takes in a field. Raises what keeps us from publishing there."""
         if self._settings.wait_aof:
             await check_append_only_file(client)
-        return int(await client.setting("proto-max-bulk-len", str(_BULK)))
+        return int(await client.setting("proto-max-bulk-len") or _BULK)
 
     async def _begin(self) -> None:
         """Before the first group."""
@@ -236,6 +236,9 @@ class RedisConnection:
             hint = _RIGHTS.format(user=user, stream=stream) + (CLUSTER_RIGHTS if self._settings.cluster else "")
             reason = f"the user {user!r} may not add to the stream {stream!r}: {why}"
             sending.refused(reason, hint, "not_authorized", scope, ends=ends)
+        elif "last possible ID" in why or "equal or smaller than the target stream top item" in why:
+            hint = "The stream's last id is the largest there is: rename or delete the stream, or correct sink.stream."
+            sending.refused(f"the stream {stream!r} takes no more entries: {why}", hint, "refused", "topic", ends=ends)
         else:
             hint = "Look for the message at this position."
             sending.refused(f"Redis refused it for the stream {stream!r}: {why}", hint, ends=ends)

@@ -62,18 +62,37 @@ async def _about_durability(settings: RedisSettings, client: Client) -> list[Fin
         found.append(Finding("sink", "problem", detail, "Add replicas, or lower sink.wait_replicas."))
     if settings.wait_aof:
         found += await _about_waiting_for_disk(client)
-    elif await client.setting("appendonly", "yes") != "yes":
-        detail = "Redis writes no append-only file: what was confirmed is lost when it dies"
-        fix = "CONFIG SET appendonly yes; CONFIG SET appendfsync always"
-        found.append(Finding("sink", "warning", detail, fix))
-    elif (fsync := await client.setting("appendfsync", "always")) != "always" and not wanted:
-        detail = f"appendfsync is {fsync}: the last moments of what was confirmed are lost when the machine dies"
-        fix = "CONFIG SET appendfsync always, or set sink.wait_replicas"
-        found.append(Finding("sink", "warning", detail, fix))
-    if await _forgets(client):
+    else:
+        found += await _about_the_file(client, wanted)
+    policy = await client.setting("maxmemory-policy")
+    if policy is None:
+        found.append(_unknown("maxmemory-policy", "whether Redis throws away streams when its memory is full"))
+    elif policy.startswith("allkeys"):
         detail = "maxmemory-policy lets Redis throw away whole streams"
         found.append(Finding("sink", "warning", detail, "CONFIG SET maxmemory-policy noeviction"))
     return found
+
+
+async def _about_the_file(client: Client, replicas: int) -> list[Finding]:
+    """Of an append-only file that nobody waits for."""
+    writes = await client.setting("appendonly")
+    if writes is None:
+        return [_unknown("appendonly", "whether what was confirmed outlives Redis")]
+    if writes != "yes":
+        detail = "Redis writes no append-only file: what was confirmed is lost when it dies"
+        return [Finding("sink", "warning", detail, "CONFIG SET appendonly yes; CONFIG SET appendfsync always")]
+    fsync = await client.setting("appendfsync")
+    if replicas or fsync == "always":
+        return []
+    if fsync is None:
+        return [_unknown("appendfsync", "how much of what was confirmed is lost when the machine dies")]
+    detail = f"appendfsync is {fsync}: the last moments of what was confirmed are lost when the machine dies"
+    return [Finding("sink", "warning", detail, "CONFIG SET appendfsync always, or set sink.wait_replicas")]
+
+
+def _unknown(setting: str, what: str) -> Finding:
+    fix = f"ACL SETUSER ... +config|get   # or see {setting} where the service is managed"
+    return Finding("sink", "warning", f"{setting} cannot be asked for: {what} is not known", fix)
 
 
 def _impatient(settings: RedisSettings) -> RedisSettings:
@@ -99,14 +118,14 @@ async def _about_waiting_for_disk(client: Client) -> list[Finding]:
         await check_append_only_file(client)
     except WalrelayError as why:
         return [Finding("sink", "problem", said(why), why.hint or "CONFIG SET appendonly yes")]
-    if await client.setting("appendfsync", "always") != "no":
+    if await client.setting("appendfsync") != "no":
         return []
     detail = "appendfsync is no, and sink.wait_aof is set: nothing becomes durable"
     return [Finding("sink", "problem", detail, "CONFIG SET appendfsync always, or everysec")]
 
 
 async def _forgets(client: Client) -> bool:
-    return (await client.setting("maxmemory-policy", "noeviction")).startswith("allkeys")
+    return (await client.setting("maxmemory-policy") or "").startswith("allkeys")
 
 
 async def _about(settings: RedisSettings, client: Client, stream: str, topic: str) -> Finding:
