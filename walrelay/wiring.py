@@ -17,6 +17,7 @@ from walrelay.identifiers import identifier
 from walrelay.model import Counting, RecordPosition, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
+from walrelay.postgres.slot_moves import take_back_the_stop
 from walrelay.publish import AnySinkHandle
 from walrelay.route import Router
 from walrelay.route.debezium import CatalogColumn, DebeziumRouter
@@ -266,6 +267,7 @@ def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0, inside: RecordP
     would seem to have been moved. `xmin`: as in RelayPosition. `inside`: the first record to publish, if it is in the
     middle of a transaction.
     """
+    take_back_the_stop(catalog, wiring.slot)
     system, slot = catalog.system(), catalog.slot(wiring.slot)
     kept = positions(wiring, catalog, system)
     if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):

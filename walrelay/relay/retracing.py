@@ -11,12 +11,15 @@ of all that were read has to be there, with its time, and none that is later. No
 from collections.abc import Callable
 
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Undecodable
+from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Committed, Event, Idle, LatestCommit, OutboxRecord, Undecoded
+from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.slot_moves import gap, refuse_gap, take_back_the_stop
+from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.source.slot_source import SlotSource
-from walrelay.source.start import OwnPosition, Start
+from walrelay.source.start import OwnPosition, SetBack, Start
 
 
 class ReadHistory:
@@ -31,11 +34,37 @@ class ReadHistory:
     ) -> None:
         self.source, self.decoder, self._again, self._stop = source, decoder, again, stop
 
-    def start(self, own: OwnPosition | None) -> Start:
+    def start(self, catalog: Catalog, own: OwnPosition | None) -> Start:
         """Where to begin; Fatal where events may be missing."""
         start = self.source.find_start(own)
         if own is None:
-            return start
+            refuse_gap(catalog, self.source.slot)
+        else:
+            start = self._believed(start, own)
+        take_back_the_stop(catalog, self.source.slot.name)
+        return start
+
+    def at_the_slot(self, catalog: Catalog, own: Callable[[], OwnPosition | None]) -> Start:
+        """Begins at the slot's position because an operator asked for it, against the relay's own. If that one, or the
+        relay's last report, says that events may be skipped, or if it cannot be read, they must not be assumed
+        published later.
+        """
+        slot, start = self.source.slot, self.source.find_start(None)
+        try:
+            kept = own()
+            passed_over = kept is not None and self.source.find_start(kept).lsn < start.lsn
+        except SetBack:
+            passed_over = False  # the slot is behind what was read
+        except Fatal:
+            passed_over = True
+        if passed_over or gap(catalog, slot):
+            forget_published(catalog, slot.name)
+            said = f"the stream begins at {start.lsn} as asked, and events before it may be skipped: the clean-up"
+            start = start._replace(notice=f"{said} deletes nothing until `walrelay init` takes note of that")
+        take_back_the_stop(catalog, slot.name)
+        return start
+
+    def _believed(self, start: Start, own: OwnPosition) -> Start:
         lsn, latest = own.position.lsn, own.position.latest
         if start.lsn != lsn or latest is None:
             return start

@@ -11,14 +11,13 @@ from threading import Timer
 from time import monotonic
 
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Disconnected, Fatal, NoRoom, NotConnected, Retryable
+from walrelay.errors import Disconnected, NoRoom, NotConnected, Retryable
 from walrelay.lsn import ZERO
 from walrelay.model import RelayPosition
 from walrelay.observe import Noticed, Observer, Stopped, Streaming, notices
 from walrelay.observe.stalls import StallWatch
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import translated
-from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
 from walrelay.relay.holding import Holding, MakeTimer
@@ -28,7 +27,7 @@ from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
 from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
 from walrelay.source.slot_source import SlotSource, usable_slot
-from walrelay.source.start import OwnPosition, SetBack, Start
+from walrelay.source.start import OwnPosition, Start
 from walrelay.source.stream import Stream
 from walrelay.supervise import Backoff, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
@@ -246,8 +245,11 @@ class Runs:
         """In this order: the lead, which came before; whoever wrote before is fenced off; the position; the stream."""
         sink, kept = self._open_sink(history.source, catalog, stop)
         own = None if self._from_slot else self._own(kept)
-        at_the_slot = self._where_the_slot_stands(history.source, kept, catalog) if self._from_slot else None
-        start, source = at_the_slot or history.start(own), history.source
+        if self._from_slot:
+            start = history.at_the_slot(catalog, lambda: None if kept is None else self._own(kept))
+        else:
+            start = history.start(catalog, own)
+        source = history.source
         source.latest = start.latest
         if own is not None and start.ordinal:
             refuse_another_count(own.position, self._wiring.counting)
@@ -261,23 +263,6 @@ class Runs:
         limits = self._wiring.limits
         around = self._observer, limits, self._stalls, read_up_to
         return Relay(source, history.decoder, routing, dead_lettering_sink, *around)
-
-    def _where_the_slot_stands(self, source: SlotSource, kept: Positions | None, catalog: Catalog) -> Start:
-        """Begins at the slot's position because an operator asked for it, against the relay's own. If the relay's own
-        position says that events may be skipped, or cannot be read, they must not be assumed published later.
-        """
-        start = source.find_start(None)
-        try:
-            passed_over = kept is not None and source.find_start(self._own(kept)).lsn < start.lsn
-        except SetBack:
-            passed_over = False  # the slot is behind what was read
-        except Fatal:
-            passed_over = True
-        if passed_over:
-            forget_published(catalog, source.slot.name)
-            said = f"the stream begins at {start.lsn} as asked, and events before it may be skipped: the clean-up"
-            self._observer.saw(Noticed(f"{said} deletes nothing until `walrelay init` takes note of that"))
-        return start
 
     def _own(self, positions: Positions | None) -> OwnPosition | None:
         """What the place says that every run of this relay writes to; without one, what this process remembers."""

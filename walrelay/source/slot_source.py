@@ -13,6 +13,7 @@ from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
 from walrelay.postgres.failures import slot_lost, slot_missing
 from walrelay.postgres.parts import incompletely_published, not_delivered
 from walrelay.postgres.publications import PublishedTable
+from walrelay.postgres.slot_moves import reached
 from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.source.lag import WaitReport
 from walrelay.source.positions import OwnPositionKeeper
@@ -72,7 +73,9 @@ class SlotSource:
     def find_start(self, own: OwnPosition | None) -> Start:
         """Where to begin, given the relay's own position; Fatal where events may be missing."""
         branches = self._stream.branches(self.system.timeline) if own else {}
-        return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches))
+        behind = own is not None and (self.slot.confirmed_flush_lsn or ZERO) > own.position.lsn
+        known = reached(self._catalog, self.slot.name) if behind else None
+        return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches), known)
 
     def continues(self, remembered: RelayPosition, read: LSN) -> bool:
         """Whether what this process has read, up to `read`, and holds may be what comes next, although it was away."""
@@ -133,13 +136,13 @@ class SlotSource:
         if self._keeper is not None:
             self._keeper.latest = self.latest
             lsn = self._keeper.keep(lsn, idle=lsn == self._idle)
+        if lsn > self._confirmed and monotonic() - self._checked >= _BUSY_CHECK:
+            self._look()  # not after it: what is confirmed has to be told
         moved = self._stream.confirm(lsn)
         if moved:
             self._confirmed = lsn
             if lsn != self._idle:
                 self._event_confirmed = monotonic()
-            if monotonic() - self._checked >= _BUSY_CHECK:
-                self._look()
         return moved
 
     def vouch(self, lsn: LSN) -> LSN:

@@ -60,9 +60,11 @@ class Start(NamedTuple):
         return self.kept or LatestCommit(self.lsn, 0)
 
 
-def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
+def start_of(slot: Slot, own: OwnPosition | None, server: Server, reached: LSN | None = None) -> Start:
     """The later of both positions. Fatal where going on could skip events, or the position is another server's.
     Retryable on a server with an earlier timeline than one that was read: the present primary is another one.
+
+    `reached`: up to where relays of the slot confirmed for certain, wherever they kept their positions.
     """
     confirmed = slot.confirmed_flush_lsn or ZERO
     refuse_future(slot, server.wal_end)
@@ -90,6 +92,8 @@ def start_of(slot: Slot, own: OwnPosition | None, server: Server) -> Start:
         if place == "memory" or (place == "table" and inherited):
             notice = _went_on if place == "memory" else _row_left_behind
             return Start(confirmed, notice=notice(confirmed, position), xmin=position.xmin)
+        if reached is not None and confirmed <= reached:
+            return Start(confirmed, notice=_outdated(own, confirmed))
         raise _moved(slot, own, confirmed)
     if position.commit_lsn > limit:
         return Start(position.lsn, notice=_published_too_much(position, limit), xmin=position.xmin)
@@ -222,6 +226,13 @@ def _went_on(confirmed: LSN, position: RelayPosition) -> str:
         " there is no other instance, something else moved the slot, or it was created again, and `walrelay audit` says"
         " whether events are missing; only a position that all instances share (position.keep) would show that for"
         " certain"
+    )
+
+
+def _outdated(own: OwnPosition, confirmed: LSN) -> str:
+    return (
+        f"{_PLACES[own.place]} {own.position.lsn}, which is outdated: this relay has confirmed up to {confirmed} since,"
+        " and kept its position elsewhere. The stream begins at the slot's position"
     )
 
 

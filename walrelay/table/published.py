@@ -18,6 +18,7 @@ from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, part, parts, published_since
+from walrelay.postgres.slot_moves import refuse_gap
 from walrelay.postgres.slot_records import SlotRecord, declare_all_published, missing_slot, slot_records
 from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
@@ -52,6 +53,7 @@ def confirmed_rows(
         waited += _LOOK
         found = _slot(catalog, slot)
     refuse_future(found, catalog.current_lsn())
+    refuse_gap(catalog, found)
     if _is_at(found, end):
         return ConfirmedRows(True, view.xmin, "")
     xmin = ended_before(catalog, found, end)
@@ -163,6 +165,7 @@ def slots_behind(catalog: Catalog, horizon: CleanupHorizon) -> list[Slot]:
     end = catalog.current_lsn()
     for slot in slots:
         refuse_future(slot, end)
+        refuse_gap(catalog, slot)
     return [slot for slot in slots if (slot.confirmed_flush_lsn or ZERO) < horizon.lsn]
 
 

@@ -52,7 +52,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
         ),
     ),
     ("slot", (slot.lead,)),
-    ("slot", (slot.exists, slot.readable, slot.reader, publication.changes)),
+    ("slot", (slot.exists, slot.readable, slot.moved, slot.reader, publication.changes)),
     ("slot", (slot.retained,)),
     ("pause", (relays.table, relays.paused)),
     ("activity", (relays.activity,)),

@@ -12,6 +12,7 @@ from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.dsn import application_name, each_host
 from walrelay.postgres.locks import terminate, unexpected_leader, unexpected_leader_query
 from walrelay.postgres.sizes import size
+from walrelay.postgres.slot_moves import gap
 from walrelay.postgres.slot_records import slot_origin
 from walrelay.postgres.standbys import required_standby_slots
 from walrelay.source.slot_source import unreadable_slot
@@ -51,6 +52,13 @@ def readable(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
             " published, and are still in the table; this publishes them and makes the slot again, and asks before",
             expected.walrelay("recover"),
         )
+
+
+def moved(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Whether something else moved the slot since its relay stopped."""
+    slot = catalog.slot_of_any_database(expected.slot)
+    if slot is not None and (why := gap(catalog, slot)):
+        yield problem(_SUBJECT, why, expected.walrelay("recover --replace"))
 
 
 def lead(catalog: Catalog, expected: Expected) -> Iterator[Finding]:

@@ -1,0 +1,87 @@
+"""A slot that is dropped and made again by hand while its relay is stopped, and a position of an earlier life."""
+
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.test_exactly_once import EXACTLY_ONCE
+from tests.brokers.redis import RedisStream
+from tests.servers.database import Database
+from tests.servers.redis import RedisServer
+from tests.servers.waiting import wait_until
+
+
+@pytest.fixture
+def place(stoppable_redis: RedisServer) -> RedisStream:
+    stoppable_redis.start()
+    return RedisStream(stoppable_redis)
+
+
+def lived(deployment: Deployment) -> None:
+    """One event, published by a relay that stopped in good order."""
+    relay = deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    relay.stop()
+    wait_until(lambda: reported(deployment) == "stopped", 30, "the relay's last report")
+
+
+def reported(deployment: Deployment) -> str:
+    ((state,),) = deployment.database.execute("SELECT state FROM walrelay.relays")
+    return str(state)
+
+
+@pytest.fixture
+def lost(deploy: Deploy, database: Database, place: RedisStream) -> Deployment:
+    """Of three events the second is in no slot."""
+    deployment = deploy(database, place, place.topic)
+    lived(deployment)
+    deployment.write("2")
+    deployment.database.drop_slots()
+    deployment.database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [deployment.slot_name])
+    deployment.write("3")
+    return deployment
+
+
+GAP = "but its relay had confirmed only"
+
+
+def test_every_command_names_the_gap_before_a_slot_that_was_made_again(lost: Deployment) -> None:
+    relay = lost.launch()
+    assert relay.wait() == 1
+    assert GAP in str(relay.events("fatal"))
+    assert GAP in lost.command("doctor", exit_code=1)
+    assert "unknown" in lost.command("find", "--aggregate", "thing", "a", exit_code=None)
+    assert GAP in lost.said("cleanup", "--older-than", "1s", "--dry-run", exit_code=1)
+    lost.command("recover", "--replace", "--yes")
+    lost.start()
+    lost.catch_up()
+    assert len(set(lost.delivered_ids())) == 3
+
+
+def test_a_gap_that_an_operator_accepts_is_kept_from_the_clean_up(lost: Deployment) -> None:
+    relay = lost.launch("--from-slot")
+    relay.wait_for("noticed", containing="events before it may be skipped")
+    lost.catch_up()
+    assert len(lost.delivered_ids()) == 2
+    relay.stop()
+    assert "walrelay init" in lost.said("cleanup", "--older-than", "1s", "--dry-run", exit_code=1)
+    lost.start()
+
+
+@pytest.mark.parametrize("first", [EXACTLY_ONCE, {"position": {"keep": "topic"}}], ids=["exactly once", "topic"])
+def test_a_position_of_an_earlier_life_is_outdated_where_the_relay_got_further(
+    deploy: Deploy, database: Database, place: RedisStream, first: dict[str, Any]
+) -> None:
+    deployment = deploy(database, place, place.topic, **first)
+    lived(deployment)
+    deployment.write_settings(**dict.fromkeys(first))
+    lived(deployment)
+    deployment.write_settings(**first)
+    relay = deployment.start()
+    assert "which is outdated" in str(relay.events("noticed"))
+    deployment.write("1")
+    deployment.catch_up()
+    assert len(deployment.delivered_ids()) == len(set(deployment.delivered_ids())) == 3

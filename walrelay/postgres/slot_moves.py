@@ -1,0 +1,65 @@
+"""How far a relay got by its own report in walrelay.relays, and whether its slot was moved or made again since.
+
+A relay that stops, or ends with an error, reports the position that it confirmed last, and the next one takes that back
+before it reads. So a slot beyond the report of a relay that ended was moved by something else. The row is of this
+database, and is set back with it. A dump that was restored elsewhere has LSNs of another system, which the record of
+the slot shows.
+"""
+
+from walrelay.errors import Fatal, WalrelayError
+from walrelay.lsn import LSN, ZERO
+from walrelay.postgres.catalog import Catalog, Slot
+from walrelay.postgres.failures import Denied
+
+_TABLE = "walrelay.relays"
+_ENDED = "('stopped', 'failed')"
+_POSITION = (
+    f"SELECT r.position::text FROM {_TABLE} r JOIN walrelay.slots s USING (slot_name)"
+    " WHERE r.slot_name = %s AND s.system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
+)
+
+
+def reached(catalog: Catalog, slot: str, *, stopped: bool = False) -> LSN | None:
+    """Up to where relays of the slot confirmed for certain; None if that is not known. `stopped`: only if the last one
+    has ended and said so: then it is all that they confirmed.
+    """
+    if catalog.value(f"SELECT to_regclass('{_TABLE}')") is None:
+        return None
+    try:
+        found = catalog.value(f"{_POSITION}{f' AND r.state IN {_ENDED}' if stopped else ''}", slot)
+    except Denied:
+        return None
+    return None if found is None else LSN.parse(found)
+
+
+def gap(catalog: Catalog, slot: Slot) -> str:
+    """What may have been lost because the slot is beyond the position at which its relay stopped; empty: nothing."""
+    end, confirmed = reached(catalog, slot.name, stopped=True), slot.confirmed_flush_lsn or ZERO
+    if end is None or confirmed <= end:
+        return ""
+    return (
+        f"slot {slot.name!r} is at {confirmed}, but its relay had confirmed only {end} when it stopped: the slot was"
+        " made again or moved by something else, and the events in between were not published by this relay"
+    )
+
+
+def refuse_gap(catalog: Catalog, slot: Slot) -> None:
+    if why := gap(catalog, slot):
+        raise Fatal(
+            why,
+            hint="The rows in between are still in the outbox table: `walrelay recover --replace` publishes them."
+            " `walrelay run --from-slot` accepts the slot's position instead.",
+            page="slot-moved",
+        )
+
+
+def take_back_the_stop(catalog: Catalog, slot: str) -> None:
+    """From now on the report says nothing about where the relay stopped: it reads again, or the slot is another one. A
+    role that may not write there has reported nothing either.
+    """
+    if catalog.value(f"SELECT to_regclass('{_TABLE}')") is not None:
+        try:
+            catalog.run(f"UPDATE {_TABLE} SET state = 'not started' WHERE slot_name = %s AND state IN {_ENDED}", slot)
+        except WalrelayError:
+            if catalog.connection.closed:
+                raise
