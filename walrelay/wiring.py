@@ -262,15 +262,28 @@ def positions(wiring: Wiring, catalog: Catalog, system: System, reader: int | No
     return None
 
 
-def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0, inside: RecordPosition | None = None) -> None:
+def begin_at(
+    wiring: Wiring,
+    catalog: Catalog,
+    *,
+    xmin: int = 0,
+    inside: RecordPosition | None = None,
+    recovered: bool = False,
+) -> None:
     """Stores the position of a slot that was just made, or moved. The one that is kept is an earlier slot's: this slot
     would seem to have been moved. `xmin`: as in RelayPosition. `inside`: the first record to publish, if it is in the
-    middle of a transaction.
+    middle of a transaction. `recovered`: an operator has decided about everything from before the slot, so a position
+    of another server (a dump was restored, or the cluster made again) is over as well.
     """
     take_back_the_stop(catalog, wiring.slot)
     system, slot = catalog.system(), catalog.slot(wiring.slot)
     kept = positions(wiring, catalog, system)
-    if kept is None or slot is None or slot.confirmed_flush_lsn is None or not _is_ours(kept, system):
+    if (
+        kept is None
+        or slot is None
+        or slot.confirmed_flush_lsn is None
+        or not _is_ours(kept, system, recovered=recovered)
+    ):
         return
     here = server_history(wiring.dsn, catalog).system  # includes where its timeline began
     wanted = RelayPosition(here, slot.name, slot.confirmed_flush_lsn, xmin=xmin)
@@ -282,10 +295,10 @@ def begin_at(wiring: Wiring, catalog: Catalog, *, xmin: int = 0, inside: RecordP
             raise Retryable(f"the relay's own position was not taken by the {wiring.position.place} in {_PATIENCE:g} s")
 
 
-def _is_ours(kept: Positions, system: System) -> bool:
+def _is_ours(kept: Positions, system: System, *, recovered: bool) -> bool:
     """A position of another server, or an unreadable one, stays: the relay refuses it, and says what to do."""
     try:
         before = kept.last()
     except Fatal:
         return False
-    return before is None or before.system.identifier == system.identifier
+    return before is None or recovered or before.system.identifier == system.identifier

@@ -140,7 +140,7 @@ class _BackfillAttempts:
     def _begin_at(self, catalog: Catalog, xmin: int) -> None:
         """Stores the position. A failure is only a warning: the rows are published, and need not be published again."""
         try:
-            begin_at(self._wiring, catalog, xmin=xmin)
+            begin_at(self._wiring, catalog, xmin=xmin, recovered=self._scope.command == "recover")
         except Retryable as error:
             hint = "if the relay had a slot before, start it with --from-slot"
             self._observer.saw(Noticed(f"{error}; {hint}"))

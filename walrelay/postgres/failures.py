@@ -131,6 +131,12 @@ def about_a_standby(text: str) -> bool:
     return "synchronized_standby_slots" in text
 
 
+_AGAIN = (
+    "`walrelay recover --replace` makes the publication if it is missing, then the slot again, and publishes the rows"
+    " of the table that may not have been published; `--dry-run` shows them."
+)
+
+
 def failure(
     sqlstate: str | None, text: str, *, slot: str, publication: str, raised_in: str = "", more: str = "", said: str = ""
 ) -> WalrelayError:
@@ -148,9 +154,7 @@ def failure(
         case "42704" if raised_in != "slot.c" and (raised_in or "publication" in text):
             return Fatal(
                 where,
-                hint=f"The publication {publication!r} did not exist at this point of the WAL: it must be created"
-                " before the slot. `walrelay drop` and `walrelay init` create both again, in the right order; before"
-                " that, note which rows of the table were never published.",
+                hint=f"The publication {publication!r} did not exist at this point of the WAL. {_AGAIN}",
                 page="not-published",
             )
         case "42704":
@@ -274,7 +278,6 @@ def publication_skipped(publication: str, text: str) -> Fatal:
     return Fatal(
         f"PostgreSQL skips the publication: {text}",
         hint=f"The publication {publication!r} did not exist at this point of the WAL, so rows may be missing from the"
-        " stream; nothing past it was confirmed. Publish or note the rows that are in the table already, then create"
-        " publication and slot again, in the right order, with `walrelay drop` and `walrelay init`.",
+        f" stream; nothing past it was confirmed. {_AGAIN}",
         page="not-published",
     )

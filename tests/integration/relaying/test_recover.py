@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -342,4 +343,47 @@ def test_rows_come_by_the_times_of_their_commits_where_the_server_keeps_them(
         assert abs(outbox.broker.durable[1].timestamp_ms - committed) <= 1
     finally:
         own_server.configure(restart=True, track_commit_timestamp=None)
+        database.drop()
+
+
+@pytest.mark.parametrize("keep", ["table", "file"])
+def test_a_recovery_of_a_restored_dump_ends_in_a_relay_that_runs(
+    database: Database, way: str, tmp_path: Path, keep: str
+) -> None:
+    """The rows of walrelay's tables, and the file, say what they said on the other system."""
+    outbox = Outbox(database, way, position={"keep": keep, "path": str(tmp_path / "position")})
+    outbox.init()
+    outbox.write(*range(5))
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    lose(outbox)
+    here = System("7301", 1)
+    database.execute("UPDATE walrelay.slots SET system_identifier = %s", [here.identifier])
+    database.execute("UPDATE walrelay.positions SET system_identifier = %s", [here.identifier])
+    if keep == "file":
+        before = RelayPosition.of_json((tmp_path / "position").read_bytes())
+        (tmp_path / "position").write_bytes(before._replace(system=here).as_json())
+    outbox.recover(everything=True)
+    outbox.write(5)
+    with outbox.relay() as relay:
+        assert Counter(outbox.values(relay)) == numbers(*range(6))
+
+
+def test_a_publication_that_was_away_for_a_while_is_recovered_as_the_hint_says(
+    own_server: PostgresServer, way: str
+) -> None:
+    database = own_server.create_database()
+    try:
+        outbox = Outbox(database, way)
+        outbox.init()
+        name = str(outbox.wiring.publication)
+        database.execute(f"ALTER PUBLICATION {name} RENAME TO away")
+        outbox.write(1, 2)
+        database.execute(f"ALTER PUBLICATION away RENAME TO {name}")
+        outbox.write(3)
+        assert "`walrelay recover --replace`" in outbox.failure().hint
+        outbox.recover(replace=True)
+        with outbox.relay() as relay:
+            assert Counter(outbox.values(relay)) == numbers(1, 2, 3)
+    finally:
         database.drop()

@@ -183,7 +183,7 @@ def test_a_publication_made_after_the_slot_stops_the_relay_before_anything_is_co
         before = outbox.confirmed
         error = outbox.failure()
         assert "publication" in str(error)
-        assert "walrelay drop" in error.hint
+        assert "walrelay recover --replace" in error.hint
         assert outbox.confirmed == before
         assert outbox.broker.offered == []
     finally:
