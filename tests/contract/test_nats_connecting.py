@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 from tests.brokers.nats import request
 from tests.servers.certificates import Authority
 from tests.servers.nats import NatsServer
+from tests.servers.ports import LOOPBACK
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message
 from walrelay.publish import Sink
 from walrelay.sinks.nats.plugin import plugin
+from walrelay.testing import complains
 
 NatsMaker = Callable[..., NatsServer]
 ANY = Message("s", b"a", b"1", [("id", b"1"), ("position", b"0/1:0")], 0)
@@ -40,13 +43,16 @@ def lets_in(**settings: Any) -> None:
 
 
 def keeps_out(kind: type[WalrelayError] = Retryable, **settings: Any) -> str:
-    deadline = monotonic() + 30
+    """Why the sink does not get in: what it says while it tries again, or the error that it ends in."""
     with closing(opened(**settings)) as sink:
-        try:
-            while monotonic() < deadline:
+        if kind is Retryable:
+            return complains(sink).rpartition(" (")[0]
+        deadline = monotonic() + 30
+        while monotonic() < deadline:
+            try:
                 list(sink.receipts(0.05))
-        except kind as why:
-            return str(why)
+            except kind as why:
+                return str(why)
     raise AssertionError("let in")
 
 
@@ -149,7 +155,7 @@ def test_nothing_secret_is_sent_to_a_server_without_tls_where_the_url_asks_for_i
 def test_a_server_that_is_away_is_told(nats: NatsServer) -> None:
     assert "Connect call failed" in keeps_out(url="nats://127.0.0.1:1")
     with closing(opened(url="nats://127.0.0.1:1")) as sink:
-        assert sink.trouble() == "not connected to NATS yet"
+        assert sink.trouble().startswith("not connected to NATS at ")
 
 
 def findings(server: NatsServer, *topics: str, **settings: Any) -> list[tuple[str, str]]:
@@ -259,3 +265,10 @@ def jwt(issuer: nkeys.KeyPair, subject: nkeys.KeyPair, claims: dict[str, Any]) -
 
 def encoded(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def test_a_silent_server_is_named_with_the_time_that_it_had() -> None:
+    silent = socket.create_server((LOOPBACK, 0))
+    url = f"nats://{LOOPBACK}:{silent.getsockname()[1]}"
+    with silent, closing(opened(url=url, request_timeout=1)) as sink:
+        complains(sink, "NATS cannot be reached: no answer within 0.5 s")

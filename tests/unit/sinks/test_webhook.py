@@ -166,6 +166,8 @@ def test_a_broker_that_was_away_is_met_without_a_distance() -> None:
         ("url: https://{topic}.example.com/", "sink.url: only the path may be a template"),
         ("url: https://a.example.com/?k={key}", "sink.url: only the path may be a template"),
         ("url: https://a.example.com/{nothing}", "sink.url: '/{nothing}' is no template of an address"),
+        ("url: https://zam\u00f3wienia.example/in", "sink.url: the host zam\u00f3wienia.example is written xn--zam"),
+        ("url: https://zam%C3%B3wienia.example/in", "sink.url: the host zam\u00f3wienia.example is written xn--zam"),
         ("url: https://a.example.com/a b", "sink.url: a URL has no blanks and ASCII characters only"),
         ("url: 'https://a.example.com/#x'", "sink.url: a fragment (#...) is never sent"),
         ("url: https://a.example.com/../x", "sink.url: its path has a . or .. in it"),

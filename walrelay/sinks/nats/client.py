@@ -29,6 +29,7 @@ async def connected(
     servers = [urlsplit(each) for each in addresses(settings.url)]
     tls = servers[0].scheme == "tls"
     client, last = Client(), Retryable("")
+    patience = settings.request_timeout / (2 * len(servers))
 
     def secret(text: str) -> Callable[[], str]:
         """Asked for when it is sent: the client goes on without TLS where the server offers none."""
@@ -42,7 +43,7 @@ async def connected(
 
     async def heard(why: Exception) -> None:
         nonlocal last
-        last = Retryable(f"NATS cannot be reached: {said(why)}")
+        last = Retryable(f"NATS cannot be reached: {_said_within(why, patience)}")
         await complained(why)
 
     try:
@@ -54,7 +55,7 @@ async def connected(
             allow_reconnect=False,
             max_reconnect_attempts=1,  # each server is tried twice
             reconnect_time_wait=0,
-            connect_timeout=settings.request_timeout / (2 * len(servers)),  # type: ignore[arg-type]
+            connect_timeout=patience,  # type: ignore[arg-type]
             ping_interval=settings.request_timeout,  # type: ignore[arg-type]
             pending_size=0,  # the sink counts what waits
             tls=settings.context("NATS"),
@@ -66,7 +67,7 @@ async def connected(
     except Fatal:
         raise
     except Exception as why:
-        raise (last if str(last) else Retryable(f"NATS cannot be reached: {said(why)}")) from why
+        raise (last if str(last) else Retryable(f"NATS cannot be reached: {_said_within(why, patience)}")) from why
     if tls and not loop.encrypted:
         raise _unencrypted()
     return client
@@ -74,8 +75,14 @@ async def connected(
 
 def said(why: BaseException | None) -> str:
     """What went wrong, without the client's own name before it."""
+    if isinstance(why, TimeoutError):
+        return "no answer in time"
     text = str(why or "").removeprefix("nats: ").strip("'")
     return text or type(why).__name__
+
+
+def _said_within(why: BaseException, seconds: float) -> str:
+    return f"no answer within {seconds:g} s" if isinstance(why, TimeoutError) else said(why)
 
 
 def _check_files(settings: NatsSettings) -> None:

@@ -3,7 +3,7 @@
 import re
 from ipaddress import ip_address
 from typing import NamedTuple, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -123,6 +123,18 @@ class WebhookSettings(HostedSettings, TlsSettings):
         return endpoint_url(self.url)
 
 
+def _international(host: str) -> str:
+    """How a host with other letters than ASCII's is written; percent-encoded it would be another, which no resolver
+    knows.
+    """
+    if host.isascii():
+        return ""
+    try:
+        return f"the host {host} is written {host.encode('idna').decode()}"
+    except UnicodeError:
+        return f"the host {host} has characters that no host can have"
+
+
 def endpoint_url(url: SecretStr) -> EndpointUrl:
     """ValueError, which does not show the URL, for what is no endpoint."""
     text = url.get_secret_value()
@@ -130,6 +142,8 @@ def endpoint_url(url: SecretStr) -> EndpointUrl:
     host, port = parts.hostname or "", parts.port
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError("a URL begins with https://host or http://host")
+    if fault := _international(unquote(host)):
+        raise ValueError(fault)
     if not _PRINTABLE.fullmatch(text):
         raise ValueError("a URL has no blanks and ASCII characters only: percent-encode others")
     if _NUMBERS.fullmatch(host) and not _is_address(host):
