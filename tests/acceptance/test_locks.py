@@ -144,9 +144,9 @@ def test_a_replay_tells_how_many_rows_went_before_it_read_them(
     deployment.catch_up()
     run_replay = replay.run_replay
 
-    def late(*arguments: Any) -> Any:
+    def late(*arguments: Any, **options: Any) -> Any:
         deployment.command("cleanup", "--older-than", "0.01s", "--pace", "1")
-        return run_replay(*arguments)
+        return run_replay(*arguments, **options)
 
     monkeypatch.setattr("walrelay.operations.replay.run_replay", late)
     done = CliRunner().invoke(main, ["replay", "--all", "--config", str(deployment.config)])

@@ -94,7 +94,7 @@ def lacking(deployment: Deployment, *topics: str) -> dict[str, int]:
     return {topic: len(committed - ids) for topic, ids in found.items()}
 
 
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
 def test_a_relay_and_its_recovery_that_are_killed_leave_no_topic_without_an_event(
     deployment: Deployment, delivery: str
 ) -> None:
