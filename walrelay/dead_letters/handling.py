@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from walrelay.dead_letter import DeadLetter, Origin, message_from, record_from
+from walrelay.dead_letter import DeadLetter, Origin, message_from, message_json, record_from
 from walrelay.dead_letters.filtering import OPEN, ORDER, DeadLetterFilter, DeadLetterPlace, conditions
 from walrelay.dead_letters.identity import stored_text
 from walrelay.dead_letters.store import EDIT_COLUMNS, TABLE, edits_are_kept, meaning, missing, present
 from walrelay.lsn import LSN
-from walrelay.model import OutboxRecord
+from walrelay.model import Message, OutboxRecord
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.locks import DEAD_LETTER_KEY_LOCK
@@ -204,6 +204,27 @@ class DeadLetterTable:
             " WHERE id = %s RETURNING id",
             error,
             stored_text(reason),
+            id_,
+        )
+
+    def split(self, id_: int, message: Message, error: str, reason: str, sink: str | None) -> None:
+        """Makes a message of a record's dead letter one of its own, which is open. Only while that is `locked`."""
+        edits = "".join(f", {name}" for name in (EDIT_COLUMNS if self.keeps_edits else ()))
+        free = (
+            f"SELECT max(number) + 1 FROM {TABLE} s WHERE s.slot_name = l.slot_name AND s.commit_lsn = l.commit_lsn"
+            " AND s.ordinal = l.ordinal AND s.record_id = l.record_id"
+        )
+        self._rows(
+            f"INSERT INTO {TABLE} (slot_name, commit_lsn, ordinal, number, record_id, sink, topic, key, status, error,"
+            f" reason, attempts, first_at, record, message{edits}) SELECT slot_name, commit_lsn, ordinal, ({free}),"
+            f" record_id, coalesce(%s, sink), %s, %s::bytea, 'waiting', %s, %s, 1, first_at, record, %s::json{edits}"
+            f" FROM {TABLE} l WHERE id = %s RETURNING id",
+            sink,
+            stored_text(message.topic),
+            message.key,
+            error,
+            stored_text(reason),
+            message_json(message),
             id_,
         )
 

@@ -4,7 +4,7 @@ A wave has at most one dead letter of each key, so that one that is refused agai
 one transaction in PostgreSQL: after a crash its messages are published again, with the same ids.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from time import monotonic
 from typing import Literal, NamedTuple
@@ -13,8 +13,9 @@ from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.handling import DeadLetterKey, OrderKey
 from walrelay.dead_letters.republishing import NoSuchDestination, Republishing, order_keys
+from walrelay.dead_letters.wave import Wave
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
-from walrelay.model import Message, Receipt, Refusal
+from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
 from walrelay.wiring import Wiring
 
@@ -37,7 +38,7 @@ class DeadLetterReplay:
     """Publishes dead letters of `table`. `open_sink` opens another sink after a refusal that ended one; `by`: who
     replays; `patience`: seconds without a receipt until the replay fails; `block_key`: whether the relay keeps the
     later messages of a dead letter's key behind it; `in_groups`: whether it publishes exactly once, so that a dead
-    letter is durable before the messages of its group.
+    letter is durable before the messages of its group; `sink_of`: see `SinkHandle.sink_of`.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class DeadLetterReplay:
         *,
         block_key: bool = False,
         in_groups: bool = False,
+        sink_of: Callable[[str | None], str] | None = None,
     ) -> None:
         self._table, self._republishing, self._open, self._by = table, republishing, open_sink, by
-        self._patience, self._block_key, self._in_groups = patience, block_key, in_groups
+        self._patience, self._block_key = patience, block_key
+        self._in_groups, self._sink_of = in_groups, sink_of
 
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
         """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
@@ -102,12 +105,14 @@ class DeadLetterReplay:
                     error = UNDECODABLE if isinstance(why, Undecodable) else "unroutable"
                     self._table.refused(stored.id, error, str(why))
                     outcomes[stored.id] = ReplayOutcome(stored.id, "refused", str(why))
+            wave = Wave(waiting)
             try:
-                while waiting:  # with a new sink where a refusal or StartAnew ended one
-                    waiting = self._once(waiting, outcomes)
+                while wave.owed:  # with a new sink where a refusal or StartAnew ended one
+                    self._once(wave)
             except WalrelayError as error:  # a broker that is away: what others acknowledged must not go out again
                 failed = error
-            self._table.replayed([each.id for each in outcomes.values() if each.outcome == "replayed"], self._by)
+            whole = {stored.id: stored for stored in letters if stored.id in waiting}
+            outcomes |= {each.id: each for each in self._closed(wave, whole)}
         if failed is not None:
             raise failed
         closed = "it is closed, or waits behind another dead letter of its key"
@@ -127,41 +132,47 @@ class DeadLetterReplay:
                     return f"under the key that it has as edited it waits behind dead letter {first}"
         return ""
 
-    def _once(
-        self, waiting: dict[int, Sequence[Message]], outcomes: dict[int, ReplayOutcome]
-    ) -> dict[int, Sequence[Message]]:
-        """Publishes as many as one sink accepts; returns the rest."""
-        owed = {id_: len(messages) for id_, messages in waiting.items()}
+    def _closed(self, wave: Wave, letters: Mapping[int, StoredDeadLetter]) -> Iterator[ReplayOutcome]:
+        """Closes what was published. Of a record some of whose messages were published, each of the others becomes a
+        dead letter of its own.
+        """
+        closed = []
+        for id_, (acknowledged, others) in wave.outcomes():
+            refused = [each for each in others if each.error]
+            if acknowledged:
+                closed.append(id_)
+                for message, error, reason in others:
+                    letter = letters[id_].letter
+                    own = message._replace(headers=message.headers[:-1])  # without that of a replay
+                    of_sink = None if self._sink_of is None else self._sink_of(own.topic)
+                    self._table.split(id_, own, error or letter.error, reason or letter.reason, of_sink)
+            elif refused:
+                self._table.refused(id_, refused[0].error, refused[0].reason)
+            if refused:
+                yield ReplayOutcome(id_, "refused", refused[0].reason)
+            elif acknowledged:
+                yield ReplayOutcome(id_, "replayed")
+        self._table.replayed(closed, self._by)
+
+    def _once(self, wave: Wave) -> None:
+        """Publishes as many as one sink accepts."""
         with closing(self._open()) as sink, suppress(StartAnew):
-            offers = [(message, id_) for id_, messages in waiting.items() for message in messages]
+            offers = wave.offers()
             moved, ended = monotonic(), False
-            while owed and not ended:
+            while wave.owed and not ended:
                 while offers and sink.publish(*offers[0]):
                     offers.pop(0)
                 sink.flush(_WAIT)
                 for heard in sink.receipts(_WAIT):
                     moved = monotonic()
                     ended |= isinstance(heard, Refusal) and heard.ends
-                    self._settle(heard, owed, outcomes)
+                    wave.hear(heard)
                 if monotonic() - moved > self._patience:
                     why = sink.trouble() or "it does not say why"
                     raise Fatal(
                         f"the broker has given no receipt for {self._patience:g} s: {why}",
                         hint="What has no receipt stays a dead letter. Replay again when the broker answers.",
                     )
-        return {id_: waiting[id_] for id_ in owed}
-
-    def _settle(self, heard: Receipt | Refusal, owed: dict[int, int], outcomes: dict[int, ReplayOutcome]) -> None:
-        id_ = heard.ticket
-        if isinstance(heard, Refusal):
-            owed.pop(id_, None)
-            self._table.refused(id_, heard.error, heard.reason)
-            outcomes[id_] = ReplayOutcome(id_, "refused", heard.reason)
-        elif id_ in owed:
-            owed[id_] -= heard.messages
-            if owed[id_] == 0:
-                del owed[id_]
-                outcomes[id_] = ReplayOutcome(id_, "replayed")
 
 
 def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None) -> DeadLetterReplay:
@@ -174,6 +185,7 @@ def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead:
         by,
         block_key=wiring.policy.block_key,
         in_groups=wiring.exactly_once,
+        sink_of=wiring.sink.sink_of,
     )
 
 

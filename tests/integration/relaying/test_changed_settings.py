@@ -150,6 +150,22 @@ def test_a_letter_of_a_whole_record_settles_all_of_its_messages(make_outbox: Out
     assert of_event(changed, b"1") == ({} if decision == "discard" else {"a": 1, "b": 1})
 
 
+def test_a_replay_of_a_whole_record_repeats_no_message_that_was_published(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=[*to("a")[:1], {"name": "none", "topic": "{tenant_id}"}])
+    outbox.write(1)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    changed = outbox.under(routes=to("a", "b"))
+    changed.broker.refused = {"b"}
+    assert [each.outcome for each in replay(changed)] == ["refused"]
+    assert letters(changed) == [(None, "replayed"), ("b", "waiting")]
+    changed.broker.refused = set()
+    assert [each.outcome for each in replay(changed)] == ["replayed"]
+    assert of_event(changed, b"1") == {"a": 1, "b": 1}
+    headers = [name for name, _ in changed.broker.durable[-1].headers]
+    assert headers.count("replayed") == 1
+
+
 @pytest.mark.parametrize("decision", ["wait", "discard"])
 def test_the_policy_stop_honours_the_letters_of_an_earlier_life(make_outbox: OutboxMaker, decision: str) -> None:
     outbox = make_outbox(refusals=KEPT, routes=to("a"))
