@@ -106,7 +106,7 @@ class FakeSink:
         return None
 
     def trouble(self) -> str:
-        return "the broker is slow today"
+        return "the broker is slow today" if self._broker.held or self._broker.mute else ""
 
     def sends(self) -> None:
         """What the client library's thread does while nobody asks."""

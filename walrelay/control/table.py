@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
-from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.catalog import Catalog, age
 from walrelay.postgres.failures import Denied
 from walrelay.postgres.retained import SlotWal
 from walrelay.postgres.sizes import size
@@ -83,7 +83,7 @@ _PAUSE = (
     "slot_name, to_json(coalesce(paused_at, 'epoch'))#>>'{}', coalesce(paused_by, ''), coalesce(pause_reason, ''),"
     " to_json(paused_until)#>>'{}', CASE WHEN isfinite(paused_until)"
     " THEN extract(epoch FROM paused_until - clock_timestamp())::float8 END, pause_limit, at_pause_limit = 'drop_slot',"
-    " CASE WHEN isfinite(paused_at) THEN extract(epoch FROM clock_timestamp() - paused_at)::float8 ELSE 0 END"
+    f" CASE WHEN isfinite(paused_at) THEN {age('paused_at')}::float8 ELSE 0 END"
 )
 
 
@@ -218,7 +218,7 @@ class RelayRow(NamedTuple):
 _ROW = (
     "slot_name, name, state, instance, position::text, last_error, to_json(last_error_at)#>>'{}',"
     " (to_jsonb(r) ->> 'error_count')::int8, to_json(updated_at)#>>'{}',"
-    " extract(epoch FROM clock_timestamp() - updated_at)::float8, paused"
+    f" {age('updated_at')}::float8, paused"
 )
 
 

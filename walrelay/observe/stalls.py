@@ -64,6 +64,8 @@ class StallWatch:
     def _note_progress(self, unsettled: int, progress: int, now: float) -> None:
         if progress != self._progress:
             self._progress, self._moved, self._owed = progress, now, False
+            if self._troubled_at < now:
+                self._troubled_since = None  # a receipt says more than the delay
         if unsettled:
             self._quiet_since = now
         elif now - self._quiet_since > self._patience and self._troubled_since is None:

@@ -10,13 +10,11 @@ from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.failures import Denied
+from walrelay.postgres.slot_records import MADE_HERE
 
 _TABLE = "walrelay.relays"
 _ENDED = "('stopped', 'failed')"
-_POSITION = (
-    f"SELECT r.position::text FROM {_TABLE} r JOIN walrelay.slots s USING (slot_name)"
-    " WHERE r.slot_name = %s AND s.system_identifier = (SELECT system_identifier::text FROM pg_control_system())"
-)
+_POSITION = f"SELECT r.position::text FROM {_TABLE} r WHERE r.slot_name = %s AND {MADE_HERE}"
 
 
 def reached(catalog: Catalog, slot: str, *, stopped: bool = False) -> LSN | None:

@@ -19,6 +19,8 @@ from walrelay.postgres.role_checks import refuse_missing_rights
 
 _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
+MADE_HERE = f"EXISTS (SELECT FROM walrelay.slots s WHERE s.slot_name = r.slot_name AND s.system_identifier = {_HERE})"
+"""SQL: a condition on rows `r` of walrelay.relays. A dump that was restored has records of other slots."""
 _NOT_FOREIGN = (
     "NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = s.slot_name"
     " AND f.database IS DISTINCT FROM current_database())"

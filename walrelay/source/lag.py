@@ -53,12 +53,9 @@ _REPORTED = (
 _UNREAD = (
     "SELECT slot_name::text, pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(sent_lsn, confirmed_flush_lsn))::float8,"
     " sent_lsn IS NOT NULL FROM pg_replication_slots LEFT JOIN pg_stat_replication ON pid = active_pid"
-    " WHERE active_pid IS NOT NULL AND slot_name = ANY (%s)"
+    " WHERE active_pid IS NOT NULL AND slot_name = ANY (%s) AND database = current_database()"
 )
-_NEAR = (
-    2**20,
-    2**24,
-)  # bytes of WAL that a walsender may be behind; the second where this role may not see how far it is
+_NEAR = 2**20, 2**24  # bytes of WAL that a walsender may be behind; the second where this role may not see it
 
 
 def lags(catalog: Catalog, slots: Sequence[str]) -> dict[str, float | None]:

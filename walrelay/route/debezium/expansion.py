@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from math import isinf
 from typing import Any
 
 from walrelay.json_text import NestedTooDeeply, refuse_depth
@@ -40,14 +39,7 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _double(text: str) -> float:
-    found = float(text)
-    if isinf(found):
-        raise NotConverted("a number is beyond a double")
-    return found
-
-
-_JSON = json.JSONDecoder(parse_float=_double, parse_constant=_refuse)
+_JSON = json.JSONDecoder(parse_constant=_refuse)
 _KINDS = {str: "string", bool: "boolean", list: "array", dict: "object", int: "number", float: "number"}
 
 

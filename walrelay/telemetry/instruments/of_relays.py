@@ -191,7 +191,7 @@ OF_RELAYS = (
         "counter",
         "{letter}",
         ("status", "error"),
-        "Messages and records that became dead letters, or were skipped, by reason.",
+        "Messages and records that became dead letters, or were skipped, by reason; beyond 100 reasons `(other)`.",
         counts(lambda numbers: numbers.dead_letters),
     ),
     Instrument(
