@@ -14,6 +14,8 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_pause import pause, resume
 from tests.acceptance.watching import Watcher
+from tests.brokers.nats import NatsStream
+from tests.brokers.redis import RedisStream
 from tests.brokers.webhook import WebhookPath
 from tests.servers.database import Database
 from tests.servers.waiting import wait_until
@@ -123,6 +125,34 @@ def test_a_broker_that_is_away_is_what_the_relay_waits_for(watched: Deployment, 
     watched.catch_up()
     assert row(watched)["last_error"] == written["last_error"], "the last error is told, also when it is over"
     Watcher(relay).turns(200, "nobody", state="streaming")
+    relay.stop()
+
+
+@pytest.mark.parametrize("kind", ["nats", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("redis", "kafka"))])
+def test_a_broker_away_at_the_start_is_waited_for_with_nothing_in_flight(
+    request: pytest.FixtureRequest, deploy: Deploy, database: Database, kind: str
+) -> None:
+    server = request.getfixturevalue("broker" if kind == "kafka" else f"stoppable_{kind}")
+    made = {"nats": NatsStream, "redis": RedisStream}
+    place = server if kind == "kafka" else made[kind](server)
+    topic = place.create_topic() if kind == "kafka" else place.topic
+    deployment = deploy(database, place, topic, http={"listen": "127.0.0.1:0"}, health={"stall_after": 5})
+    server.kill()
+    try:
+        relay = deployment.start()
+        answers = Answers(deployment, relay)
+        told = answers.agree("waiting", "", "walrelay doctor")
+        assert "by itself" in told["status"].todo
+        watcher = Watcher(relay)
+        assert watcher.metric("walrelay_leader") == 1
+        watcher.turns(503, "sink", state="waiting")
+        deployment.write("1")
+        wait_until(lambda: (watcher.metric("walrelay_lag_seconds") or 0) > 1, 30, "the lag to grow")
+    finally:
+        server.start()
+    answers.agree("streaming", "", "")
+    deployment.catch_up()
+    assert row(deployment)["error_count"] >= 1
     relay.stop()
 
 

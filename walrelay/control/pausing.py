@@ -18,7 +18,7 @@ from walrelay.control.table import (
 )
 from walrelay.errors import Fatal, SlotGivenUp, WalrelayError
 from walrelay.model import RelayPosition
-from walrelay.observe import Noticed, Observer, Paused, PauseOver
+from walrelay.observe import Leads, Noticed, Observer, Paused, PauseOver
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.sizes import size
@@ -49,6 +49,7 @@ class LeaderPause:
                 if self._control.pause is None:
                     clear_expired_pause(catalog, self._control.slot)
         self._control.lead()
+        self._observer.saw(Leads(True))
         error = ""
         try:
             yield
@@ -56,6 +57,7 @@ class LeaderPause:
             error = str(fatal)
             raise
         finally:
+            self._observer.saw(Leads(False))
             self._control.leave(error)
 
     def _read(self, catalog: Catalog, *, locked: bool = False) -> None:

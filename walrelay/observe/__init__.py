@@ -38,6 +38,12 @@ class GivingUp(NamedTuple):
     why: str
 
 
+class Leads(NamedTuple):
+    """This instance leads from now on, or does not any more. It leads while it is paused or retries, too."""
+
+    leads: bool
+
+
 class Streaming(NamedTuple):
     """A run began: the slot streams from `start`."""
 
@@ -256,6 +262,7 @@ Happening = (
     StandingBy
     | TakingOver
     | GivingUp
+    | Leads
     | Streaming
     | Relayed
     | Turned

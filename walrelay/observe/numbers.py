@@ -22,6 +22,7 @@ from walrelay.observe import (
     EndedFatally,
     GivingUp,
     Happening,
+    Leads,
     NotCleanedUp,
     NotMarked,
     Paused,
@@ -96,6 +97,7 @@ class RelayNumbers:
         self.slot, self._exact, self._sent = slot, exact, SentByTopic(several_sinks, topics, exact=exact)
         self.began_at = time()
         self.state: State = "starting"
+        self._led = False
         self._streamed = False  # in this state, or before it began to stop
         self.state_since = self.turned_at = self.settled_at = self.read_at = monotonic()
         self.records = self.messages = self.published = self.in_flight = 0
@@ -124,7 +126,7 @@ class RelayNumbers:
 
     @property
     def leads(self) -> bool:
-        return self.state in _STREAMING or (self.state == "stopping" and self._streamed)
+        return self._led or self.state in _STREAMING or (self.state == "stopping" and self._streamed)
 
     @property
     def hindrance(self) -> Hindrance | None:
@@ -242,6 +244,8 @@ class RelayNumbers:
                 self.turned_at = self.settled_at = self.read_at = monotonic()
                 self.behind_since = None
                 self._enter("waiting" if self.stalled else "streaming")
+            case Leads(leads):
+                self._led = leads
             case StandingBy():
                 self._enter("standing by")
             case TakingOver():

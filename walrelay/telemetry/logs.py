@@ -27,6 +27,7 @@ from walrelay.observe import (
     EndedFatally,
     GivingUp,
     Happening,
+    Leads,
     LeftAtOnce,
     NotCleanedUp,
     Noticed,
@@ -268,6 +269,8 @@ class LogObserver:
                 log.error("not started", cause=cause, again_in=round(again_in, 1))
             case Retrying():
                 pass  # the same was said lately
+            case Leads():
+                pass  # what it does then is told
             case Backfilling() | Backfilled():
                 pass  # a command's, which draws a bar
             case _:
