@@ -104,9 +104,9 @@ def pause(
     found, contact = named_relay(relay, name)
     request = PauseRequest(operator(), reason, end, limit, then == "drop-slot", period)
     with Catalog(contact.dsn) as catalog:
+        paused = pause_relay(catalog, contact.slot, found, request)
         pace = WalPace(sleep)
         pace.look(catalog)
-        paused = pause_relay(catalog, contact.slot, found, request)
         cost = pause_cost(catalog, contact.slot, found, pace)
         disobeyed = await_obedience(Asking(catalog, contact.dsn), contact.slot, found, Event())
     _show(found, str(paused), cost, disobeyed)

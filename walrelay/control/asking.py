@@ -11,11 +11,13 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from walrelay.control.questions import ANSWERS, QUESTIONS, Question
-from walrelay.control.table import ACTIVITY
+from walrelay.control.state import facts_of, relay_state
+from walrelay.control.table import ACTIVITY, relay_row
 from walrelay.errors import Fatal
 from walrelay.postgres.candidates import instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.notifications import Bell, Flooded, Notifications
+from walrelay.postgres.retained import slot_wal
 
 PATIENCE = 2.0  # seconds
 
@@ -198,10 +200,13 @@ def _answer(catalog: Catalog, question: Question, patience: float) -> Mapping[st
     if slot in found:
         return found[slot]
     if not _led(catalog, [slot]):
-        raise Fatal(
-            f"no instance leads the relay of slot {slot!r}, so there is nobody to ask",
-            hint="Start one: `walrelay run`. `walrelay relays` shows its last error, if it had one.",
-        )
+        wal = slot_wal(catalog, [slot]).get(slot)
+        state = relay_state(facts_of(relay_row(catalog, slot, slot), wal, led=False))
+        said = f"no instance leads the relay of slot {slot!r}, so there is nobody to ask"
+        if state.state == "retrying":
+            hint = "It runs, and tries again by itself: `walrelay doctor` says what is missing."
+            raise Fatal(f"{said}: {state.why}", hint=hint)
+        raise Fatal(said, hint="Start one: `walrelay run`. `walrelay relays` shows its last error, if it had one.")
     raise Fatal(
         f"the instance that leads the relay of slot {slot!r} did not answer within {patience:g} s",
         hint="Ask again. If it never answers: it may be of an earlier version, or its role lacks rights to"

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from psycopg.conninfo import make_conninfo
 
+from tests.conftest import PostgresMaker, StandbyMaker
 from tests.servers.database import Database
 from walrelay.cli import main
 
@@ -133,3 +135,22 @@ def test_a_slot_that_is_dropped_by_choice_takes_its_pause_along(file: File) -> N
     file.run("pause")
     assert file.run("drop", "--yes").exit_code == 0
     assert file.database.execute("SELECT FROM walrelay.relays") == []
+
+
+@pytest.mark.slow
+def test_on_a_standby_the_commands_say_so_and_name_the_way_to_the_primary(
+    tmp_path: Path, private_postgres: PostgresMaker, standby_of: StandbyMaker
+) -> None:
+    primary = private_postgres(wal_level="logical")
+    file = File(tmp_path, primary.create_database())
+    assert file.run("pause").exit_code == 0
+    standby = standby_of(primary)
+    written = yaml.safe_load(file.path.read_text())
+    dsn = make_conninfo(file.database.dsn, port=standby.port)
+    written["relays"]["orders"]["source"]["dsn"] = dsn
+    file.path.write_text(yaml.safe_dump(written))
+    for command in ("pause", "resume", "restart", "drain", "relays"):
+        result = file.run(command)
+        assert result.exit_code == 1, result.output
+        assert "the server is a standby" in result.stderr
+        assert "target_session_attrs=primary" in result.stderr

@@ -1,9 +1,13 @@
 """What `walrelay status` says of a slot that keeps WAL, and who is to blame."""
 
+import os
+import signal
+
 from tests.integration.relaying.harness import Outbox
 from tests.integration.relaying.ways import PGOUTPUT
 from tests.servers.database import Database
 from tests.servers.postgres import PostgresServer
+from walrelay.operations.figures import figures
 from walrelay.operations.status import Status, status
 from walrelay.postgres.catalog import Catalog, age
 
@@ -77,3 +81,24 @@ def test_an_age_is_not_negative_after_the_servers_clock_was_set_back(database: D
     with Catalog(database.dsn) as catalog:
         assert catalog.value("SELECT " + age("now() + interval '1 hour'")) == 0
         assert catalog.value("SELECT " + age("now() - interval '1 hour'")) >= 3600
+
+
+def test_an_age_is_unknown_while_the_walsender_has_not_read_to_the_end(outbox: Outbox) -> None:
+    with outbox.relay() as relay:
+        relay.streams()
+        walsender = told(outbox).active_pid
+        assert walsender is not None
+        os.kill(walsender, signal.SIGSTOP)  # as busy as with a transaction that it cannot decode
+        try:
+            outbox.database.execute(
+                "SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 20)"
+            )
+            outbox.write("waits")
+            found = told(outbox)
+            with Catalog(outbox.wiring.dsn) as catalog:
+                shown = figures(catalog, [outbox.wiring])[outbox.wiring.slot]
+        finally:
+            os.kill(walsender, signal.SIGCONT)
+        assert (found.lag_seconds, shown.lag_seconds) == (None, None)
+        assert found.next.startswith("walrelay doctor")
+        relay.wait_until(lambda: told(outbox).lag_seconds == 0.0, "the walsender to read to the end")

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from walrelay.control.table import ACTIVITY, TABLE, cost, pauses, relays_table_exists
+from walrelay.control.state import facts_of, relay_state
+from walrelay.control.table import ACTIVITY, TABLE, cost, relay_row, relays_table_exists
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
+from walrelay.postgres.candidates import instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import slot_wal
 from walrelay.postgres.slot_records import slots_table_exists
@@ -28,10 +30,15 @@ def activity(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
 def paused(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     if not relays_table_exists(catalog):
         return
-    found = pauses(catalog, [expected.slot]).get(expected.slot)
-    if found is None:
+    slot = expected.slot
+    row, wal = relay_row(catalog, slot, slot), slot_wal(catalog, [slot]).get(slot)
+    if row.pause is None:
         yield ok(_SUBJECT, "the relay is not paused")
         return
-    detail = f"the relay is paused {found}; {cost(slot_wal(catalog, [expected.slot]).get(expected.slot))}"
+    there = instances(catalog, [slot]).get(slot)
+    state = relay_state(facts_of(row, wal, led=there is not None and there.led)).state
+    obeyed = f"the relay is paused {row.pause}"
+    asked = f"the relay is asked to pause {row.pause}; its leader is {state}, and has not reported that it obeys"
+    detail = f"{obeyed if state in ('paused', 'no slot') else asked}; {cost(wal)}"
     end = f"UPDATE {TABLE} SET paused = false WHERE slot_name = {literal(expected.slot)};"
     yield warning(_SUBJECT, detail, end)

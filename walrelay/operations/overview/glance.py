@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from walrelay.control.state import Level, facts_of, relay_state
 from walrelay.control.table import RelayRow, no_relays_table, relay_rows, relays_table_exists
 from walrelay.dead_letters.counts import waiting_of
+from walrelay.errors import Fatal
 from walrelay.postgres.candidates import Instances, instances
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
@@ -57,9 +58,15 @@ class RelayGlance(NamedTuple):
 def glance(
     catalog: Catalog, relays: dict[str, str], *, without_table: bool = False, letters: CountLetters = waiting_of
 ) -> list[RelayGlance]:
-    """These relays, names by slot, and every other that walrelay.relays has. Fatal if it is missing, unless as much
-    as can be known `without_table` is wanted. `letters` counts open dead letters, by slot: of many that takes longest.
+    """These relays, names by slot, and every other that walrelay.relays has. Fatal on a standby, or if the table is
+    missing, unless as much as can be known `without_table` is wanted.
+    `letters` counts open dead letters, by slot: of many that takes longest.
     """
+    if catalog.in_recovery():
+        raise Fatal(
+            "the server is a standby: only the primary knows which relays are led, and how far they are",
+            hint="Name the primary in source.dsn, or several hosts with target_session_attrs=primary.",
+        )
     there = relays_table_exists(catalog)
     if not (there or without_table):
         raise no_relays_table()
