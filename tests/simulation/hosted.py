@@ -11,16 +11,17 @@ import pytest
 
 from walrelay.errors import Retryable, WalrelayError
 from walrelay.model import Message, Receipt
-from walrelay.sinks.hosting import HostedSink, Misfit, PumpedLoop, RefusalMemory, Sending, Window, lane_of_key
+from walrelay.sinks.hosting import HostedSink, InDoubt, Misfit, PumpedLoop, RefusalMemory, Sending, Window, lane_of_key
 from walrelay.sinks.hosting import link as link_module
 from walrelay.sinks.hosting import sink as sink_module
 
 MESSAGES = 30
 WINDOW = 8
-BREAKS = "lost", "answers_lost", "late", "silent", "refuses_to_connect", "client_raises", "relay_dies"
+BREAKS = "lost", "answers_lost", "late", "silent", "refuses_to_connect", "client_raises", "relay_dies", "in_doubt"
 """What happens to a connection: the broker gets nothing of what is on its way; it stores that, and its answers get
 lost; it was the leader of a cluster, and answers when the next connection leads to another one, which has nothing of
-it; it says nothing; the next attempts fail; a callback raises; the relay ends, and a new sink goes on."""
+it; it says nothing; the next attempts fail; a callback raises; the relay ends, and a new sink goes on; the broker
+refuses one of what is on its way, and does not say which, so that one at a time is sent."""
 
 
 class CruelConnection:
@@ -44,6 +45,7 @@ class CruelConnection:
 
     def send(self, sending: Sending) -> None:
         assert self is self._broker.connections[-1], "sent on a connection that was given up"
+        assert not (self._broker.doubtful and self.wire), "sent beside another while it is not known which is refused"
         if not self._silent:
             self.wire.append(sending)
 
@@ -71,6 +73,7 @@ class CruelBroker:
         self.connections: list[CruelConnection] = []
         self.refuses = 0  # attempts to connect
         self.full = 0  # messages for which there is no room
+        self.doubtful = 0  # messages that have to be sent alone
         self.stored: list[int] = []
         self.answers: list[Callable[[], None]] = []  # that are late
 
@@ -89,6 +92,7 @@ class CruelBroker:
             sending.not_now("the queue is full")
             return
         self._store(sending)
+        self.doubtful = max(0, self.doubtful - 1)
         sending.durable()
         sending.durable()  # a second answer says nothing
 
@@ -107,7 +111,10 @@ class CruelBroker:
                 self.answers.append(partial(sending.failed, "too late"))
         if kind == "refuses_to_connect":
             self.refuses = 3
-        if kind == "silent":
+        if kind == "in_doubt":
+            self.doubtful = max(self.doubtful, len(wire))
+            connection.fail(InDoubt("one of them is refused"))
+        elif kind == "silent":
             connection.fall_silent()
         else:
             connection.fail(Retryable("connection reset"))
@@ -156,6 +163,7 @@ class HostedRelaying:
 
     def dies(self) -> None:
         self.sink.close()
+        self._broker.doubtful = 0  # what the next process does not know of
         self._begin()
 
     def finish(self) -> None:

@@ -48,6 +48,9 @@ _TEXTS = {
 """Values of settings that are texts, and have no extremes."""
 
 
+_FEW = {"wal_sender_timeout": "10000"}
+"""The doctor warns of less: a machine that is busy for so long loses its stream, and gets it again."""
+
 _ABOUT_THE_ROLE = ("wal_sender_timeout",)
 """Subjects of the doctor about a setting that is left to the role."""
 
@@ -79,7 +82,7 @@ def extremes(server: PostgresServer) -> list[list[Value]]:
                     values = tuple(words)
                 case "integer" | "real":
                     # 0 mostly means "none". Shorter limits end a session before it has sent its first statement.
-                    few = "1000" if unit == "ms" else "1"
+                    few = _FEW.get(name, "1000" if unit == "ms" else "1")
                     values = (least, few, most) if kind == "integer" and float(least) <= 0 else (least, most)
                 case _:
                     values = _TEXTS.get(name, ())

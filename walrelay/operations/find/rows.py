@@ -8,6 +8,7 @@ from walrelay.errors import WalrelayError
 from walrelay.identifiers import identifier
 from walrelay.operations.find.question import RowQuestion, key_of, page_of
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.parts import not_delivered
 from walrelay.postgres.sizes import size
 from walrelay.postgres.snapshot import View
 from walrelay.table.filters import Filters, filter_condition
@@ -65,7 +66,8 @@ class RowSearch:
     def __init__(self, wiring: Wiring, catalog: Catalog, view: View) -> None:
         self._wiring, self._catalog, self._view = wiring, catalog, view
         self._table = describe_table(catalog, wiring)
-        self._notices = list[str]()
+        inherited = not_delivered(catalog, wiring.table)
+        self._notices = [f"{inherited}; `walrelay doctor` has the statements"] if inherited else []
         self._topic_of = self._made_topic_of()
 
     def find(self, question: RowQuestion) -> RowsOfTable:

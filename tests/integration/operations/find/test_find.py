@@ -189,6 +189,15 @@ def test_a_partitioned_table(made: MakeWiring, database: Database) -> None:
     ]
 
 
+def test_rows_of_an_inheriting_table_are_told(made: MakeWiring, database: Database) -> None:
+    wiring = made(database)
+    database.execute("CREATE TABLE child () INHERITS (outbox)")
+    assert found(wiring, RowQuestion(["a"])).notices == []
+    database.execute("INSERT INTO child (aggregate_type, aggregate_id, type) VALUES ('order', '1', 'Placed')")
+    (notice,) = found(wiring, RowQuestion(["a"])).notices
+    assert notice.startswith('public.child inherits from "public"."outbox", and has rows: they are no events')
+
+
 def test_what_the_publication_leaves_out_is_dropped(made: MakeWiring, database: Database) -> None:
     noise = {"name": "noise", "when": {"type": "Placed"}, "drop": True}
     wiring = made(database, "--push-down", routes=[noise, {"name": "rest"}])
