@@ -34,8 +34,8 @@ def _document(kind: InstalledKind) -> dict[str, object]:
 
 def _lines(kind: InstalledKind) -> Iterator[str]:
     yield kind.kind if kind.package == "walrelay" else f"{kind.kind} (of the package {kind.package})"
-    if kind.install:
-        yield f"  not usable: its client is missing: {kind.install}"
+    if kind.trouble:
+        yield f"  not usable: {kind.trouble}" + (f": {kind.install}" if kind.install else "")
     told = {} if kind.traits is None else {**kind.traits._asdict()}
     rows = {
         "durable": told.get("durable"),

@@ -48,7 +48,7 @@ try:
     from walrelay.__main__ import main
     main()
 except SystemExit:
-    sources = [*linecache.cache]
+    sources = [name for name in linecache.cache if name != "<string>"]  # this script, since Python 3.13
     print(json.dumps([looked, sources, gc.get_freeze_count(), gc.isenabled()]), file=sys.stderr)
 """
 

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from click.testing import CliRunner
 
 from walrelay.cli import main
 from walrelay.publish import kinds as kinds_module
-from walrelay.publish import load
-from walrelay.publish.kinds import kinds
+from walrelay.publish import load, plugins
+from walrelay.publish.kinds import is_installed, kinds
 
 EXTRAS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 OWN = [each for each in kinds() if each.package == "walrelay"]
@@ -29,9 +30,24 @@ def test_every_sink_says_what_it_can_do_and_which_extra_it_needs(kind: kinds_mod
 
 
 def test_a_client_that_is_missing_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(kinds_module, "is_installed", lambda name: False)
     shown = CliRunner().invoke(main, ["sinks"], standalone_mode=False).output
     assert "rabbitmq\n  not usable: its client is missing: pip install 'walrelay[rabbitmq]'\n" in shown
+    assert "stdout\n  durable" in shown
+
+
+def test_a_client_is_missing_also_where_the_package_around_it_is() -> None:
+    assert not is_installed("no_such_package.client")
+    assert not is_installed("walrelay.no_such_module")
+    assert is_installed("google.pubsub_v1")
+
+
+def test_a_package_that_cannot_be_imported_hides_no_other_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("aaa", "no_such_package:plugin", "walrelay.sinks")
+    points = {**plugins.entry_points_by_kind(), "aaa": broken}
+    monkeypatch.setattr(kinds_module, "entry_points_by_kind", lambda: points)
+    shown = CliRunner().invoke(main, ["sinks"], standalone_mode=False).output
+    assert "cannot be imported: ModuleNotFoundError: No module named 'no_such_package'" in shown
     assert "stdout\n  durable" in shown
 
 

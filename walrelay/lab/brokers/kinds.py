@@ -1,12 +1,12 @@
 """Which brokers there are, without importing what they need; and the one that was asked for."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from walrelay.errors import Fatal
 from walrelay.lab.brokers.contract import LabBroker
 from walrelay.lab.servers.backstage import Backstage
+from walrelay.publish.kinds import is_installed
 
 
 class BrokerKind(NamedTuple):
@@ -33,7 +33,7 @@ KINDS = {
 def missing_packages(names: Sequence[str]) -> list[str]:
     """Of those, and of the kinds among them, which are not installed."""
     wanted = dict.fromkeys(KINDS[name].client if name in KINDS else name for name in names)
-    return [package for package in wanted if package and find_spec(package) is None]
+    return [package for package in wanted if package and not is_installed(package)]
 
 
 def own_or_users(kind: str, backstage: Backstage, url: str | None) -> LabBroker:
