@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from shutil import copy2
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -62,18 +63,8 @@ class CleanEnvironment:
         self.bin = directory / "bin"
         subprocess.run([full, "-m", "venv", "--without-pip", directory], check=True, capture_output=True)
         (source, about), (target, _) = _about(full), _about(self.bin / "python")
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            self.bin / "python",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-        ]
-        subprocess.run([*pip, wheel], check=True, capture_output=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "--quiet"]
+        subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True, capture_output=True)
         (own,) = distributions(name="walrelay", path=[str(target)])
         for each in _closure(own, extras, source, about):
             _link(each, source, target)
@@ -131,4 +122,7 @@ def _link(distribution: Distribution, source: Path, target: Path) -> None:
     for file in distribution.files or ():
         if file.parts[0] != ".." and "__pycache__" not in file.parts:
             (target / file).parent.mkdir(parents=True, exist_ok=True)
-            (target / file).symlink_to(source / file)
+            try:
+                (target / file).hardlink_to(source / file)
+            except OSError:  # of another file system
+                copy2(source / file, target / file)

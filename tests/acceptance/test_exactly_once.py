@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +19,6 @@ from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import WALRELAY
 from tests.acceptance.writing import Writers
 from tests.brokers import Broker
-from tests.brokers.file import FileOfLines
 from tests.brokers.nats import NatsOwnStream
 from tests.brokers.postgres import PostgresTable
 from tests.conftest import PostgresMaker
@@ -37,15 +35,12 @@ KAFKA = pytest.param("kafka", marks=pytest.mark.java)
 IN_CHAOS = [pytest.param(kind, marks=pytest.mark.chaos) for kind in ("nats", "postgres")]
 
 
-@pytest.fixture(params=[KAFKA, "file", "nats", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Kafka | Broker, str]]:
+@pytest.fixture(params=[KAFKA, "nats", "postgres"])
+def place(request: pytest.FixtureRequest) -> Iterator[tuple[Kafka | Broker, str]]:
     """Where a relay can publish exactly once, and a topic there."""
     match request.param:
         case "kafka":
             yield request.getfixturevalue("kafka"), request.getfixturevalue("topic")
-        case "file":
-            file = FileOfLines(tmp_path)
-            yield file, file.topic
         case "nats":
             server = request.getfixturevalue("stoppable_nats")
             server.start()
@@ -103,7 +98,7 @@ def test_broker_restarts_under_load_lose_repeat_and_reorder_nothing(
     assert assert_delivered(deployment, writers).duplicates == 0
 
 
-@pytest.mark.parametrize("place", [KAFKA, "file", *IN_CHAOS], indirect=True)
+@pytest.mark.parametrize("place", [KAFKA, *IN_CHAOS], indirect=True)
 @pytest.mark.parametrize("crashes", [2, pytest.param(6, marks=pytest.mark.chaos)])
 def test_postgres_crashes_under_load_lose_repeat_and_reorder_nothing(
     deploy: Deploy, private_postgres: PostgresMaker, place: tuple[Kafka | Broker, str], crashes: int
@@ -175,7 +170,7 @@ def test_kills_of_the_target_under_load_lose_repeat_and_reorder_nothing(
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("place", ["file", "nats", "postgres"], indirect=True)
+@pytest.mark.parametrize("place", ["nats", "postgres"], indirect=True)
 def test_a_transaction_larger_than_a_group_is_cut_and_resumed_where_it_was(
     deploy: Deploy, database: Database, place: tuple[Kafka | Broker, str]
 ) -> None:

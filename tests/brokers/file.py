@@ -8,8 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.servers.topics import Received
-from walrelay.model import System
-from walrelay.publish import ExactlyOnceSink, Sink, SinkHandle
+from walrelay.publish import Sink, SinkHandle
 from walrelay.sinks.file.plugin import plugin
 from walrelay.sinks.file.settings import FileSettings
 from walrelay.testing import Arrived
@@ -27,9 +26,6 @@ class FileCase:
 
     def open(self, *, room: int = 10_000) -> Sink:
         return self._handle.open()
-
-    def open_exactly_once(self, system: System, slot: str) -> ExactlyOnceSink:
-        return self._handle.open_exactly_once(system, slot)
 
     def hold(self) -> None:
         pass

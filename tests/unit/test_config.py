@@ -434,7 +434,8 @@ def test_words_for_what_is_empty_endless_or_too_long() -> None:
 
 def test_settings_that_do_not_fit_together_are_reported_where_one_of_them_stands() -> None:
     assert problems(SOURCE + SINK + "delivery: exactly_once\nposition:\n  keep: topic\n")[0] == (
-        "walrelay.yaml:6: delivery: a sink of kind 'broker' cannot publish exactly once"
+        "walrelay.yaml:6: delivery: a sink of kind 'broker' cannot publish exactly once: leave it out, and let"
+        " consumers know what comes again by the header id"
     )
     assert problems(SOURCE + SINK + "position:\n  keep: topic\n") == [
         "walrelay.yaml:7: position.keep: a sink of kind 'broker' has no topic for a position"

@@ -1,5 +1,7 @@
 """A settings file with several relays: what the defaults give, what a relay changes, and errors that name both."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.unit.refused_settings import problems_of
@@ -134,6 +136,14 @@ def test_a_file_for_positions_and_standard_output_are_for_one_relay() -> None:
     stdout = [relay(name, name).replace("memory", "stdout") for name in "ab"]
     (found,) = problems(file_of(*stdout))
     assert found == "4: relays.b.sink.kind: relay 'a' has standard output too; each relay needs its own"
+
+
+def test_two_relays_write_to_no_file_together(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    places = f"kind: file, path: {tmp_path}/events", f"kind: file, path: {tmp_path}/link/events"
+    relays = [relay(name, name).replace("kind: memory", place) for name, place in zip("ab", places, strict=True)]
+    (found,) = problems(file_of(*relays))
+    assert f"relays.b.sink.kind: relay 'a' has the file '{tmp_path}/events' too; each relay needs its own" in found
 
 
 def test_the_faults_of_other_relays_do_not_matter_to_one_that_is_named() -> None:

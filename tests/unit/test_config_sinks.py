@@ -90,6 +90,10 @@ def test_what_cannot_be_meant_is_refused_with_its_line(more: str, problem: str) 
         ("sinks: {a: {kind: kafka}}", "sinks.a: 'bootstrap_servers' is missing"),
         ("sinks: {a: {kind: memory, kep: 1}}", "sinks.a: unknown key 'kep'; did you mean 'keep'?"),
         ("sinks: {a: {kind: stdout}, b: {kind: stdout}}", "sinks.b.kind: another sink writes to standard output"),
+        (
+            "sinks: {a: {kind: file, path: /tmp/x}, b: {kind: file, path: /tmp/../tmp/x}}",
+            "sinks.b.kind: another sink writes to the file '/tmp/x' already",
+        ),
         ("sink: null", "sink: has no value"),
     ],
 )
@@ -114,3 +118,15 @@ def test_sinks_of_a_relay_replace_the_sink_of_the_defaults_and_the_other_way_rou
     )
     relays = parse_relays(text, "walrelay.yaml", {})
     assert {name: [*each.named_sinks] for name, each in relays.items()} == {"one": [""], "two": ["x", "y"]}
+
+
+@pytest.mark.parametrize("setting", ["rotate_bytes: 2000", "rotate_interval: 60"])
+def test_a_setting_of_the_file_sink_that_is_gone_says_what_to_do_instead(setting: str) -> None:
+    (found,) = problems(f"sink: {{kind: file, path: /tmp/x, {setting}}}\n", SOURCE)
+    assert "is no setting any more" in found
+    assert "logrotate" in found
+
+
+def test_exactly_once_into_a_file_is_refused_with_the_way_on() -> None:
+    (found,) = problems("sink: {kind: file, path: /tmp/x}\ndelivery: exactly_once\n", SOURCE)
+    assert "a sink of kind 'file' cannot publish exactly once: leave it out" in found

@@ -83,7 +83,7 @@ class Settings(Section):
 
     delivery: Literal["at_least_once", "exactly_once"] = "at_least_once"
     """at_least_once: after a crash, what was durable but not yet confirmed is published again. exactly_once, for kafka,
-    redis, nats, postgres and file: messages become durable with their position; consumers of Kafka need
+    redis, nats and postgres: messages become durable with their position; consumers of Kafka need
     `isolation.level: read_committed`."""
 
     position: PositionSettings = PositionSettings()
@@ -206,7 +206,11 @@ class Settings(Section):
     def _can_deliver(self) -> Self:
         kind = "" if self.sink is None else self.sink.kind
         if self.delivery == "exactly_once" and kind and load(kind).exactly_once is None:
-            raise SectionError(("delivery",), f"a sink of kind {kind!r} cannot publish exactly once")
+            raise SectionError(
+                ("delivery",),
+                f"a sink of kind {kind!r} cannot publish exactly once: leave it out, and let consumers know what comes"
+                " again by the header id",
+            )
         once = load(kind).exactly_once if kind else None
         if self.position.keep == "topic" and kind and (once is None or not once.serves_at_least_once):
             raise SectionError(("position", "keep"), f"a sink of kind {kind!r} has no topic for a position")

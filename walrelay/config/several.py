@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from walrelay.config.document import Document, KeyPath, Problem, replaced
 from walrelay.config.models import Settings
 from walrelay.postgres.dsn import server
+from walrelay.publish import load
 
 RELAYS, DATABASES, DEFAULTS = "relays", "databases", "defaults"
 
@@ -201,8 +202,8 @@ def _needed(settings: Settings) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:
     if settings.position.keep == "file":
         yield ("position", "path"), (f"the file {settings.position.path!r}",)
     for name, sink in settings.named_sinks.items():
-        if sink.kind == "stdout":  # whose lines would be mixed
-            yield (("sinks", name, "kind") if name else ("sink", "kind")), ("standard output",)
+        if place := load(sink.kind).writes_to(sink.settings):
+            yield (("sinks", name, "kind") if name else ("sink", "kind")), (place,)
 
 
 def chosen(names: Collection[str], wanted: Collection[str]) -> list[str]:

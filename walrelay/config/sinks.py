@@ -95,8 +95,11 @@ def sharing_faults(
     """What several sinks cannot share. `letters`: the topic of dead letters, if they go to one; `patterns`: of topics
     that have a policy of their own.
     """
-    for name in [name for name, each in sinks.items() if each.kind == "stdout"][1:]:
-        yield ("sinks", name, "kind"), "another sink writes to standard output already"
+    places = {name: load(each.kind).writes_to(each.settings) for name, each in sinks.items()}
+    taken = [*places.values()]
+    for number, (name, place) in enumerate(places.items()):
+        if place and place in taken[:number]:
+            yield ("sinks", name, "kind"), f"another sink writes to {place} already"
     if exactly_once:
         why = "no transaction goes over several sinks: exactly once needs one sink, and a relay for each"
         yield ("delivery",), why

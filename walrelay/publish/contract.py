@@ -298,6 +298,10 @@ class SinkPlugin(NamedTuple):
 
     exactly_once: ExactlyOnce | None = None
 
+    writes_to: Callable[[Any], str] = lambda settings: ""
+    """(settings): what no other sink may write to, such as a file, in words; empty where sinks may share it. Settings
+    in which two have the same are refused."""
+
     newest: Callable[[Any, Sequence[str], int], Recalled] | None = None
     """(settings, topics, count): the newest `count` messages of each partition, or whatever the topics have instead; a
     topic that does not exist has none. Fatal, with a hint, where they cannot be read. Changes nothing at the broker."""

@@ -51,14 +51,7 @@ def load(kind: str) -> SinkPlugin:
             f"there is no sink of kind {kind!r}",
             hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
         )
-    try:
-        plugin: SinkPlugin = point.load()
-    except ImportError as cause:
-        package = point.dist.name if point.dist is not None else "that has it"
-        raise Fatal(
-            f"the sink of kind {kind!r} cannot be used: the package {package} cannot be imported: {cause}",
-            hint=f"Install what it needs: pip install --force-reinstall {package}. `walrelay sinks` lists the others.",
-        ) from cause
+    plugin: SinkPlugin = point.load()
     return plugin
 
 

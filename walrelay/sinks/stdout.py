@@ -133,6 +133,7 @@ plugin = SinkPlugin(
     open=lambda settings, last_line: StdoutSink(sys.stdout.fileno(), last_line),
     examine=lambda settings, topics: [],
     memory=LastLine,
+    writes_to=lambda settings: "standard output",
     partitions=True,
     traits=SinkTraits(
         durable="written to standard output",

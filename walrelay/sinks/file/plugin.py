@@ -6,33 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from walrelay.model import Counting, Finding, System
-from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
-from walrelay.sinks.file.groups import FileGroups, FilePositionRecord
-from walrelay.sinks.file.line_file import LineFile, Rotation
+from walrelay.model import Finding
+from walrelay.publish.contract import Sink, SinkPlugin, SinkTraits
+from walrelay.sinks.file.line_file import LineFile
 from walrelay.sinks.file.settings import FileSettings
 from walrelay.sinks.file.sink import FileSink
-from walrelay.sinks.groups import GroupedSink, GroupSize
-
-_GROUP = GroupSize(messages=10_000, bytes=4 * 2**20)
-
-
-def _line_file(settings: FileSettings) -> partial[LineFile]:
-    return partial(LineFile, Path(settings.path), Rotation(settings.rotate_bytes, settings.rotate_interval))
 
 
 def _open(settings: FileSettings, memory: Any) -> Sink:
-    return FileSink(_line_file(settings))
-
-
-def _open_exactly_once(
-    settings: FileSettings, memory: Any, system: System, slot: str, counting: Counting | None = None
-) -> ExactlyOnceSink:
-    return GroupedSink(FileGroups(_line_file(settings), slot), _GROUP, system, slot, counting)
-
-
-def _open_positions(settings: FileSettings, system: System, slot: str) -> PositionKeeper:
-    return FilePositionRecord(_line_file(settings), slot)
+    return FileSink(partial(LineFile, Path(settings.path)))
 
 
 def _examine(settings: FileSettings, topics: Sequence[str]) -> Iterator[Finding]:
@@ -49,20 +31,16 @@ def _examine(settings: FileSettings, topics: Sequence[str]) -> Iterator[Finding]
         yield Finding("sink", "ok", f"events are written to {path}")
 
 
-def _examine_positions(settings: FileSettings) -> Iterator[Finding]:
-    yield Finding("sink", "ok", f"the relay's position is in {settings.path}.position")
-
-
 plugin = SinkPlugin(
     FileSettings,
     open=_open,
     examine=_examine,
-    exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions, serves_at_least_once=False),
+    writes_to=lambda settings: f"the file {settings.real_path!r}",
     partitions=True,
     traits=SinkTraits(
         durable="on disk (fdatasync)",
         order="of commits",
-        repeats="none with exactly_once; recognised by the header id",
+        repeats="recognised by the header id",
         headers="any bytes, null, repeated names",
         size="any",
     ),

@@ -1,6 +1,11 @@
 """The settings of the file sink."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_GONE = {"rotate_bytes", "rotate_interval"}
 
 
 class FileSettings(BaseModel):
@@ -11,17 +16,18 @@ class FileSettings(BaseModel):
     path: str = Field(
         min_length=1, description="The file, in a directory that walrelay may write to. For one relay alone."
     )
-    rotate_bytes: int | None = Field(
-        None,
-        ge=1024,
-        description="Before it would have more bytes the file gets the time as a suffix, and a new one begins. null:"
-        " its size is no reason. walrelay deletes no file.",
-    )
-    rotate_interval: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Each such span of time has a file of its own, counted from 1970 in UTC: 3600 for each hour. The"
-        " file of an earlier one gets its suffix when the next line is written. null: time is no reason.",
-        json_schema_extra={"unit": "seconds"},
-    )
+
+    @property
+    def real_path(self) -> str:
+        """Where the lines end up, whatever the path is written like."""
+        return str(Path(self.path).resolve())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_rotation(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (found := sorted(_GONE & given.keys())):
+            raise ValueError(
+                f"{found[0]} is no setting any more: walrelay follows a file that is moved, so let logrotate rotate it"
+                " (without copytruncate); see `walrelay docs file`"
+            )
+        return given

@@ -1,4 +1,4 @@
-"""Lines in a file, at least once: durable is what the disk has."""
+"""Lines in a file: durable is what the disk has. A full disk, and another writer, are waited for."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -6,35 +6,13 @@ from time import monotonic, sleep
 
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt
-from walrelay.sinks.file.line_file import LineFile, NoSpace
+from walrelay.sinks.file.line_file import LineFile, NotNow
 from walrelay.sinks.stdout import line
 
 _ROOM = 8 * 2**20  # bytes that may wait for the disk
 _WRITE = 2**20  # bytes that are written though nobody asks for receipts
-_AGAIN = 0.2  # seconds until a full disk is tried again
+_AGAIN = 0.2  # seconds until it is tried again
 _SOON = 0.005  # seconds that lines may wait for others while more come: each time on disk costs a millisecond or more
-
-
-class Patience:
-    """A full disk is back-pressure: the work is tried again, not too often, and `trouble` says why it has to be."""
-
-    def __init__(self) -> None:
-        self.trouble = ""
-        self._next = 0.0
-
-    def done(self, work: Callable[[], object], timeout: float) -> bool:
-        """Whether it was done. If not, that takes up to `timeout` seconds: the caller asks again at once."""
-        if self.trouble and (left := self._next - monotonic()) > 0:
-            sleep(min(left, timeout))
-            if timeout < left:
-                return False
-        try:
-            work()
-        except NoSpace as why:
-            self.trouble, self._next = str(why), monotonic() + _AGAIN
-            return False
-        self.trouble = ""
-        return True
 
 
 class FileSink:
@@ -47,7 +25,7 @@ class FileSink:
         self._bytes = 0
         self._unsettled = Counter[int]()  # of the lines that wait, by ticket
         self._settled = Counter[int]()
-        self._patience = Patience()
+        self._trouble, self._try_at = "", 0.0
         self._first_at = 0.0  # when the first line came of those that wait
         self._took = 0.0  # seconds, the last time on disk
 
@@ -86,19 +64,25 @@ class FileSink:
         return None
 
     def trouble(self) -> str:
-        return self._patience.trouble
+        return self._trouble
 
     def _write(self, timeout: float) -> None:
-        began = monotonic()
-        if not self._waiting or not self._patience.done(self._write_all, timeout):
+        """Takes up to `timeout` seconds where it cannot be done: the caller asks again at once."""
+        if not self._waiting:
             return
-        self._took = monotonic() - began
+        began = monotonic()
+        if self._trouble and (left := self._try_at - began) > 0:
+            sleep(min(left, timeout))
+            if timeout < left:
+                return
+        try:
+            if self._file is None:
+                self._file = self._open_file()
+            self._file.append(b"".join(self._waiting))
+        except NotNow as why:
+            self._trouble, self._try_at = str(why), monotonic() + _AGAIN
+            return
+        self._trouble, self._took = "", monotonic() - began
         self._settled += self._unsettled
         self._unsettled = Counter()
         self._waiting, self._bytes = [], 0
-
-    def _write_all(self) -> None:
-        if self._file is None:
-            self._file = self._open_file()
-        self._file.make_ready(self._bytes)
-        self._file.write(b"".join(self._waiting), self._file.size)
