@@ -13,6 +13,7 @@ from walrelay.config import Databases, Settings
 from walrelay.control.database import Controls
 from walrelay.control.pausing import LeaderPause
 from walrelay.control.relay import RelayControl
+from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, readable, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
@@ -115,7 +116,8 @@ def _run_id() -> str:
 def status(catalog: Catalog, wiring: Wiring) -> Status:
     """The slot's state, and what the doctor says of it."""
     found = slot_status(catalog, wiring.slot, wiring.publication, messages=wiring.outbox.prefix is not None)
-    return found._replace(problems=tuple(doctor.told(catalog, wiring, "status")))
+    elsewhere = letters_elsewhere(catalog, wiring.slot, wiring.table)
+    return found._replace(problems=(*doctor.told(catalog, wiring, "status"), *elsewhere))
 
 
 class Watching(Protocol):
@@ -249,6 +251,8 @@ class LiveFactories:
             for finding in doctor.told(catalog, self._wiring, "run"):
                 stops = "" if finding.subject == "table" else "the relay will stop at the next row: "
                 self._observer.saw(Noticed(f"{stops}{finding.detail} (fix: {finding.fix})"))
+        for finding in letters_elsewhere(catalog, self._wiring.slot, self._wiring.table):
+            self._observer.saw(Noticed(f"{finding.detail} (fix: {finding.fix})"))
         if self._wiring.outbox.prefix is None and function_exists(catalog, "emit_message"):
             self._observer.saw(Noticed(UNPUBLISHED))
 

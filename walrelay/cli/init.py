@@ -12,6 +12,7 @@ from walrelay.cli.chosen import Chosen, each_relay
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import BarObserver, count
+from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.errors import Fatal, Retryable
 from walrelay.operations import doctor, setup
 from walrelay.operations import push_down as pushing
@@ -157,6 +158,8 @@ def init(
         if "slot" in made:
             _begin(wiring, catalog)
         doctor.refuse(catalog, wiring, "init")  # the new objects may not suit the settings either
+        for finding in letters_elsewhere(catalog, wiring.slot, wiring.table):
+            click.echo(f"note: {finding.detail}: {finding.fix}", err=True)
         if push_down:
             make_filter(catalog, wiring)
     made_there = 0

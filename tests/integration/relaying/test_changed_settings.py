@@ -1,15 +1,21 @@
 """A dead letter stays one and settles its own message alone, whatever the settings of the next start are."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.conftest import OutboxMaker
 from tests.integration.relaying.harness import Outbox
+from walrelay.cli import main
 from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable
+from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Refused
+from walrelay.observe import Noticed
 from walrelay.postgres.catalog import Catalog
 
 KEPT: dict[str, Any] = {"policy": "dead_letter"}
@@ -210,6 +216,57 @@ def test_a_tenant_without_a_place_keeps_no_other_tenant_out(make_outbox: OutboxM
     assert (of_event(outbox, b"2"), of_event(outbox, b"1")) == ({"a": 2}, {})
     attempts = outbox.database.execute("SELECT attempts FROM walrelay.dead_letters ORDER BY commit_lsn")
     assert attempts == [(1,), (0,)], "the place is not asked again so soon"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_open_letters_of_a_renamed_slot_are_told_with_what_takes_them_over(
+    make_outbox: OutboxMaker, tmp_path: Path, gone: bool
+) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a"))
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    old, new = outbox.wiring.slot, f"{outbox.wiring.slot}_new"
+    if gone:
+        outbox.database.execute("SELECT pg_drop_replication_slot(%s)", [old])
+    renamed = outbox.under(source={"slot": new}, refusals={**KEPT, "block_key": True})
+    path = tmp_path / "walrelay.yaml"
+    source = {"dsn": outbox.database.dsn, "slot": new, "binary": False}
+    path.write_text(json.dumps({"source": source, "sink": {"kind": "memory"}}))
+
+    def said(*arguments: str) -> str:
+        return CliRunner().invoke(main, [*arguments, "-c", str(path)]).output
+
+    told = f"1 open dead letter is of slot {old}, which {'is gone' if gone else 'no relay reads'}"
+    for command in ("init", "doctor", "dlq list", "status"):
+        assert told in said(*command.split()), command
+    with renamed.relay() as relay:
+        renamed.messages(relay)
+        assert any(told in str(each) for each in renamed.watcher.of(Noticed))
+    with Catalog(outbox.wiring.dsn) as catalog:
+        (finding,) = letters_elsewhere(catalog, new, renamed.wiring.table)
+    outbox.database.execute(finding.fix)
+    assert told not in said("doctor")
+    outbox.broker.refused = set()
+    with renamed.relay() as relay:
+        renamed.write(1)
+        renamed.messages(relay)
+        assert [status for _, status in letters(renamed)] == ["waiting", "blocked"]
+    assert [each.outcome for each in replay(renamed)] == ["replayed"] * 2
+    assert of_event(renamed, b"1") == {"a": 2}
+
+
+def test_letters_of_another_relay_of_the_outbox_are_its_own(make_outbox: OutboxMaker) -> None:
+    outbox = make_outbox(refusals=KEPT, routes=to("a"))
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    with outbox.relay() as relay, Catalog(outbox.wiring.dsn) as catalog:
+        outbox.messages(relay)
+        assert [*letters_elsewhere(catalog, "another", outbox.wiring.table)] == []
+    with Catalog(outbox.wiring.dsn) as catalog:
+        assert [*letters_elsewhere(catalog, "another", "public.another")] == []
+        assert len([*letters_elsewhere(catalog, "another", outbox.wiring.table)]) == 1
 
 
 def test_exactly_once_leaves_a_letter_until_the_relay_has_passed_it(make_outbox: OutboxMaker) -> None:

@@ -14,6 +14,7 @@ from walrelay.cli.progress import count, progress
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import OPEN, DeadLetterFilter, StoredDeadLetter
 from walrelay.dead_letters.editing import difference
+from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.dead_letters.forms import summary, whole
 from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Fatal
@@ -60,6 +61,8 @@ def listing(relay: Chosen, everything: bool, as_json: bool, **given: Any) -> Non
     """
     with opened(relay.settings()) as (wiring, table):
         found = selected(wiring, **given)
+        for each in letters_elsewhere(table.catalog, wiring.slot, wiring.table):
+            click.echo(f"{each.detail}: {each.fix}", err=True)
         ids = table.find(found if everything else found.open)
         if ids and not as_json:
             click.echo(_LINE.format(*_HEAD))

@@ -56,6 +56,7 @@ _CHAINS: tuple[tuple[str, tuple[Question, ...]], ...] = (
     ("slot", (slot.retained,)),
     ("pause", (relays.table, relays.paused)),
     ("activity", (relays.activity,)),
+    ("dead letters", (relays.letters_of_others,)),
     ("failover", (slot.failover_slot, slot.ahead)),
     ("failover", (slot.standbys,)),
     ("failover", (slot.synchronised,)),

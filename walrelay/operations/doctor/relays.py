@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from walrelay.control.state import facts_of, relay_state
 from walrelay.control.table import ACTIVITY, TABLE, cost, relay_row, relays_table_exists
+from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.model import Finding
 from walrelay.operations.doctor.expected import Expected, ok, warning
 from walrelay.postgres.candidates import instances
@@ -42,3 +43,8 @@ def paused(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     detail = f"{obeyed if state in ('paused', 'no slot') else asked}; {cost(wal)}"
     end = f"UPDATE {TABLE} SET paused = false WHERE slot_name = {literal(expected.slot)};"
     yield warning(_SUBJECT, detail, end)
+
+
+def letters_of_others(catalog: Catalog, expected: Expected) -> Iterator[Finding]:
+    """Dead letters that no command of this relay would show."""
+    yield from letters_elsewhere(catalog, expected.slot, expected.outbox)
