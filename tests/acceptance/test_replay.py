@@ -302,6 +302,24 @@ def test_a_dead_letter_of_one_message_leaves_the_rows_others_to_the_replay_that_
     assert {each["state"] for each in json.loads(state)["rows"]} == {"published", "dead_letter"}
 
 
+def test_a_replayed_dead_letter_whose_topic_was_lost_is_missing_and_replayed_again(deployment: Deployment) -> None:
+    deployment.write_settings(refusals={"policy": "dead_letter"})
+    configure(deployment.kafka, deployment.topic, {"max.message.bytes": "2000"})
+    deployment.start()
+    deployment.write("1", f'"{"x" * 5000}"')
+    deployment.catch_up()
+    configure(deployment.kafka, deployment.topic, {"max.message.bytes": "1000000"})
+    assert "replayed" in deployment.command("dlq", "replay")
+    assert "all is well" in deployment.command("audit")
+    deployment.kafka.delete_topics(deployment.topic)
+    there = deployment.kafka.admin.list_topics
+    wait_until(lambda: deployment.topic not in there(timeout=5).topics, 30, "the topic to be gone")
+    deployment.kafka.create_topic(deployment.topic)
+    (advice,) = re.findall(r"to publish them: walrelay (replay .*)", deployment.command("audit", exit_code=1))
+    assert "published 2 rows again" in deployment.command(*advice.split())
+    assert "all is well" in deployment.command("audit")
+
+
 def test_rows_are_counted_as_rows_and_messages_as_messages(fanned: Deployment) -> None:
     fanned.start()
     fanned.write('"1"', '"2"')

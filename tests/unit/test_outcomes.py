@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from walrelay.dead_letters.store import DeadLetterOfRecord
+from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.outcomes import FoundMessages, of_topics, outcomes
 from walrelay.publish import RecalledMessage
 

@@ -4,9 +4,16 @@ crash.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin, message_json, record_json
+from walrelay.dead_letter import (
+    UNDECODABLE,
+    WHOLE_TRANSACTION,
+    DeadLetter,
+    Origin,
+    message_json,
+    record_json,
+)
 from walrelay.dead_letters.identity import RecordKey, stored_id, stored_text
 from walrelay.errors import Fatal, NotServing, Retryable
 from walrelay.lsn import LSN, ZERO
@@ -285,43 +292,3 @@ def skips(catalog: Catalog, slot: str) -> frozenset[tuple[LSN, int | None]]:
     except Denied:
         return frozenset()
     return frozenset((LSN.parse(lsn), None if ordinal == WHOLE_TRANSACTION else ordinal) for lsn, ordinal in rows)
-
-
-class DeadLetterOfRecord(NamedTuple):
-    """A dead letter without what is of the event itself, but for type, aggregate and key: `letters_of_messages` says
-    which message it is about. `status`: waiting, blocked, replayed, discarded or skipped. `topic`: None for a letter of
-    the whole record. `committed_at`: of the record, in microseconds since 1970.
-    """
-
-    record_id: str
-    position: str
-    status: str
-    error: str
-    topic: str | None
-    letter: int = 0
-    aggregate_type: str | None = None
-    aggregate_id: str | None = None
-    type: str | None = None
-    committed_at: int | None = None
-    key: bytes | None = None
-    number: int = 0
-
-
-def dead_letters_of(catalog: Catalog, slot: str, record_ids: Sequence[str]) -> dict[str, list[DeadLetterOfRecord]]:
-    """By record id, each in their order; records without a dead letter are left out."""
-    if not record_ids or not present(catalog):
-        return {}
-    asked = {stored_id(record_id): record_id for record_id in record_ids}
-    rows = catalog.rows(
-        "SELECT record_id, commit_lsn::text || ':' || ordinal, status, error, topic, id, record->>'aggregate_type',"
-        f" record->>'aggregate_id', record->>'type', (record->>'committed_at')::int8, key, number FROM {TABLE}"
-        " WHERE slot_name = %s AND record_id = ANY (%s::text[]) ORDER BY commit_lsn, ordinal, number",
-        slot,
-        [*asked],
-    )
-    found: dict[str, list[DeadLetterOfRecord]] = {}
-    for stored, *head, key, number in rows:
-        of_key = {"key": None if key is None else bytes(key), "number": number}
-        letter = DeadLetterOfRecord(asked[stored], *head, **of_key)
-        found.setdefault(letter.record_id, []).append(letter)
-    return found

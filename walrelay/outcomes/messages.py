@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from walrelay.dead_letters.identity import letters_of_messages, stored_text
-from walrelay.dead_letters.store import DeadLetterOfRecord
+from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.model import Message
 from walrelay.publish import RecalledMessage
 

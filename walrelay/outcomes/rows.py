@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from walrelay.dead_letters.identity import stored_text
+from walrelay.dead_letters.identity import letters_of_messages, stored_text
+from walrelay.dead_letters.of_records import DeadLetterOfRecord, dead_letters_of, edited_record
 from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
-from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of, present
+from walrelay.dead_letters.store import present
 from walrelay.model import AnyRecord, Message, OutboxRecord
 from walrelay.outcomes.blocking import BlockedKeys
 from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, of_topics, outcome_of, outcomes
@@ -136,7 +137,7 @@ class LeftToPublish:
     ) -> None:
         """`blocked`: holds back what is behind an open dead letter of its key."""
         self._route, self._found, self._left, self._blocked = routing.route, known.found, _LEFT[again], blocked
-        self._letters = LettersOfRows(wiring, catalog, known)
+        self._letters, self._catalog = LettersOfRows(wiring, catalog, known), catalog
         self.withheld = 0
         """How many records had messages, and none that was left."""
 
@@ -160,13 +161,26 @@ class LeftToPublish:
             return ()  # of the record as a whole, which today's rules may not even route
         messages = [*self._route(record)]
         became = outcomes(record.id, messages, self._found, letters)
-        left = [
-            message
-            for number, (message, each) in enumerate(zip(messages, became, strict=True))
-            if each.outcome in self._left and not (self._blocked and self._blocked.holds(record, number, message))
-        ]
+        left = list[Message]()
+        for number, (message, each) in enumerate(zip(messages, became, strict=True)):
+            if each.letter is not None and each.letter.edited and each.outcome in self._left:
+                left += self._as_edited(record, messages, each.letter)
+            elif each.outcome in self._left and not (self._blocked and self._blocked.holds(record, number, message)):
+                left.append(message)
         self.withheld += bool(messages and not left)
         return left
+
+    def _as_edited(
+        self, record: OutboxRecord, messages: Sequence[Message], letter: DeadLetterOfRecord
+    ) -> Sequence[Message]:
+        """What was published in place of one of the record's messages; an edit may have led it elsewhere."""
+        edited = edited_record(self._catalog, letter.letter)
+        if edited is None:
+            return ()
+        here = edited._replace(commit_lsn=record.commit_lsn, ordinal=record.ordinal, committed_at=record.committed_at)
+        routed = [*self._route(here)]
+        own = [each for each, of in zip(routed, letters_of_messages([letter], routed), strict=True) if of is not None]
+        return own or [each for each in routed if each.topic not in {message.topic for message in messages}]
 
 
 def topics_of_letters(catalog: Catalog, slot: str) -> list[str]:

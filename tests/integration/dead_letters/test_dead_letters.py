@@ -20,9 +20,10 @@ from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters import DeadLetterFilter, DeadLetterTable, DeadLetterTableWriter
 from walrelay.dead_letters.counts import dead_letter_counts, waiting
 from walrelay.dead_letters.identity import RecordKey
+from walrelay.dead_letters.of_records import dead_letters_of
 from walrelay.dead_letters.replay import DeadLetterReplay
 from walrelay.dead_letters.republishing import Republishing
-from walrelay.dead_letters.store import dead_letters_of, skips
+from walrelay.dead_letters.store import skips
 from walrelay.errors import Fatal, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal

@@ -10,6 +10,9 @@ from tests.integration.relaying.broker import Killed
 from tests.integration.relaying.harness import Outbox, header
 from tests.integration.relaying.test_recover import lose
 from tests.servers.database import Database
+from walrelay.dead_letter import record_json
+from walrelay.lsn import LSN
+from walrelay.model import OutboxRecord
 from walrelay.operations import recovery
 
 pytestmark = pytest.mark.parametrize("way", ["text"])  # the table is read in one way only
@@ -216,3 +219,16 @@ def test_a_recovery_killed_behind_a_dead_letter_blocks_each_row_once(
     outbox.recover()
     assert {*values(outbox)["a"]} == {"1", "3", "5", "7"}
     assert letters_of(outbox) == [("2", "waiting"), ("4", "blocked"), ("6", "blocked"), ("8", "blocked")]
+
+
+def test_a_backfill_publishes_an_edited_message_as_its_replay_did(make_outbox: Callable[..., Outbox]) -> None:
+    outbox = make_outbox(**BOTH)
+    outbox.write(1)
+    letter(outbox, 1, "replayed")
+    ((id_,),) = outbox.database.execute("SELECT id::text FROM outbox")
+    edited = OutboxRecord(LSN(16), 0, 0, id_, "order", "1", "placed", b'"edited"', None, None, None, None)
+    outbox.database.execute("UPDATE walrelay.dead_letters SET edited_record = %s::json", [record_json(edited)])
+    lose(outbox)
+    outbox.database.execute("DELETE FROM walrelay.slots")
+    assert outbox.backfill()
+    assert values(outbox) == {"a": ['"edited"'], "b": ["1"]}

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of
+from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.operations.audit.reconciliation import AuditReport, AuditTally, Missing, SetAside, within_keys
+from walrelay.outcomes import FoundMessages, LettersOfRows, of_topics, outcomes
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
-from walrelay.publish import Found, ReadBack, Span
+from walrelay.publish import Found, ReadBack, RecalledMessage, Span
 from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import ConfirmedRows, confirmed_rows
 from walrelay.table.rows import OutboxRows
@@ -140,10 +141,12 @@ class _Audit:
     def _absent(self, view: View) -> "_Absent":
         """The rows without a message, as missing ones or dead letters."""
         absent, found = _Absent(self._period.listed), self._not_found(view) if self._tally.missing else iter(())
+        letters = LettersOfRows(self._wiring, self._catalog)
         while some := list(islice(found, _AT_ONCE)):
-            letters = dead_letters_of(self._catalog, self._wiring.slot, [row.id for row, _ in some])
-            for row, is_before in some:
-                if (letter := self._letter(letters.get(row.id, ()), row.topic)) is not None:
+            letters.look_up([row.id for row, *_ in some])
+            for row, topics, is_before in some:
+                letter = self._letter(row, topics, letters.of(row.id))
+                if letter is not None:
                     absent.letter(SetAside(row.id, letter.position, letter.status, letter.error))
                 elif self._tally.is_letter(row.id):
                     absent.letter(SetAside(row.id, "", "in a topic", ""))
@@ -151,10 +154,18 @@ class _Audit:
                     absent.row(row, is_before)
         return absent
 
-    def _letter(self, letters: Sequence[DeadLetterOfRecord], topic: str) -> DeadLetterOfRecord | None:
-        """The last one that explains why a message is not in the topic."""
-        explain = (each for each in reversed(letters) if not self._several or each.topic in (None, topic))
-        return next(explain, None)
+    def _letter(
+        self, row: Missing, topics: Sequence[str], letters: Sequence[DeadLetterOfRecord]
+    ) -> DeadLetterOfRecord | None:
+        """The one that explains why a message is not in its topic, as all that publish from the table see it."""
+        if not letters:
+            return None
+        there = (topic for topic in topics if not self._tally.is_missing(row.id, topic))
+        found = FoundMessages(RecalledMessage(topic, row.id, "", number) for number, topic in enumerate(there))
+        letter = outcomes(row.id, of_topics(topics), found, letters)[topics.index(row.topic)].letter
+        if letter is not None and letter.status == "replayed" and letter.topic == row.topic and not letter.edited:
+            return None  # a replay published it there, and it is gone
+        return letter
 
     def _messages(self, read_back: ReadBack) -> Iterator[Found | Span]:
         letters = self._wiring.policy.topic
@@ -164,8 +175,10 @@ class _Audit:
                 raise AuditStopped
             yield each
 
-    def _not_found(self, view: View) -> Iterator[tuple[Missing, bool]]:
-        """The rows without a message that still exist, and whether each is older than the slot."""
+    def _not_found(self, view: View) -> Iterator[tuple[Missing, list[str], bool]]:
+        """The rows without a message that still exist, with the topics of all their messages, and whether each is older
+        than the slot.
+        """
         topic_of, tally = self._topic_of, self._tally
         slot, system = self._wiring.slot, self._catalog.system()
         before = f"{xid8(view.xmax)} < {first_xmin(self._catalog, slot, system.identifier)}"
@@ -180,7 +193,7 @@ class _Audit:
                 self._dropped += tally.is_missing(record.id)
             for topic in dict.fromkeys(topics):
                 if tally.is_missing(record.id, topic):
-                    yield Missing(record.id, topic, time), is_before
+                    yield Missing(record.id, topic, time), topics, is_before
 
     def _selection(self, margin: timedelta = timedelta()) -> Selection:
         since, until = self._since - margin, self._until and self._until + margin

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from walrelay.dead_letters.store import DeadLetterOfRecord
+from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
 from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowDestination, RowState, TracedRow, iso
 from walrelay.operations.find.rows import TableRow

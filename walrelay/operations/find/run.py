@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from walrelay.dead_letters.store import DeadLetterOfRecord, dead_letters_of
+from walrelay.dead_letters.of_records import DeadLetterOfRecord, dead_letters_of
 from walrelay.errors import Fatal, Retryable
 from walrelay.operations.find.judging import traced, without_row
 from walrelay.operations.find.progress import relay_progress

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from walrelay.dead_letters.store import DeadLetterOfRecord
+from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.operations.find.judging import traced, with_copies, without_row
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
 from walrelay.operations.find.report import RowCopy
