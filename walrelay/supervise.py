@@ -50,24 +50,54 @@ class Backoff(NamedTuple):
         return float(uniform(0.5, 1.0) * min(self.first * 2 ** min(attempt - 1, 30), longest))
 
 
+class Retries:
+    """Tells of each failure, and how long to wait after it. A cause that was told lately is told as such, until it has
+    become lasting.
+    """
+
+    def __init__(self, progress: Callable[[], object], observer: Observer, backoff: Backoff) -> None:
+        """`progress` returns a value that changes when an attempt got anywhere, which makes the next pause the first
+        again.
+        """
+        self._progress, self._observer, self._backoff = progress, observer, backoff
+        self._attempt, self._told, self._told_at = 0, ("", False), 0.0
+        self._before: object = None
+        self._last, self._same = "", 0
+
+    def begin(self) -> None:
+        """An attempt begins."""
+        self._before = self._progress()
+
+    def failed(self, error: Retryable) -> float:
+        """The attempt ended in that: seconds until the next one."""
+        self._attempt = 1 if self._progress() != self._before else self._attempt + 1
+        self._same = self._same + 1 if self._attempt > 1 and str(error) == self._last else 1
+        self._last = str(error)
+        pause = self._backoff.pause(self._attempt, error.retry_within)
+        lasting = self._attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
+        again = (str(error), lasting) == self._told and monotonic() - self._told_at < _QUIET
+        hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
+        count = f"; {self._same} times in a row without progress" if lasting and self._same > 1 else ""
+        cause = f"{error}{count}" + (f" (hint: {hints})" if hints else "")
+        self._observer.saw(Retrying(cause, self._attempt, pause, lasting, type(error).__name__, again))
+        if not again:
+            self._told, self._told_at = (str(error), lasting), monotonic()
+        return pause
+
+
 def supervise(
     run: Callable[[], None],
-    progress: Callable[[], object],
     stop: Callable[[], bool],
     wait: Callable[[float], object],
     observer: Observer,
-    backoff: Backoff,
+    retries: Retries,
 ) -> None:
-    """Calls `run` until it returns or raises something that is not Retryable.
-
-    `progress` returns a value that changes when a run got anywhere, which makes the next pause the first again;
-    `wait` waits so many seconds, or until `stop` is true. A cause that was told lately is told as such, until it has
-    become lasting.
+    """Calls `run` until it returns or raises something that is not Retryable. `wait` waits so many seconds, or until
+    `stop` is true.
     """
-    attempt, told, told_at, only_waited = 0, ("", False), 0.0, True
-    last, same = "", 0
+    only_waited = True
     while not stop():
-        before = progress()
+        retries.begin()
         try:
             run()
             return
@@ -78,18 +108,7 @@ def supervise(
             if stop():
                 observer.saw(Noticed(f"stopped, but not cleanly: {error}"))
                 return
-            attempt = 1 if progress() != before else attempt + 1
-            same = same + 1 if attempt > 1 and str(error) == last else 1
-            last = str(error)
-            pause = backoff.pause(attempt, error.retry_within)
-            lasting = attempt >= _LASTING and not isinstance(error, _BY_CHOICE)
-            again = (str(error), lasting) == told and monotonic() - told_at < _QUIET
-            hints = "; ".join(filter(None, [error.hint, _ASK if lasting else ""]))
-            count = f"; {same} times in a row without progress" if lasting and same > 1 else ""
-            cause = f"{error}{count}" + (f" (hint: {hints})" if hints else "")
-            observer.saw(Retrying(cause, attempt, pause, lasting, type(error).__name__, again))
-            if not again:
-                told, told_at = (str(error), lasting), monotonic()
+            pause = retries.failed(error)
         wait(pause)
 
 

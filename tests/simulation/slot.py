@@ -177,7 +177,7 @@ class FusedStream:
 class SlotCatalog:
     """In place of `walrelay.postgres.catalog.Catalog`: the slot is all there is, and nobody has a transaction open."""
 
-    database = "db"
+    database, usable = "db", True
 
     def __init__(self, slot: FakeSlot) -> None:
         self._slot = slot

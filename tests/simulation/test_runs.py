@@ -299,21 +299,16 @@ class _FencedPlace(_Place):
         return "no coordinator"
 
 
-def test_a_broker_that_fences_nobody_off_for_long_costs_the_lead_and_nothing_is_read_until_it_does(
+def test_a_broker_that_fences_nobody_off_for_long_costs_no_lead_and_nothing_is_read_until_it_does(
     clock: Clock,
 ) -> None:
     world = FencedWorld(small_wal(), clock)
-    began = clock()
-    world.answers_at = began + 45
-    before: list[FusedStream | None] = []
-    world.connecting = lambda: before.append(world.stream)
+    world.answers_at = clock() + 45
+    connections: list[FusedStream | None] = []
+    world.connecting = lambda: connections.append(world.stream)
     world.live()
     world.verify()
-    first = before[-1]
-    assert len(before) == 2
-    assert first is not None
-    assert first.ended is not None
-    assert 30 < first.ended - began < 35
+    assert len(connections) == 1
     assert len(world.slot.starts) == 1
     (text,) = world.seen.retries
     assert "the broker has not answered the request to fence off earlier producers: no coordinator" in text

@@ -8,7 +8,7 @@ import pytest
 from tests.seen import Seen
 from walrelay.errors import Fatal, LedgerError, NoRoom, NotConnected, Retryable, StartAnew, Waiting
 from walrelay.observe import Retrying
-from walrelay.supervise import Backoff, Stop, supervise
+from walrelay.supervise import Backoff, Retries, Stop, supervise
 
 _BACKOFF = Backoff()
 
@@ -43,7 +43,8 @@ class Supervised:
             if error := next(remaining):
                 raise error
 
-        supervise(one, lambda: self.progress(), lambda: self.stop(), self._wait, self.heard, backoff)
+        retries = Retries(lambda: self.progress(), self.heard, backoff)
+        supervise(one, lambda: self.stop(), self._wait, self.heard, retries)
 
     def _wait(self, seconds: float) -> None:
         self.now += seconds

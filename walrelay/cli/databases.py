@@ -13,7 +13,7 @@ from walrelay.observe import EndedFatally, Happening, LeftAtOnce, Noticed, Obser
 from walrelay.observe.processes import DatabaseGone, NotStarted
 from walrelay.relay.roster import Roster
 from walrelay.relay.spread import Instance, Spread
-from walrelay.supervise import Backoff, Stop, supervise
+from walrelay.supervise import Backoff, Retries, Stop, supervise
 from walrelay.telemetry import logs
 from walrelay.unforeseen import explained
 
@@ -78,11 +78,10 @@ class _Relays:
         found = dict[str, Dsn]()
         supervise(
             run=lambda: found.update(self.look()),
-            progress=lambda: None,
             stop=stop.is_set,
             wait=stop.wait,
             observer=self._log,
-            backoff=Backoff(),
+            retries=Retries(lambda: None, self._log, Backoff()),
         )
         return found
 

@@ -1,10 +1,11 @@
 """The open sinks of a relay that has several: to the relay they are one, whose topics are addresses, `SINK:TOPIC`.
 
-Each sink keeps its own window and its own pace. The stream has one order, though: while the sink of the next message
-has no room nothing more is read, so what the others have is sent, and then they wait too.
+Each sink keeps its own window and its own pace, also while the broker of another is away. The stream has one order,
+though: while the sink of the next message has no room nothing more is read, so what the others have is sent, and then
+they wait too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
@@ -15,6 +16,7 @@ from walrelay.publish.contract import Sink
 
 _SILENT = 5.0  # seconds without a receipt that is owed, after which a sink that says nothing is in trouble
 _OTHERS = 1.0  # seconds that the other sinks have to settle what they took, once one has ended
+_MOMENT = 0.005  # seconds: timers of sinks are no event of a descriptor
 _new = tuple.__new__
 _MAKING = "walrelay init --topics "
 
@@ -34,8 +36,9 @@ class SeveralSinks:
         self._error: WalrelayError | None = None
         self._deadline = 0.0
         self._selector = DefaultSelector()
-        self._descriptors = [each for sink in self._all if (each := sink.descriptor()) is not None]
-        for each in self._descriptors:
+        found = ((name, sink.descriptor()) for name, sink in sinks.items())
+        self._descriptors = {name: each for name, each in found if each is not None}
+        for each in self._descriptors.values():
             self._selector.register(each, EVENT_READ)
 
     def descriptor(self) -> int | None:
@@ -60,12 +63,14 @@ class SeveralSinks:
             sink.mark(end_lsn, commit_lsn, ordinal, over=over)
 
     def receipts(self, timeout: float) -> Iterable[Receipt | Refusal]:
-        """Waits for a sink without room, if there is one: the relay does."""
-        heard = [each for name in [*self._sinks] for each in self._heard(name, 0.0)]
-        awaited = [self._full] if self._full in self._sinks else self._owing
-        for name in awaited:
-            if not heard and timeout:
-                heard = self._heard(name, timeout / len(awaited))
+        """Waits for a sink without room, if there is one: the relay does. What the others hold is sent meanwhile."""
+        deadline = monotonic() + timeout
+        heard = self._told()
+        while not heard and (awaited := self._awaited) and (left := deadline - monotonic()) > 0:
+            heard = self._wait(awaited, left)
+            if not self._descriptors:
+                break  # all go on by themselves
+            heard += self._told()
         if heard or not self._ending or (self._owing and monotonic() < self._deadline):
             return heard
         if self._refusal is None:
@@ -98,8 +103,24 @@ class SeveralSinks:
         return [name for name in self._sinks if self._owed[name]]
 
     @property
+    def _awaited(self) -> list[str]:
+        return [self._full] if self._full in self._sinks else self._owing
+
+    @property
     def _ending(self) -> bool:
         return len(self._sinks) < len(self._all)
+
+    def _told(self) -> list[Receipt | Refusal]:
+        return [each for name in [*self._sinks] for each in self._heard(name, 0.0)]
+
+    def _wait(self, awaited: Sequence[str], seconds: float) -> list[Receipt | Refusal]:
+        """For something of theirs, or for a moment. A sink with a descriptor moves only while it is asked."""
+        alone = [name for name in awaited if name not in self._descriptors]
+        if not alone:
+            self._selector.select(min(seconds, _MOMENT))
+            return []
+        seconds = min(seconds, _MOMENT) if self._descriptors else seconds
+        return [each for name in alone for each in self._heard(name, seconds / len(alone))]
 
     def _heard(self, name: str, timeout: float) -> list[Receipt | Refusal]:
         heard: list[Receipt | Refusal] = []
@@ -129,6 +150,8 @@ class SeveralSinks:
     def _end(self, name: str) -> None:
         if self._sinks.pop(name, None) is not None:
             self._deadline = monotonic() + _OTHERS
+            if name in self._descriptors:
+                self._selector.unregister(self._descriptors.pop(name))
 
 
 def unknown_sink(address: str, names: Iterable[str]) -> Fatal:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from threading import Timer
-from time import monotonic
+from time import monotonic, sleep
 
 from walrelay.decode.contract import Decoder
-from walrelay.errors import Disconnected, NoRoom, NotConnected, Retryable
+from walrelay.errors import Disconnected, NoRoom, NotConnected, NotServing, Retryable, StartAnew, Waiting
 from walrelay.lsn import ZERO
 from walrelay.model import RelayPosition
 from walrelay.observe import Noticed, Observer, Stopped, Streaming, notices
@@ -21,21 +21,24 @@ from walrelay.postgres.failures import translated
 from walrelay.publish import Sink
 from walrelay.relay.contract import Factories
 from walrelay.relay.holding import Holding, MakeTimer
+from walrelay.relay.lead import Lead
 from walrelay.relay.loop import Relay
 from walrelay.relay.retracing import ReadHistory, telling
 from walrelay.route import Ahead, ResumedRouting, Routing
 from walrelay.source.contract import Positions
 from walrelay.source.positions import OwnPositionKeeper, refuse_another_count
-from walrelay.source.slot_source import SlotSource, usable_slot
+from walrelay.source.slot_source import SlotSource
 from walrelay.source.start import OwnPosition, Start
 from walrelay.source.stream import Stream
-from walrelay.supervise import Backoff, supervise
+from walrelay.supervise import Backoff, Retries, supervise
 from walrelay.table.backfill_journal import refuse_unfinished_backfill
 from walrelay.wiring import Wiring
 
 _MOMENT = 0.02  # seconds between two looks at what a sink that goes on alone has heard
 _HOLD = 2.0  # seconds that a sink may go on alone after the connection to PostgreSQL broke
-_FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before another instance may try
+_FENCING = 30.0  # seconds for the broker to fence off an earlier producer, before that counts as a failure
+_GIVES_THE_LEAD_BACK = Disconnected, NotServing, Waiting, StartAnew
+"""The connection is gone, or leads to where nothing can be read; or the stream has ended in good order."""
 
 
 class Runs:
@@ -66,6 +69,8 @@ class Runs:
         self._ahead, self._stalls = Ahead(), StallWatch(observer)
         self._dead_lettering = factories.refusals()
         self._pausing = factories.pausing()
+        self._wait: Callable[[float], object] = sleep
+        self._retries = Retries(lambda: self.bookmark, observer, Backoff())
 
     def until(self, stop: Callable[[], bool], wait: Callable[[float], object], backoff: Backoff) -> None:
         """One run after the other, until one ends in good order or an operator must act; then lets everything go.
@@ -73,13 +78,14 @@ class Runs:
         `stop`, `wait` and `backoff` are as in `supervise`.
         """
         try:
+            self._wait = wait
+            self._retries = retries = Retries(lambda: self.bookmark, self._observer, backoff)
             supervise(
                 run=lambda: self.run(stop),
-                progress=lambda: self.bookmark,
                 stop=stop,
                 wait=partial(self._pause, wait, stop),
                 observer=self._observer,
-                backoff=backoff,
+                retries=retries,
             )
         finally:
             self.close()
@@ -154,47 +160,50 @@ class Runs:
         return self._factories.lead(stream, stop)
 
     def _lead_on(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> None:
-        """Leads over one stream after the other: while the relay is paused, or the sink has no room, there is none, but
-        the connection stays, and with it the lead. So nobody else publishes what the sink holds, however long that
-        lasts.
+        """Leads over one stream after the other: while the relay is paused, the sink has no room, or what is not
+        PostgreSQL's keeps it from publishing, there is none, but the connection stays, and with it the lead. So nobody
+        else publishes what the sink holds, and commands see a leader, however long that lasts.
         """
         catalog.refuse_another_server(stream.backend)  # before any answer of its is believed
         with self._pausing.while_leading(catalog):
-            still_leads = partial(self._still_leads, stream, catalog)
-            while not self._paused(stream, catalog, still_leads, stop):
+            lead = Lead(stream, catalog, self._wiring, self._pausing, stop)
+            while not self._paused(lead, stop):
                 try:
                     if not self._lead(stream, catalog, stop):
                         return
                     self.close()  # nothing is owed, and a pause may take days
-                except NoRoom as why:
-                    if self._relay is None or self._wiring.exactly_once or stop():
-                        raise  # a Kafka transaction does not stay open for so long, and nobody has seen what is in it
-                    self._observer.saw(
-                        Noticed(f"{why}; the stream starts again when there is room; this instance keeps the lead")
-                    )
-                    stream.pause(stop)
-                    leaving = partial(_either, stop, self._pausing.asked)
-                    self._relay.settling.await_room(self._relay.source, leaving, still_leads)
+                except Retryable as why:
+                    if stop() or isinstance(why, _GIVES_THE_LEAD_BACK) or not catalog.usable:
+                        raise
+                    self._wait_for(why, lead, stream, stop)
+                    if stop() and self._relay is None:
+                        raise
 
-    def _paused(
-        self, stream: Stream, catalog: Catalog, still_leads: Callable[[], object], stop: Callable[[], bool]
-    ) -> bool:
+    def _wait_for(self, why: Retryable, lead: Lead, stream: Stream, stop: Callable[[], bool]) -> None:
+        """Until there is room in a sink that holds messages; a sink that ended is made again after a pause."""
+        # A Kafka transaction does not stay open for so long, and nobody has seen what is in it.
+        if isinstance(why, NoRoom) and self._relay is not None and not self._wiring.exactly_once:
+            said = "the stream starts again when there is room; this instance keeps the lead"
+            self._observer.saw(Noticed(f"{why}; {said}"))
+            stream.pause(stop)
+            self._relay.settling.await_room(self._relay.source, lead.leaving, lead.check)
+            return
+        self.close()
+        seconds = self._retries.failed(why)
+        stream.pause(stop)
+        lead.wait(seconds, self._wait, self._clock)
+        self._retries.begin()
+
+    def _paused(self, lead: Lead, stop: Callable[[], bool]) -> bool:
         """Waits while the relay is paused, unless the sink still holds something: that is settled first. Whether the
         relay was stopped meanwhile.
         """
         if self._relay is not None or not self._pausing.asked():
             return False
-        stream.rest()
-        self._pausing.hold(catalog, still_leads, stream.heartbeat, stop)
+        lead.hold_while_paused()
         if stop():
             self._observer.saw(Stopped(self.bookmark.lsn if self.bookmark else ZERO, 0))
         return stop()
-
-    def _still_leads(self, stream: Stream, catalog: Catalog) -> None:
-        """Raises Disconnected if the lead may be lost, Fatal if the slot is lost (a stream would tell that itself)."""
-        stream.command("SELECT 1")
-        slot, plugin = self._wiring.slot, self._wiring.plugin
-        usable_slot(catalog.slot(slot), slot, plugin, catalog.database)
 
     def _lead(self, stream: Stream, catalog: Catalog, stop: Callable[[], bool]) -> bool:
         """Whether the relay paused, and keeps the lead."""
@@ -308,7 +317,3 @@ class Runs:
     def _routing(self, start: Start) -> Routing:
         routing = self._ahead.routing(self._factories.routing())
         return ResumedRouting(routing, start.commit_lsn, start.ordinal) if start.ordinal else routing
-
-
-def _either(one: Callable[[], bool], other: Callable[[], bool]) -> bool:
-    return one() or other()

@@ -80,7 +80,7 @@ class Stream:
         self._flushed = self.start = ZERO
         self._ends_inside = False
         self._options: Options = ()
-        self._sent_at = 0.0  # when the last status update was sent
+        self._sent_at, self._streams = 0.0, False  # when the last status update was sent
 
     @property
     def connection(self) -> connect.Connection:
@@ -137,7 +137,7 @@ class Stream:
         result = connect.answer(self._connection, start_replication(self._slot, start, options))
         if result.status != connect.Status.COPY_BOTH:
             raise self._failed(result)
-        self._pgconn.nonblocking = 1
+        self._pgconn.nonblocking, self._streams = 1, True
         self._asleep = {*self._wakes}
         for descriptor in self._wakes:
             self._poll.register(descriptor, select.POLLIN)
@@ -193,7 +193,10 @@ class Stream:
         the connection cannot be used any more. Until `start_stream`, `command` has to be called more often than
         wal_sender_timeout, or the server ends the connection.
         """
-        patience = self._timing.receive_timeout
+        if not self._streams:
+            self.rest()
+            return
+        patience, self._streams = self._timing.receive_timeout, False
         if confirmed is not None:
             self._send(confirmed)
         result = connect.end_of_copy(self._connection, stop, patience)

@@ -19,7 +19,7 @@ from walrelay.postgres.failures import Denied, translated
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Sink, refused
 from walrelay.route import Routing
-from walrelay.supervise import Backoff, supervise
+from walrelay.supervise import Backoff, Retries, supervise
 from walrelay.table.selection import (
     COMMIT,
     RowCondition,
@@ -242,10 +242,9 @@ def until_finished(attempts: Attempts, stop: Event, backoff: Backoff, observer: 
 
     supervise(
         run=attempt,
-        progress=lambda: attempts.published,
         stop=stop.is_set,
         wait=stop.wait,
         observer=observer,
-        backoff=backoff,
+        retries=Retries(lambda: attempts.published, observer, backoff),
     )
     return attempts.finished
