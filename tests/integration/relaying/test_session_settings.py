@@ -246,6 +246,7 @@ def test_a_relay_lives_with_extreme_settings_of_its_role(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("major", _MAJORS)
 def test_a_relay_lives_with_extreme_settings_on_every_version(
     private_postgres: PostgresMaker, make_life: Callable[[PostgresServer], Life], major: int
