@@ -16,6 +16,7 @@ from walrelay.errors import Disconnected, Fatal
 from walrelay.lsn import ZERO
 from walrelay.source.stream import Stream, Timing
 from walrelay.supervise import Stop
+from walrelay.wire.commands import Options, pgoutput_options
 
 OTHER_PLUGIN = {"pgoutput": "wal2json", "wal2json": "pgoutput"}
 
@@ -225,3 +226,21 @@ def test_a_walsender_that_is_ended_is_replaced_and_nothing_is_lost_or_repeated(o
             relay.confirms(outbox.end_of_wal())
             outbox.database.server.execute("SELECT pg_terminate_backend(%s)", [outbox.slot("active_pid")])
             relay.streams(times=number + 1)
+
+
+@pytest.mark.parametrize("way", ["text"])
+def test_an_error_of_the_plugin_is_told_with_the_position_it_was_at(outbox: Outbox) -> None:
+    outbox.write(1)
+    stream = Stream(outbox.database.dsn, outbox.settings.source.slot, "nowhere", Timing(), lambda text: None)
+    with closing(stream), pytest.raises(Fatal) as caught:
+        read_to_the_end(stream, pgoutput_options("nowhere", binary=False))
+    if outbox.database.server.major < 18:  # which skips it with a warning
+        assert "associated LSN" in str(caught.value)
+    assert "nowhere" in str(caught.value)
+
+
+def read_to_the_end(stream: Stream, options: Options) -> None:
+    stream.start_stream(ZERO, options)
+    deadline = monotonic() + 30
+    while monotonic() < deadline:
+        stream.read(0.1)
