@@ -1,5 +1,6 @@
 """A slot that is dropped and made again by hand while its relay is stopped, and a position of an earlier life."""
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.test_exactly_once import EXACTLY_ONCE
 from tests.brokers.redis import RedisStream
+from tests.conftest import PostgresMaker
 from tests.servers.database import Database
+from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import wait_until
 
@@ -85,3 +88,50 @@ def test_a_position_of_an_earlier_life_is_outdated_where_the_relay_got_further(
     deployment.write("1")
     deployment.catch_up()
     assert len(deployment.delivered_ids()) == len(set(deployment.delivered_ids())) == 3
+
+
+def test_a_stop_leaves_nothing_in_the_slot(deploy: Deploy, private_postgres: PostgresMaker, place: RedisStream) -> None:
+    """pg_upgrade refuses a slot that has not consumed all."""
+    server = private_postgres(major=18)
+    deployment = deploy(server.create_database(), place, place.topic)
+    for _ in range(3):
+        lived(deployment)
+        left = deployment.database.execute(
+            "SELECT * FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1',"
+            " 'publication_names', 'walrelay')",
+            [deployment.slot_name],
+        )
+        assert left == []
+        assert "commit" not in waiting(server, deployment)
+
+
+def waiting(server: PostgresServer, deployment: Deployment) -> str:
+    """The WAL behind the slot, as pg_waldump shows it."""
+    end = deployment.position()
+    confirmed = deployment.slot.confirmed
+    if confirmed >= end:
+        return ""
+    done = subprocess.run(
+        [server.bin("pg_waldump"), "-p", server.data / "pg_wal", "-s", str(confirmed), "-e", str(end)],
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.lower()
+
+
+@pytest.mark.slow
+def test_a_relay_goes_on_after_pg_upgrade(deploy: Deploy, private_postgres: PostgresMaker, place: RedisStream) -> None:
+    old, new = private_postgres(major=18), private_postgres(major=18)
+    deployment = deploy(old.create_database(), place, place.topic)
+    lived(deployment)
+    old.stop()
+    new.stop()
+    new.upgrade_from(old)
+    new.start()
+    deployment.database = Database(new, deployment.database.name)
+    deployment.write_settings(source={"dsn": deployment.database.dsn, "slot": deployment.slot_name})
+    deployment.command("init")
+    deployment.start()
+    deployment.write("2")
+    deployment.catch_up()
+    assert len(deployment.delivered_ids()) == len(set(deployment.delivered_ids())) == 2

@@ -141,6 +141,17 @@ class PostgresServer(Postgres):
             "PostgreSQL to reload its settings",
         )
 
+    def upgrade_from(self, old: "PostgresServer") -> None:
+        """pg_upgrade from a server that is stopped; this one is, too, and was never started."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        self._run("initdb", "--pgdata", self._data, "--no-instructions", *INITDB)
+        self._write_settings({})
+        bins, data = ("-b", old.programs.bin, "-B", self.programs.bin), ("-d", old.data, "-D", self._data)
+        done = self._run("pg_upgrade", "-U", "postgres", *bins, *data, "-s", self._home, check=False)
+        if done.returncode != 0:
+            found = [each.read_text() for each in self._data.rglob("invalid_*.txt")]
+            raise RuntimeError(f"pg_upgrade failed: {done.stdout[-2000:]} {done.stderr} {found}")
+
     def remove(self) -> None:
         """Stop, at once if it must be, and delete the data."""
         try:

@@ -244,8 +244,8 @@ class FusedSource(SlotSource):
         self.fuse.burn(self)
         return told
 
-    def leave(self, lsn: LSN) -> None:
-        super().leave(lsn)
+    def leave(self, lsn: LSN, *, settled: bool = False) -> None:
+        super().leave(lsn, settled=settled)
         self.fuse.burn(self)
 
     @boundary

@@ -10,7 +10,7 @@ from threading import Lock
 from time import monotonic, time
 
 from walrelay.control.activity import ActivityObserver
-from walrelay.control.table import Pause, RelayReport
+from walrelay.control.table import Pause, RelayReport, relays_table_exists, write_report
 from walrelay.lsn import LSN
 from walrelay.observe import (
     Acknowledged,
@@ -31,6 +31,7 @@ from walrelay.observe import (
     Turned,
 )
 from walrelay.observe.processes import NotStarted
+from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.notifications import Bell
 from walrelay.wiring import Wiring
 
@@ -166,6 +167,14 @@ class RelayControl:
             self._urgent = self._changes
         if wakes:
             self._attend(self)
+
+    def report_stop(self, catalog: Catalog, lsn: LSN) -> None:
+        """Writes the last report at once, in the relay's thread: it confirms once more behind it."""
+        if relays_table_exists(catalog):
+            self._since, self._state, self._position = None, "stopped", lsn
+            report, claims, number = self.report()
+            write_report(catalog, report, leads=claims)
+            self.reported(number)
 
     @property
     def pending(self) -> bool:

@@ -41,6 +41,25 @@ def gap(catalog: Catalog, slot: Slot) -> str:
     )
 
 
+STOP_PREFIX = "walrelay.stop"
+"""Of the logical message that fills the WAL up to the position that a relay reports last."""
+_ROOM = 8192  # bytes of WAL for the report
+
+
+def report_end(catalog: Catalog, slot: str) -> LSN | None:
+    """Corrects the last report, and returns the position that it names, to be confirmed: behind the WAL of the report
+    itself, and reached by the server. None before PostgreSQL 17, and where others write much just now.
+    """
+    if catalog.server_version < 170000:
+        return None
+    end = LSN(catalog.current_lsn() + _ROOM)
+    catalog.run(f"UPDATE {_TABLE} SET position = %s::pg_lsn WHERE slot_name = %s", str(end), slot)
+    if (left := end - catalog.current_lsn()) <= 0:
+        return None
+    catalog.rows("SELECT pg_logical_emit_message(false, %s, repeat('.', %s), flush => true)", STOP_PREFIX, left)
+    return end
+
+
 def refuse_gap(catalog: Catalog, slot: Slot) -> None:
     if why := gap(catalog, slot):
         raise Fatal(

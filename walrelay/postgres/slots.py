@@ -16,7 +16,7 @@ from walrelay.lsn import LSN
 from walrelay.postgres import connect
 from walrelay.postgres.catalog import Catalog, Slot, age
 from walrelay.postgres.failures import of_result, sqlstate_of
-from walrelay.wire.commands import create_slot
+from walrelay.wire.commands import create_slot, literal
 
 _LOCK_NOT_AVAILABLE = "55P03"
 
@@ -87,3 +87,12 @@ def unread(catalog: Catalog, slot: str) -> Slot | None:
             page="server",
         )
     return found
+
+
+def without_two_phase(slot: str) -> str:
+    """SQL that copies the slot under another name, without two_phase, and back; a copy has the slot's position."""
+    name, copy = literal(slot), literal(f"{slot[:58]}_copy")
+    return (
+        f"SELECT pg_copy_logical_replication_slot({name}, {copy}); SELECT pg_drop_replication_slot({name});"
+        f" SELECT pg_copy_logical_replication_slot({copy}, {name}); SELECT pg_drop_replication_slot({copy});"
+    )

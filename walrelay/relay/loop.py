@@ -111,7 +111,8 @@ class Relay:
         if self._end is None and not stop():
             self.settling.pause(self.source, stop)
             return True
-        self._observer.saw(Stopped(self.settling.leave(self.source), self.ledger.unsettled))
+        confirmed = self.settling.leave(self.source, stopping=self._end is None)
+        self._observer.saw(Stopped(confirmed, self.ledger.unsettled))
         if self._end:
             raise self.settling.ends_in(self._end, stopping=stop())
         return False

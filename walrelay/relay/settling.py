@@ -153,10 +153,12 @@ class Settling:
             self.deadline = monotonic() + patience
             self._observer.saw(Stopping(self._ledger.unsettled, patience))
 
-    def leave(self, source: Source) -> LSN:
-        """Confirms what is durable and ends the stream; up to where that was."""
-        source.leave(self._ledger.confirmable)
-        return self._ledger.confirmable
+    def leave(self, source: Source, *, stopping: bool = False) -> LSN:
+        """Confirms what is durable and ends the stream; up to where that was. `stopping`: in good order, for long."""
+        ledger = self._ledger
+        settled = stopping and not (ledger.unsettled or ledger.in_transaction or self.refusals)
+        source.leave(ledger.confirmable, settled=settled)
+        return ledger.confirmable
 
     def pause(self, source: Source, stop: Callable[[], bool]) -> None:
         """As `leave`, and keeps the connection."""

@@ -43,8 +43,10 @@ class Source(Protocol):
         """
         ...
 
-    def leave(self, lsn: LSN) -> None:
-        """Confirms `lsn` and ends the stream in good order, within a few seconds."""
+    def leave(self, lsn: LSN, *, settled: bool = False) -> None:
+        """Confirms `lsn` and ends the stream in good order, within a few seconds. `settled`: the relay stops, and all
+        that was read is before `lsn`.
+        """
         ...
 
     def pause(self, lsn: LSN, stop: Callable[[], bool]) -> None:

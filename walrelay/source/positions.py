@@ -62,6 +62,11 @@ class OwnPositionKeeper:
         self._durable, self._horizon = position, TransactionHorizon(position.xmin, position.lsn)
 
     @property
+    def in_the_database(self) -> bool:
+        """Whether to keep a position writes WAL."""
+        return isinstance(self._positions, TablePositions)
+
+    @property
     def xmin(self) -> int:
         """The xmin of the position that was kept last."""
         return self._durable.xmin

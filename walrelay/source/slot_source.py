@@ -1,28 +1,32 @@
 """The source of a relay: checks that the slot may be read, streams it, and watches that the outbox stays published."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from time import monotonic, sleep
 from typing import NamedTuple
 
-from walrelay.errors import Disconnected, Fatal, Waiting
+from walrelay.errors import Disconnected, Fatal, Waiting, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
 from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
 from walrelay.postgres.failures import slot_lost, slot_missing
 from walrelay.postgres.parts import incompletely_published, not_delivered
 from walrelay.postgres.publications import PublishedTable
-from walrelay.postgres.slot_moves import reached
+from walrelay.postgres.slot_moves import STOP_PREFIX, reached, report_end
 from walrelay.postgres.slot_records import missing_slot, noted_publication
+from walrelay.postgres.slots import without_two_phase
 from walrelay.source.lag import WaitReport
 from walrelay.source.positions import OwnPositionKeeper
 from walrelay.source.start import OwnPosition, Server, Start, is_continued, set_back, start_of
 from walrelay.source.stream import Stream
-from walrelay.wire.commands import Options, literal
+from walrelay.wire.commands import Options
+from walrelay.wire.frames import parse_keepalive
 
 _HANDOVER, _HANDOVER_LOOK = 1.0, 0.01  # seconds
 _RETRACED = 0.1  # seconds to wait for frames
+_FOLLOW = 1.0  # seconds to wait for the end of WAL when the relay stops
+_STOP = STOP_PREFIX.encode() + b"\0"
 _BUSY_CHECK = 10.0  # seconds between two looks at the catalog while events flow
 
 
@@ -56,6 +60,8 @@ class SlotSource:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: OwnPositionKeeper | None = None
         self.latest = last.latest if last else None
+        self.report_stop: Callable[[Catalog, LSN], None] | None = None
+        """Writes the last report of a relay that stops."""
         self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion changes it
         if catalog.slot(reading.slot) is None:
             raise missing_slot(catalog, reading.slot, last.system if last else None)
@@ -86,7 +92,7 @@ class SlotSource:
         return self._catalog.current_lsn()
 
     def set_back(self, own: OwnPosition, same: LSN) -> Start:
-        """Where to begin if the WAL up to the own position is what was read only up to `same`; ZERO: not that far."""
+        """See `walrelay.source.start.set_back`."""
         return set_back(self.slot, own, same, self.wal_end)
 
     @contextmanager
@@ -156,7 +162,13 @@ class SlotSource:
     def report_waiting(self, since: int | None) -> None:
         self._report.report_waiting(since)
 
-    def leave(self, lsn: LSN) -> None:
+    def leave(self, lsn: LSN, *, settled: bool = False) -> None:
+        """If the relay stops, its last report comes before the last confirmation: so nothing is left in the slot, which
+        pg_upgrade asks for. A position in the database is a commit behind the one that it names; then it is left.
+        """
+        if settled and self.report_stop is not None and not (self._keeper and self._keeper.in_the_database):
+            with suppress(WalrelayError):  # what cannot be reported is left in the slot
+                lsn = self._report_the_stop(lsn, self.report_stop)
         if self._keeper is not None:
             lsn = self._keeper.keep_at_last(lsn)
         self._stream.leave(lsn)
@@ -167,6 +179,25 @@ class SlotSource:
             lsn = self._keeper.keep_at_last(lsn)
         self._stream.pause(stop, confirmed=lsn)
         self._confirmed = lsn
+
+    def _report_the_stop(self, lsn: LSN, report: Callable[[Catalog, LSN], None]) -> LSN:
+        """Up to where nothing but walrelay's own report came; Waiting where anything else did."""
+        report(self._catalog, lsn)
+        self._idle_up_to(self._catalog.current_lsn())
+        end = report_end(self._catalog, self.slot.name)
+        return lsn if end is None else self._idle_up_to(end)
+
+    def _idle_up_to(self, end: LSN) -> LSN:
+        """`end`, once the server has got there without an event."""
+        self._look()
+        deadline, got = monotonic() + _FOLLOW, ZERO
+        while got < end:
+            frames = self._stream.read(_RETRACED)
+            if monotonic() > deadline or any(frame[:1] != b"k" and _STOP not in frame for frame in frames):
+                raise Waiting("something is left in the slot")
+            got = max([got, *(parse_keepalive(frame).wal_end for frame in frames if frame[:1] == b"k")])
+            self._stream.confirm(self._confirmed)
+        return end
 
     def _look(self) -> None:
         self._vouched = self._check()
@@ -290,12 +321,3 @@ def unreadable_slot(slot: Slot, plugin: str, database: str, init: str = "walrela
             without_two_phase(slot.name),
         )
     return None
-
-
-def without_two_phase(slot: str) -> str:
-    """SQL that copies the slot under another name, without two_phase, and back; a copy has the slot's position."""
-    name, copy = literal(slot), literal(f"{slot[:58]}_copy")
-    return (
-        f"SELECT pg_copy_logical_replication_slot({name}, {copy}); SELECT pg_drop_replication_slot({name});"
-        f" SELECT pg_copy_logical_replication_slot({copy}, {name}); SELECT pg_drop_replication_slot({copy});"
-    )

@@ -58,7 +58,7 @@ class Script:
         self._note("vouch", int(lsn))
         return lsn
 
-    def leave(self, lsn: LSN) -> None:
+    def leave(self, lsn: LSN, *, settled: bool = False) -> None:
         self._note("leave", int(lsn))
 
     def pause(self, lsn: LSN, stop: object) -> None:
