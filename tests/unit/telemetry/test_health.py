@@ -53,6 +53,18 @@ def test_a_sink_that_acknowledges_nothing_is_not_ready_but_alive() -> None:
     assert told(numbers).ready
 
 
+def test_a_stall_is_red_over_runs_and_counts_from_the_last_progress() -> None:
+    away = Stalled(STALL + 1, 0, "away", STALL + 1)
+    numbers = seen(STREAMING, away, Retrying("away", 1, 0.2, False, "Retryable"), STREAMING)
+    again = told(numbers)
+    assert (again.state, again.ready, again.waits_for, again.why) == ("waiting", False, "sink", "away")
+    assert again.seconds > STALL
+    numbers.saw(Stalled(1.0, 1, "audit: away", STALL + 9))
+    assert told(numbers).ready, "other sinks make progress"
+    numbers.saw(Resumed(STALL + 9))
+    assert (told(numbers).state, told(numbers).why) == ("streaming", "nothing to read")
+
+
 def test_a_slot_with_wal_to_read_that_does_not_move_is_not_ready() -> None:
     behind = FIGURES._replace(lag_bytes=100)
     leads, waits = seen(STREAMING), seen(StandingBy("s"))
