@@ -1,7 +1,9 @@
 """What RabbitMQ's answers mean, and which headers it would misunderstand."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from time import monotonic
 from typing import Any
 
 import pika
@@ -15,7 +17,7 @@ from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
 from walrelay.sinks.rabbitmq.plugin import plugin
 from walrelay.sinks.rabbitmq.settings import RabbitmqSettings
-from walrelay.testing import complains, message, numbers, publish, receipts, refusal, settle
+from walrelay.testing import Arrived, complains, message, numbers, publish, receipts, refusal, settle
 
 
 @pytest.fixture
@@ -127,6 +129,24 @@ def test_a_full_queue_holds_up_its_own_keys_only(stoppable_rabbitmq: RabbitmqSer
     assert arrived == [*range(6)]
     assert numbers(case.arrived()) == [*range(100)]
     full.close()
+
+
+def test_more_messages_than_a_queue_has_room_for_get_through_once(stoppable_rabbitmq: RabbitmqServer) -> None:
+    case = RabbitmqCase(stoppable_rabbitmq, **{"x-max-length": 5, "x-overflow": "reject-publish"})
+    arrived, settled = list[Arrived](), Counter[int]()
+    with closing(case.open()) as sink:
+        for number in range(40):
+            assert sink.publish(message(case, number, key="abcd"[number % 4]), 0)
+        deadline = monotonic() + 60
+        while settled.total() < 40:
+            assert monotonic() < deadline, f"{settled.total()} of 40 are durable: {sink.trouble()}"
+            settled += receipts(sink, 0.05)
+            arrived += case.arrived()
+        assert sink.trouble() == ""
+    arrived += case.arrived()
+    assert len(arrived) == 40, "something came again"
+    assert [numbers(arrived, key) for key in "abcd"] == [[*range(first, 40, 4)] for first in range(4)]
+    case.close()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.servers.waiting import wait_until
 from walrelay.errors import Fatal
 from walrelay.model import Message
 from walrelay.sinks.redis.plugin import plugin
-from walrelay.testing import answer, complains, failure, message, numbers, publish, refusal, settle
+from walrelay.testing import answer, complains, failure, message, numbers, publish, receipts, refusal, settle
 
 
 @pytest.fixture
@@ -116,6 +117,33 @@ def test_what_redis_takes_nothing_for_is_waited_for(
         settle(sink, 190)
         assert sink.trouble() == ""
     assert numbers(case.arrived()) == [*range(200)]
+
+
+def test_more_messages_than_memory_has_room_for_get_through_once(case: RedisCase) -> None:
+    client, taken = case.client, list[int]()
+    with closing(case.open()) as sink:
+        settle(sink, 1, publish(sink, case, range(1)))
+        client.config_set("maxmemory", str(client.info("memory")["used_memory"] + 300_000))
+        try:
+            for number in range(1, 400):
+                assert sink.publish(message(case, number, size=5_000), 0)
+            complains(sink, "Redis takes nothing now: OOM")
+            deadline = monotonic() + 60
+            while len(taken) < 400:
+                assert monotonic() < deadline, f"{len(taken)} of 400 arrived: {sink.trouble()}"
+                receipts(sink, 0.02)
+                for id_, fields in entries_of(client, case.topic):
+                    taken.append(int(fields[b"payload"].lstrip(b"x")))
+                    client.xdel(case.topic, id_)
+        finally:
+            client.config_set("maxmemory", "0")
+    assert taken == [*range(400)], "lost, repeated or out of order"
+
+
+def entries_of(client: Any, stream: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """The first ten."""
+    found: list[tuple[bytes, dict[bytes, bytes]]] = client.xrange(stream, count=10)
+    return found
 
 
 def test_a_master_that_becomes_a_replica_is_left_for_the_new_one(

@@ -15,7 +15,7 @@ from walrelay.errors import Retryable, WalrelayError
 from walrelay.sinks.hosting import PumpedLoop, Sending, lane_of_key
 from walrelay.sinks.redis.client import Client, answered, said
 from walrelay.sinks.redis.cluster import AWAY, ClusterNodes, cluster_of, redirected
-from walrelay.sinks.redis.connection import RedisConnection, packed
+from walrelay.sinks.redis.connection import GROUP, RedisConnection, packed
 from walrelay.sinks.redis.groups import arguments, encoded
 from walrelay.sinks.redis.settings import Address, RedisSettings
 
@@ -109,7 +109,7 @@ class ClusterConnection(RedisConnection):
         failed = sorted((part for part in parts if part.why), key=lambda part: places[id(part.sendings[0])])
         self._vain = self._vain if len(failed) == len(parts) else 0
         if not failed:
-            self._trouble = ""
+            self._trouble, self._most = "", min(GROUP, 2 * self._most)
         else:
             await self._not_added([sending for part in failed for sending in part.sendings], failed[0].why)
 

@@ -53,6 +53,7 @@ class RedisConnection:
         self._one_stream = False  # a group: so that Redis's answer says which stream it is about
         self._trouble = ""
         self._vain = 0  # groups in a row of which Redis took nothing
+        self._most = GROUP  # messages of the next group
         self._over = False  # nothing may follow what was refused
 
     async def open(self) -> None:
@@ -140,7 +141,7 @@ class RedisConnection:
         """What is sent next, None for nothing yet; what is left stays in the queue."""
         group: list[Sending] = []
         size, stream = 0, None
-        while self._queue and len(group) < GROUP and size < GROUP_BYTES:
+        while self._queue and len(group) < self._most and size < GROUP_BYTES:
             message = self._queue[0].taken[0].message
             if self._one_stream and stream not in (None, self._stream(message)):
                 break
@@ -219,6 +220,7 @@ class RedisConnection:
         self._queue.extendleft(reversed(rest))
         self._trouble = why
         self._vain += 1
+        self._most = max(1, self._most // 8)  # what is sent takes up memory, too
         await asyncio.sleep(backed_off(self._vain))
 
     def _refuse(self, sending: Sending, code: str, why: str, *, ends: bool) -> None:
