@@ -7,7 +7,14 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import PostgresError
 from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, parts, published_since
 from walrelay.postgres.publications import PublicationState
-from walrelay.postgres.slot_records import PublicationNote, SlotRecord, slot_records, write_note
+from walrelay.postgres.slot_moves import take_back_the_stop
+from walrelay.postgres.slot_records import (
+    PublicationNote,
+    SlotRecord,
+    is_of_another_system,
+    slot_records,
+    write_note,
+)
 
 
 def note_publication(
@@ -30,6 +37,8 @@ def note_publication(
         return ALL if certain and _is_empty(catalog, part) else PublishedSince(next_number, now)
 
     note = _note(record, seen, found, otherwise, mended=mended)
+    if is_of_another_system(catalog, slot):
+        take_back_the_stop(catalog, slot)  # its position means nothing here
     write_note(catalog, slot, note, xmin)
     return note.lost
 

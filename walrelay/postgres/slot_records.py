@@ -16,7 +16,6 @@ from walrelay.postgres.parts import NotedPart, parts_as_json, parts_from_json
 from walrelay.postgres.publications import PublicationState
 from walrelay.postgres.rights import OWN, MissingRight, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
-from walrelay.postgres.slot_moves import take_back_the_stop
 
 _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s"
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
@@ -209,11 +208,14 @@ class PublicationNote(NamedTuple):
         return json.dumps(parts_as_json(self.parts))
 
 
+def is_of_another_system(catalog: Catalog, slot: str) -> bool:
+    """Whether the slot's record is one from before pg_upgrade, or of a dump that was restored here."""
+    query = f"SELECT 1 FROM walrelay.slots WHERE slot_name = %s AND system_identifier <> {_HERE}"
+    return catalog.value(query, slot) is not None
+
+
 def write_note(catalog: Catalog, slot: str, note: PublicationNote, xmin: int | None) -> None:
     """Writes the slot's record; nothing where there is no slot. `xmin`: of a snapshot from before it, if known."""
-    of_another = f"SELECT 1 FROM walrelay.slots WHERE slot_name = %s AND system_identifier <> {_HERE}"
-    if catalog.value(of_another, slot):  # after pg_upgrade, or in a restored dump
-        take_back_the_stop(catalog, slot)
     catalog.run(
         "INSERT INTO walrelay.slots AS s (slot_name, plugin, created_lsn, system_identifier, table_oid, entry_oid,"
         " publication_stamp, created_xmin, published_from, parts)"
