@@ -19,7 +19,7 @@ from walrelay.publish import Sink
 from walrelay.sinks.pulsar.messages import partition
 from walrelay.sinks.pulsar.plugin import plugin
 from walrelay.sinks.pulsar.settings import PulsarSettings
-from walrelay.testing import failure, held, message, numbers, publish, receipts, refusal, settle
+from walrelay.testing import complains, held, message, numbers, publish, receipts, refusal, settle
 
 WRONG = "Timeout: nothing answers at sink.url, or every connection is closed there, as it is with wrong credentials"
 
@@ -416,11 +416,11 @@ def lets_in(case: PulsarCase, **settings: Any) -> None:
         settle(sink, 1, publish(sink, case, range(1)))
 
 
-def keeps_out(case: PulsarCase, kind: type[WalrelayError] = Retryable, **settings: Any) -> str:
+def keeps_out(case: PulsarCase, kind: type[WalrelayError] = Retryable, says: str = "Timeout: ", **settings: Any) -> str:
     try:
         with closing(case.open(**{"request_timeout": 3, **settings})) as sink:
             assert sink.publish(message(case, 0), 0)
-            return failure(sink, kind)
+            return complains(sink, says, 60)
     except kind as why:
         return str(why)
 
@@ -455,7 +455,8 @@ def test_tls_with_a_certificate_of_the_relay(
     own: dict[str, Any] = {"certificate_file": str(certificate), "key_file": str(key)}
     lets_in(protected, **trusting, **own)
     lets_in(protected, **trusting, token=protected_pulsar.token("relay"))
-    assert keeps_out(protected, url=protected_pulsar.tls_url, **own)  # not of the system's authorities
+    strange = {"url": protected_pulsar.tls_url, **own}  # the authority is none of the system's
+    assert keeps_out(protected, says="certificate verify failed", **strange)
     wrong: dict[str, Any] = {**trusting, "ca_file": str(tmp_path / "none.crt")}
     assert "the certificates for Pulsar cannot be read" in keeps_out(protected, Fatal, **wrong)
 
