@@ -47,7 +47,7 @@ def test_a_standby_that_is_away_is_no_lost_slot(sqlstate: str) -> None:
 @pytest.mark.parametrize(
     ("sqlstate", "text", "says", "hint"),
     [
-        ("42704", 'publication "outbox" does not exist', "publication", "created before the slot"),
+        ("42704", 'publication "outbox" does not exist', "publication", "walrelay recover --replace"),
         ("42704", 'replication slot "orders" does not exist', "does not exist", "walrelay init"),
         ("55000", "exceeded the maximum reserved size", "maximum reserved size", "max_slot_wal_keep_size"),
         ("42501", "must be superuser or replication role", "must be", "REPLICATION"),
@@ -67,7 +67,7 @@ def test_what_an_operator_must_mend_is_fatal_and_says_how(sqlstate: str, text: s
 def test_a_publication_that_is_missing_is_told_from_a_slot_in_every_language() -> None:
     """By the file of the server's source: the word is translated, and the slot may be called like the publication."""
     for text, file, hint in [
-        ("Publikation »orders« existiert nicht", "lsyscache.c", "created before the slot"),
+        ("Publikation »orders« existiert nicht", "lsyscache.c", "walrelay recover --replace"),
         ("Replikations-Slot »publication« existiert nicht", "slot.c", "walrelay init"),
     ]:
         error = failure("42704", text, slot="orders", publication="orders", raised_in=file)
