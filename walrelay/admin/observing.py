@@ -63,6 +63,10 @@ class RelayStatus(BaseModel):
     leader: ShownConnection | None
     standbys: list[ShownConnection]
     sharing: list[ShownConnection]
+    state: str = Field(description="Of the relay, as `walrelay relays` has it.")
+    why: str = Field(description="Why it is in that state; empty where all is well.")
+    since: str | None = Field(description="When the state began; null: not known.")
+    error_count: int | None = Field(description="Errors and stalls since its process began the relay; null: not known.")
     next: str = Field(description="What to do about it; empty where all is well.")
     problems: list[ShownFinding]
 
