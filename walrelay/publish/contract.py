@@ -25,6 +25,10 @@ _UNKNOWN = LSN(2**64 - 1), 0  # behind every place
 class Sink(Protocol):
     """Owned and called by the relay's one thread. Made for one run; never reused after an error.
 
+    A broker that is away, throttles or has no room is no error, but back-pressure: the sink connects again by itself,
+    with growing pauses, and sends again what has no receipt, in order; meanwhile `publish` returns False once the
+    window is full, and `trouble` says why.
+
     Every implementation documents what "durable" means for its broker, and passes the conformance suite in
     `walrelay.testing` against the real server. Where the connection is lost for good a method raises Retryable;
     what no retry can cure is a Refusal (one message) or Fatal (the sink as a whole).
@@ -74,7 +78,9 @@ class Sink(Protocol):
         ...
 
     def trouble(self) -> str:
-        """Why nothing moves, as far as the sink knows (the client library's last complaint); empty otherwise."""
+        """Why nothing moves, as far as the sink knows: the broker is away, not connected, or takes nothing now (the
+        reason and the address), also while no message waits. Empty when all is well.
+        """
         ...
 
 

@@ -21,8 +21,8 @@ class HostedSettings(BaseModel):
         30,
         gt=0,
         allow_inf_nan=False,
-        description="A message without an answer for so long, and a connection that takes so long, end the run, and it"
-        " begins anew. Not while the broker says why it takes nothing.",
+        description="A message without an answer for so long, and a connection that takes so long, end the"
+        " connection, and the next one sends what has no answer. Not while the broker says why it takes nothing.",
         json_schema_extra={"unit": "seconds"},
     )
 
