@@ -74,6 +74,8 @@ class RelayControl:
         self._told, self._unanswered = "", ""
 
     def lead(self) -> None:
+        if self._state in ("stopped", "failed"):  # what an earlier lead of this process ended in is over
+            self._state = "starting"
         self.leads = self.unread = True
         self._attend(self)
 

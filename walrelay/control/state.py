@@ -113,7 +113,7 @@ def _word(facts: RelayFacts) -> str:
         return "paused"
     if reported == "retrying" and facts.age is not None and facts.age < _RETRIES:
         return "retrying"
-    return "not running" if reported in ("streaming", "waiting", "paused", "retrying") else reported
+    return "not running" if reported in ("starting", "streaming", "waiting", "paused", "retrying") else reported
 
 
 def _paused(facts: RelayFacts, state: str) -> RelayState:

@@ -135,6 +135,16 @@ def test_a_sink_that_waits_keeps_its_state_over_runs_until_it_goes_on(relay: Rel
     assert (last["state"], last["last_error"], last["errors"]) == ("streaming", "away", 2)
 
 
+def test_a_relay_that_leads_again_does_not_report_how_its_last_lead_ended(relay: RelayControl) -> None:
+    relay.saw(STREAMING)
+    relay.saw(Stopped(LSN(1), 0))
+    relay.leave()
+    assert written(relay)["state"] == "stopped"
+    relay.lead()
+    relay.connected()
+    assert written(relay)["state"] == "starting"
+
+
 def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -> None:
     relay.saw(STREAMING)
     assert relay.report()[1]
