@@ -48,10 +48,8 @@ _ROOM = 8192  # bytes of WAL for the report
 
 def report_end(catalog: Catalog, slot: str) -> LSN | None:
     """Corrects the last report, and returns the position that it names, to be confirmed: behind the WAL of the report
-    itself, and reached by the server. None before PostgreSQL 17, and where others write much just now.
+    itself, and reached by the server. None where others write much just now. From PostgreSQL 17 on.
     """
-    if catalog.server_version < 170000:
-        return None
     end = LSN(catalog.current_lsn() + _ROOM)
     catalog.run(f"UPDATE {_TABLE} SET position = %s::pg_lsn WHERE slot_name = %s", str(end), slot)
     if (left := end - catalog.current_lsn()) <= 0:

@@ -181,7 +181,11 @@ class SlotSource:
         self._confirmed = lsn
 
     def _report_the_stop(self, lsn: LSN, report: Callable[[Catalog, LSN], None]) -> LSN:
-        """Up to where nothing but walrelay's own report came; Waiting where anything else did."""
+        """Up to where nothing but walrelay's own report came; Waiting where anything else did. Before version 17 there
+        is nothing to gain: pg_upgrade drops slots.
+        """
+        if self._catalog.server_version < 170000:
+            return lsn
         report(self._catalog, lsn)
         self._idle_up_to(self._catalog.current_lsn())
         end = report_end(self._catalog, self.slot.name)
