@@ -13,7 +13,9 @@ from walrelay.config import Databases, Settings
 from walrelay.control.database import Controls
 from walrelay.control.pausing import LeaderPause
 from walrelay.control.relay import RelayControl
+from walrelay.dead_letters import DeadLetterTable
 from walrelay.dead_letters.elsewhere import letters_elsewhere
+from walrelay.dead_letters.republishing import OpenLetter, Republishing, open_letters
 from walrelay.dead_letters.store import DeadLetterTableWriter, await_letters, readable, skips
 from walrelay.dead_letters.wrapping import DeadLettering
 from walrelay.decode.contract import Decoder
@@ -280,7 +282,12 @@ class LiveFactories:
 
     def refusals(self) -> DeadLettering:
         wiring, observer = self._wiring, self._observer
-        return DeadLettering(wiring.policy, self._dead_letters, observer, wiring.rules.unrouted, wiring.sink.place)
+        unrouted, place = wiring.rules.unrouted, wiring.sink.place
+        return DeadLettering(wiring.policy, self._dead_letters, observer, unrouted, place, self._open_letters)
+
+    def _open_letters(self, catalog: Catalog) -> Iterator[OpenLetter]:
+        table = DeadLetterTable(catalog, self._wiring.slot, patience=None)
+        return open_letters(table, Republishing(self._wiring.router(catalog).route))
 
     def _dead_letters(self, catalog: Catalog) -> DeadLetterTableWriter | None:
         if self._wiring.policy.only_stops and not readable(catalog):

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from tests.simulation.fuse import Fuse, boundary
 from walrelay.dead_letter import DeadLetter, Origin
-from walrelay.dead_letters.identity import RecordKey
-from walrelay.dead_letters.store import of_records
+from walrelay.dead_letters.identity import RecordKey, of_records
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN
 
@@ -37,8 +36,8 @@ class FakeLetters:
         self._write(letter)
 
     @boundary
-    def write_blocked(self, letter: DeadLetter) -> bool:
-        first = self.first_open(letter.topic or "", letter.key or b"")
+    def write_blocked(self, letter: DeadLetter, behind: tuple[str, bytes] | None = None) -> bool:
+        first = self.first_open(*(behind or (letter.topic or "", letter.key or b"")))
         if first is None or first >= letter.origin:
             return False
         self._write(letter)

@@ -4,7 +4,7 @@ The next run recognises a dead letter by its record and destination: a crash may
 and its message is not offered again then, whatever the settings are by then. No other recovery is needed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from walrelay.dead_letter import UNDECODABLE, DeadLetter, Origin
@@ -41,8 +41,10 @@ class DeadLetterWriter(Protocol):
         """If it is there already, only its attempts are counted."""
         ...
 
-    def write_blocked(self, letter: DeadLetter) -> bool:
-        """Writes it only if an earlier dead letter of its topic and key is open; returns whether one is."""
+    def write_blocked(self, letter: DeadLetter, behind: Key | None = None) -> bool:
+        """Writes it only if an earlier dead letter of that topic and key is open, or else of its own; returns whether
+        one is.
+        """
         ...
 
     def await_standbys(self) -> None: ...
@@ -66,7 +68,11 @@ class DeadLetterDecisions:
         blocked: Mapping[Key, Origin],
         observer: Observer,
         place_of: PlaceOf = topic_of,
+        under_others: Iterable[tuple[Key, Origin, Key]] = (),
     ) -> None:
+        """`under_others`: topics and keys that open dead letters would be published under by today's rules, which
+        letters, and what was refused of them.
+        """
         self._policy, self._writer, self._history, self._observer = policy, writer, history, observer
         self._place_of = place_of
         self._settled = {key: [*letters] for key, letters in settled.items()}
@@ -74,6 +80,9 @@ class DeadLetterDecisions:
             self._settled.setdefault(_record_of(letter.origin), []).append(letter)
         self._last = max((key.commit_lsn for key in self._settled), default=LSN(0))
         self._blocked = dict(blocked)
+        self._holders: dict[Key, dict[Key, Origin]] = {}  # what was refused, by what it would be published under
+        for now, origin, then in under_others:
+            self._holders.setdefault(now, {}).setdefault(then, origin)
         self._decided: tuple[Origin, Sequence[Message]] | None = None  # the last one that was not to be offered
 
     def offered(self, record: OutboxRecord, messages: Sequence[Message]) -> Sequence[Message]:
@@ -111,7 +120,7 @@ class DeadLetterDecisions:
 
     def may_replace(self) -> bool:
         """False: `replacement` returns None for every message. Cheaper to ask."""
-        return bool(self._history.closed or self._blocked or self._decided)
+        return bool(self._history.closed or self._blocked or self._holders or self._decided)
 
     def replacement(self, message: Message) -> Sequence[Message] | None:
         """What to publish instead of a message that must not be offered; None: offer it.
@@ -128,7 +137,7 @@ class DeadLetterDecisions:
         return replacement
 
     def _decide(self, message: Offered) -> Sequence[Message] | None:
-        if message.key is not None and self._blocks(message, message.key):
+        if message.key is not None and self._waits(message, (message.topic, message.key)):
             return ()
         place = self._place_of(message) if self._history.closed else None
         closed = None if place is None else self._history.closed.why(place)
@@ -186,21 +195,28 @@ class DeadLetterDecisions:
         if self._policy.table:
             self._writer.await_standbys()
 
-    def _blocks(self, message: Offered, key: bytes) -> bool:
-        first = self._blocked.get((message.topic, key))
-        if (
-            first is None or _origin_of_offered(message) <= first
-        ):  # read again: it precedes the one that it would wait for
+    def _waits(self, message: Offered, key: Key) -> bool:
+        """Whether it is blocked behind a dead letter of its key, or one that would be published under its key now."""
+        if self._blocks(message, key, self._blocked):
+            return True
+        holders = self._holders.get(key, {})
+        return any(self._blocks(message, then, holders) for then in [*holders])
+
+    def _blocks(self, message: Offered, key: Key, firsts: dict[Key, Origin]) -> bool:
+        """`firsts`: the first open dead letters by what was refused; those that are closed by now are taken out."""
+        first = firsts.get(key)
+        if first is None or _origin_of_offered(message) <= first:  # read again: it precedes what it would wait for
             return False
         why = "an earlier message of its key is a dead letter"
         letter = _dead_letter(message, "blocked", "blocked", why, attempts=0)
-        if self._writer.write_blocked(letter):
+        if self._writer.write_blocked(letter, key):
+            self._blocked.setdefault((message.topic, letter.key or b""), letter.origin)
             self._observer.saw(DeadLettered(letter))
             self._writer.await_standbys()
             return True
-        del self._blocked[message.topic, key]
-        if (first := self._writer.first_open(message.topic, key)) is not None:
-            self._blocked[message.topic, key] = first
+        del firsts[key]
+        if (first := self._writer.first_open(*key)) is not None:
+            firsts[key] = first
         return False
 
     def _unless_settled(self, messages: Sequence[Offered], letters: Sequence[DeadLetter]) -> Sequence[Message]:

@@ -96,9 +96,10 @@ class DeadLetterTable:
     seconds to wait for another process that has them locked.
     """
 
-    def __init__(self, catalog: Catalog, slot: str, patience: float = _PATIENCE) -> None:
+    def __init__(self, catalog: Catalog, slot: str, patience: float | None = _PATIENCE) -> None:
         self.catalog, self._slot = catalog, slot
-        connect.set_statement_timeout(catalog.connection, patience)
+        if patience is not None:  # otherwise the connection's own
+            connect.set_statement_timeout(catalog.connection, patience)
         if not present(catalog):
             raise missing()
         catalog.slot(slot)  # Fatal for one of another database: its letters came along with a copy of that database
@@ -178,6 +179,16 @@ class DeadLetterTable:
             key,
             str(place.commit_lsn),
             *place[1:],
+        )
+        return rows[0][0] if rows else None
+
+    def first_open_among(self, ids: Sequence[int]) -> int | None:
+        """The first of these that is open."""
+        if not ids:
+            return None
+        rows = self._rows(
+            f"SELECT id FROM {TABLE} WHERE id = ANY(%s) AND status IN ('waiting', 'blocked') ORDER BY {ORDER} LIMIT 1",
+            list(ids),
         )
         return rows[0][0] if rows else None
 

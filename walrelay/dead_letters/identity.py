@@ -4,10 +4,11 @@ Settings change between a refusal and the next reading of its record, or its rep
 list that today's rules make says nothing: another message has it after a rule was put before.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeVar
 
+from walrelay.dead_letter import DeadLetter
 from walrelay.lsn import LSN
 from walrelay.model import Message
 
@@ -70,6 +71,15 @@ def letters_of_messages(letters: Sequence[L], messages: Sequence[Message]) -> li
                     del free[number]
                     break
     return [each or whole for each in found]
+
+
+def of_records(letters: Iterable[DeadLetter]) -> dict[RecordKey, list[DeadLetter]]:
+    """By record."""
+    found: dict[RecordKey, list[DeadLetter]] = {}
+    for letter in letters:
+        lsn, ordinal, _, record_id = letter.origin
+        found.setdefault(RecordKey(lsn, ordinal, stored_id(record_id)), []).append(letter)
+    return found
 
 
 def stored_text(value: str) -> str:

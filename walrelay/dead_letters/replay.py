@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from walrelay.dead_letter import UNDECODABLE
 from walrelay.dead_letters import DeadLetterTable, StoredDeadLetter
 from walrelay.dead_letters.handling import DeadLetterKey, OrderKey
-from walrelay.dead_letters.republishing import NoSuchDestination, Republishing, order_keys
+from walrelay.dead_letters.republishing import NoSuchDestination, Republishing, open_letters, order_keys
 from walrelay.dead_letters.wave import Wave
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
 from walrelay.model import Message, Refusal
@@ -60,6 +60,9 @@ class DeadLetterReplay:
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
         """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
         left = self._with_keys_as_edited(self._table.keys(ids))
+        self._behind = dict[int, list[int]]()
+        if self._block_key:
+            left = self._with_keys_of_today(left)
         stuck = set[OrderKey]()
         while left:
             wave, left = _wave(left)
@@ -75,6 +78,22 @@ class DeadLetterReplay:
         edited = [each.id for each in keys if each.edited]
         found = {stored.id: self._keys_of_messages(stored) for stored in self._table.letters(edited)}
         return [each._replace(as_edited=found.get(each.id, frozenset())) for each in keys]
+
+    def _with_keys_of_today(self, keys: Sequence[DeadLetterKey]) -> list[DeadLetterKey]:
+        """Also finds out which blocked ones wait for letters of another topic or key, by today's rules."""
+        by_then, by_now = dict[OrderKey, list[int]](), dict[OrderKey, list[int]]()
+        wanted, found = {each.id for each in keys}, dict[int, frozenset[OrderKey]]()
+        for each in open_letters(self._table, self._republishing):
+            if each.status == "blocked" and each.id in wanted:
+                behind = [id_ for key in (each.then, *each.now) for id_ in by_now.get(key, ())]
+                behind += [id_ for key in each.now for id_ in by_then.get(key, ())]
+                if behind:
+                    self._behind[each.id] = behind
+            by_then.setdefault(each.then, []).append(each.id)
+            for key in each.now:
+                by_now.setdefault(key, []).append(each.id)
+            found[each.id] = each.now
+        return [each._replace(as_edited=each.as_edited | found.get(each.id, frozenset())) for each in keys]
 
     def _keys_of_messages(self, stored: StoredDeadLetter) -> frozenset[OrderKey]:
         try:
@@ -92,6 +111,11 @@ class DeadLetterReplay:
             for stored in letters:
                 if stored.id in ahead:
                     outcomes[stored.id] = ReplayOutcome(stored.id, "left", _AHEAD)
+                    continue
+                first = self._table.first_open_among(self._behind.get(stored.id, ()))
+                if first is not None:
+                    why_not = f"by today's rules it waits behind dead letter {first}"
+                    outcomes[stored.id] = ReplayOutcome(stored.id, "left", why_not)
                     continue
                 try:
                     messages = self._republishing.messages(stored)

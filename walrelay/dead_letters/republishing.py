@@ -2,12 +2,14 @@
 the destination that it is about, and for no other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from walrelay.dead_letter import UNDECODABLE
-from walrelay.dead_letters.handling import OrderKey, SiblingLetter, StoredDeadLetter
+from walrelay.dead_letter import UNDECODABLE, Origin
+from walrelay.dead_letters.filtering import OPEN, DeadLetterFilter
+from walrelay.dead_letters.handling import DeadLetterTable, OrderKey, SiblingLetter, StoredDeadLetter
 from walrelay.dead_letters.identity import letters_of_messages, stored_text
-from walrelay.errors import Undecodable, Unroutable
+from walrelay.errors import Undecodable, Unroutable, WalrelayError
 from walrelay.model import REPLAYED, Message, OutboxRecord
 
 Route = Callable[[OutboxRecord], Sequence[Message]]
@@ -39,6 +41,22 @@ class Republishing:
         if not found:
             raise Unroutable("there is nothing to publish: today's rules give no message for it")
         return [each._replace(headers=[*each.headers, REPLAYED]) for each in found]
+
+    def keys_today(self, stored: StoredDeadLetter) -> frozenset[OrderKey]:
+        """What it would be published under; where its destination is gone, what each under which may take its place,
+        at the same sink. Empty where the rules cannot say it.
+        """
+        if stored.record is None:
+            return frozenset()
+        try:
+            routed = self._route(stored.record)
+        except WalrelayError:
+            return frozenset()
+        pairs = [*zip(routed, letters_of_messages(stored.siblings, routed), strict=True)]
+        sink = f"{stored.sink}:"
+        of_sink = sink if (stored.letter.topic or "").startswith(sink) else ""
+        free = [message for message, letter in pairs if letter is None and message.topic.startswith(of_sink)]
+        return order_keys([message for message, letter in pairs if _is(letter, stored)] or free)
 
     def _own(self, stored: StoredDeadLetter, routed: Sequence[Message]) -> list[Message]:
         """Those whose dead letter it is; of a record that could not be routed all that have none of their own."""
@@ -90,3 +108,24 @@ def order_keys(messages: Sequence[Message]) -> frozenset[OrderKey]:
 
 def _is(letter: SiblingLetter | None, stored: StoredDeadLetter) -> bool:
     return letter is not None and letter.id == stored.id
+
+
+class OpenLetter(NamedTuple):
+    """`then`: what was refused; `now`: what a replay would publish by today's rules, but for `then`. A later message of
+    either does not overtake it, where keys are blocked.
+    """
+
+    id: int
+    origin: Origin
+    status: str
+    then: OrderKey
+    now: frozenset[OrderKey]
+
+
+def open_letters(table: DeadLetterTable, republishing: Republishing) -> Iterator[OpenLetter]:
+    """Those that have a topic and a key, in their order. Reads the records page by page."""
+    for stored in table.letters(table.find(DeadLetterFilter(statuses=OPEN))):
+        letter = stored.letter
+        if letter.topic is not None and letter.key is not None:
+            then = (letter.topic, letter.key)
+            yield OpenLetter(stored.id, letter.origin, letter.status, then, republishing.keys_today(stored) - {then})

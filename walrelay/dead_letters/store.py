@@ -2,19 +2,12 @@
 crash.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from walrelay.dead_letter import (
-    UNDECODABLE,
-    WHOLE_TRANSACTION,
-    DeadLetter,
-    Origin,
-    message_json,
-    record_json,
-)
-from walrelay.dead_letters.identity import RecordKey, stored_id, stored_text
+from walrelay.dead_letter import UNDECODABLE, WHOLE_TRANSACTION, DeadLetter, Origin, message_json, record_json
+from walrelay.dead_letters.identity import RecordKey, of_records, stored_id, stored_text
 from walrelay.errors import Fatal, NotServing, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
@@ -68,8 +61,7 @@ def meaning(connection: Connection) -> Iterator[None]:
         except TooWide as cause:
             raise Fatal(
                 f"a dead letter cannot be stored in {TABLE}: {first_line(cause)}",
-                hint="An index that an earlier version made takes no topic or key of that length. `walrelay init`"
-                " replaces it, while the relay runs or stands.",
+                hint="An earlier version's index takes no topic or key of that length. `walrelay init` replaces it.",
                 page="server",
             ) from cause
 
@@ -158,15 +150,16 @@ class DeadLetterTableWriter:
         if self._failover:
             await_standbys(self._catalog)
 
-    def write_blocked(self, letter: DeadLetter) -> bool:
+    def write_blocked(self, letter: DeadLetter, behind: tuple[str, bytes] | None = None) -> bool:
         parameters = self._parameters(letter, "")
+        own = (parameters["topic"], letter.key)
+        topic, key = own if behind is None else (stored_text(behind[0]), behind[1])
         connection = self._catalog.connection
-        with (
-            meaning(connection),
-            connection.transaction(),
-        ):  # two statements: the second one sees what the lock waited for
-            connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, parameters["topic"], letter.key))
-            ((blocked,),) = connection.execute(_BLOCKS.encode(), parameters).fetchall()
+        with meaning(connection), connection.transaction():  # the second statement sees what the lock waited for
+            for locked in sorted({own, (topic, key)}):
+                connection.execute(DEAD_LETTER_KEY_LOCK, (self._slot, *locked))
+            held = {**parameters, "topic": topic, "key": key}
+            ((blocked,),) = connection.execute(_BLOCKS.encode(), held).fetchall()
             if blocked:
                 self._write(parameters)
             return bool(blocked)
@@ -227,15 +220,6 @@ class DeadLetterTableWriter:
             "raw": raw,
             "closed_by": by if status == "skipped" else None,
         }
-
-
-def of_records(letters: Iterable[DeadLetter]) -> dict[RecordKey, list[DeadLetter]]:
-    """By record."""
-    found: dict[RecordKey, list[DeadLetter]] = {}
-    for letter in letters:
-        lsn, ordinal, _, record_id = letter.origin
-        found.setdefault(RecordKey(lsn, ordinal, stored_id(record_id)), []).append(letter)
-    return found
 
 
 def _without_content(row: Sequence[Any]) -> DeadLetter:

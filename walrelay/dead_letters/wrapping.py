@@ -3,10 +3,12 @@ earlier run is settled whatever the policy is now.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from walrelay.dead_letters.decisions import DeadLetterDecisions, PlaceOf, topic_of
+from walrelay.dead_letter import Origin
+from walrelay.dead_letters.decisions import DeadLetterDecisions, Key, PlaceOf, topic_of
 from walrelay.dead_letters.refusal_history import RefusalHistory
+from walrelay.dead_letters.republishing import OpenLetter
 from walrelay.dead_letters.store import DeadLetterTableWriter
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -18,6 +20,7 @@ from walrelay.route import Routing
 from walrelay.wiring import Policy
 
 Route = Callable[[AnyRecord], Iterable[Message]]
+OpenLetters = Callable[[Catalog], Iterable[OpenLetter]]
 Unrouted = Callable[[AnyRecord], bytes | None]
 """What may be published of a record that no rule made a message of: the rules may redact its payload."""
 
@@ -131,9 +134,11 @@ class DeadLettering:
         observer: Observer,
         unrouted: Unrouted,
         place_of: PlaceOf = topic_of,
+        open_letters: OpenLetters = lambda catalog: (),
     ) -> None:
+        """`open_letters`: with their keys by today's rules; asked for at the start of a run that blocks keys."""
         self._policy, self._open, self._observer = policy, writer, observer
-        self._unrouted, self._place_of = unrouted, place_of
+        self._unrouted, self._place_of, self._open_letters = unrouted, place_of, open_letters
         self._history = RefusalHistory()
         self._writer: DeadLetterTableWriter | None = None
 
@@ -149,9 +154,20 @@ class DeadLettering:
         if self._policy.only_stops and not settled and not blocked:
             return routing, sink
         decisions = DeadLetterDecisions(
-            self._policy, writer, self._history, settled, blocked, self._observer, self._place_of
+            self._policy,
+            writer,
+            self._history,
+            settled,
+            blocked,
+            self._observer,
+            self._place_of,
+            self._under_others(catalog) if self._policy.block_key and blocked else (),
         )
         return DeadLetteringRouter(routing.route, decisions, self._unrouted), DeadLetteringSink(sink, decisions)
+
+    def _under_others(self, catalog: Catalog) -> Iterator[tuple[Key, Origin, Key]]:
+        for letter in self._open_letters(catalog):
+            yield from ((now, letter.origin, letter.then) for now in letter.now)
 
     def reconnect(self, catalog: Catalog) -> None:
         if self._writer is not None:

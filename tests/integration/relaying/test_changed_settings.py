@@ -15,6 +15,7 @@ from walrelay.dead_letters import OPEN, DeadLetterFilter, DeadLetterTable
 from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Refused
+from walrelay.model import RecordPosition
 from walrelay.observe import Noticed
 from walrelay.postgres.catalog import Catalog
 
@@ -216,6 +217,46 @@ def test_a_tenant_without_a_place_keeps_no_other_tenant_out(make_outbox: OutboxM
     assert (of_event(outbox, b"2"), of_event(outbox, b"1")) == ({"a": 2}, {})
     attempts = outbox.database.execute("SELECT attempts FROM walrelay.dead_letters ORDER BY commit_lsn")
     assert attempts == [(1,), (0,)], "the place is not asked again so soon"
+
+
+KEYED: dict[str, Any] = {"name": "by-type", "topic": "a", "key": "{type}"}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "topic"),
+    [(to("old"), to("new"), "new"), (to("a"), [*to("a")[:1], KEYED], "a")],
+    ids=["another topic", "another key"],
+)
+def test_later_messages_wait_behind_a_letter_whose_topic_or_key_changed(
+    make_outbox: OutboxMaker, then: list[dict[str, Any]], now: list[dict[str, Any]], topic: str
+) -> None:
+    blocking = {**KEPT, "block_key": True}
+    outbox = make_outbox(refusals=blocking, routes=then)
+    outbox.broker.refused = {"old", "a"}
+    with outbox.relay() as relay:
+        outbox.write(1)
+        relay.wait_until(lambda: letters(outbox), "a dead letter")
+        outbox.write(1)
+        outbox.messages(relay)
+    outbox.broker.refused = set()
+    changed = outbox.under(routes=now)
+    with changed.relay() as relay:
+        changed.write(1)
+        changed.messages(relay)
+        assert [status for _, status in letters(changed)] == ["waiting", "blocked", "blocked"]
+        assert of_event(changed, b"1") == {}
+        last = max(row[0] for row in changed.database.execute("SELECT id FROM walrelay.dead_letters"))
+        with Catalog(changed.wiring.dsn) as catalog:
+            table = DeadLetterTable(catalog, changed.wiring.slot)
+            (left,) = dead_letter_replay(changed.wiring, table, "operator").replay([last], ("blocked",))
+        assert (left.outcome, "waits behind dead letter" in left.why) == ("left", True)
+        assert [each.outcome for each in replay(changed, "new")] == ["replayed"] * 3
+        positions = [dict(each.headers)["position"] for each in changed.broker.durable if each.topic == topic]
+        assert len(positions) == 3
+        assert positions == sorted(positions, key=lambda each: RecordPosition.parse((each or b"").decode()))
+        changed.write(1)
+        changed.messages(relay)
+    assert of_event(changed, b"1") == {topic: 4}
 
 
 @pytest.mark.parametrize("gone", [True, False])

@@ -7,8 +7,8 @@ import pytest
 from tests.seen import Seen
 from walrelay.dead_letter import DeadLetter, Origin
 from walrelay.dead_letters.decisions import DeadLetterDecisions, PlaceOf, topic_of
+from walrelay.dead_letters.identity import of_records
 from walrelay.dead_letters.refusal_history import RefusalHistory
-from walrelay.dead_letters.store import of_records
 from walrelay.dead_letters.wrapping import DeadLetteringRouter, DeadLetteringSink
 from walrelay.errors import StartAnew, Undecodable, Unroutable
 from walrelay.lsn import LSN, ZERO
@@ -43,7 +43,7 @@ class Store:
     def write(self, letter: DeadLetter) -> None:
         self.writer.append(letter)
 
-    def write_blocked(self, letter: DeadLetter) -> bool:
+    def write_blocked(self, letter: DeadLetter, behind: tuple[str, bytes] | None = None) -> bool:
         if self.open_keys:
             self.writer.append(letter)
         return self.open_keys
