@@ -62,6 +62,11 @@ def pass_over(deployment: Deployment, *payloads: str, keys: str = "aaaaaa") -> l
     deployment.database.execute(
         "SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())", [deployment.slot_name]
     )
+    deployment.database.execute(
+        "UPDATE walrelay.relays r SET position = confirmed_flush_lsn FROM pg_replication_slots s"
+        " WHERE s.slot_name = %s AND r.slot_name = s.slot_name",
+        [deployment.slot_name],
+    )
     deployment.start()
     deployment.catch_up()
     return ids
