@@ -82,6 +82,7 @@ class HostedSink:
         self._settled: dict[int, int] = {}  # ticket -> messages
         self._refusals: list[Refusal] = []
         self._over = False  # a refusal was told that ends the sink
+        self._holds = False  # whether a sending waits because one at a time is on its way
         self._failure: WalrelayError | None = None
         self._link = Link(connect, broker, window.seconds, self._opened)
 
@@ -225,6 +226,7 @@ class HostedSink:
     def _hand_over(self, sending: Sending) -> None:
         if self._memory.alone:
             if self._alone is not None:
+                self._holds = True
                 return
             self._alone = sending
         sending.sent_at = monotonic()
@@ -235,7 +237,8 @@ class HostedSink:
 
     def _hand_over_held(self) -> None:
         """What waits because one message at a time is on its way."""
-        if self._link.connected and self._alone is None:
+        if self._holds and self._link.connected and self._alone is None:
+            self._holds = False
             for sending in [*self._in_flight]:
                 if not (sending.sent_at or self._ended):
                     self._hand_over(sending)
