@@ -1,9 +1,11 @@
 """What the schedules are worth: a run that is broken in one place is caught by the one that is for it."""
 
+from contextlib import suppress
 from math import inf
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 
 from tests.simulation.clock import Clock
 from tests.simulation.process import Process
@@ -67,8 +69,10 @@ class _FencesOne(Turns):
         return fenced
 
     def next(self) -> Any:
-        while not super().fence():
-            pass
+        fenced = False
+        while not fenced:
+            with suppress(KafkaException):  # no answer in time
+                fenced = super().fence()
         return super().next()
 
 
@@ -77,7 +81,7 @@ def test_a_run_that_fences_off_one_of_several_producers_is_caught(
     make_world: MakeWorld, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "Turns", _FencesOne)
-    with pytest.raises(AssertionError, match=r"not what .* says"):
+    with pytest.raises(AssertionError, match=r"not what .* says|sent before the group before it was done"):
         zombies(make_world, kind)
 
 
