@@ -210,6 +210,7 @@ class RelayRuns(run.Runs):
         """`wakes`: a descriptor that becomes readable when the relay is to stop. `control`: None where nobody can pause
         the relay.
         """
+        observer = expiry_watched(observer, wiring.sink)
         super().__init__(wiring, LiveFactories(wiring, observer, wakes, control), observer, from_slot=from_slot)
 
 
@@ -278,7 +279,7 @@ class LiveFactories:
         return positions(self._wiring, catalog, source.system, source.pid)
 
     def routing(self) -> Routing:
-        return expiry_watched(observed(self._router, self._observer), self._wiring.sink, self._observer)
+        return observed(self._router, self._observer)
 
     def refusals(self) -> DeadLettering:
         wiring, observer = self._wiring, self._observer

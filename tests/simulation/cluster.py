@@ -142,7 +142,7 @@ class _Connection:
 class FakeStream(_Connection):
     """In place of `walrelay.source.stream.Stream`."""
 
-    start = ZERO
+    start, heartbeat = ZERO, 10.0
 
     @property
     def connection(self) -> Self:
@@ -218,7 +218,7 @@ class FakeStream(_Connection):
 class FakeCatalog(_Connection):
     """In place of `walrelay.postgres.catalog.Catalog`; what init noted and settings name is not there."""
 
-    database = "db"
+    database, usable = "db", True  # as far as the client knows
     connection = Mock()  # which has a name
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from walrelay.dead_letters.store import TABLE, readable
 from walrelay.model import Finding
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied
-from walrelay.postgres.slot_records import slots_table_exists
+from walrelay.postgres.slot_records import OUTBOX_OF_SLOT, slots_table_exists
 from walrelay.wire.commands import literal
 
 # A slot whose relay runs is of another relay. What is noted of a table that was made again, or by an earlier version,
@@ -18,9 +18,7 @@ from walrelay.wire.commands import literal
 _QUERY = f"""
     SELECT d.slot_name, count(*), p.slot_name IS NOT NULL
     FROM {TABLE} d LEFT JOIN pg_replication_slots p ON p.slot_name = d.slot_name AND p.database = current_database()
-    LEFT JOIN LATERAL (
-        SELECT (to_jsonb(s)->>'table_oid')::int8 AS oid FROM walrelay.slots s WHERE s.slot_name = d.slot_name
-    ) AS noted ON true
+    LEFT JOIN LATERAL (SELECT {OUTBOX_OF_SLOT.format("d.slot_name")} AS oid) AS noted ON true
     WHERE d.status IN ('waiting', 'blocked') AND d.slot_name <> %s AND p.active IS NOT TRUE
       AND coalesce(noted.oid = to_regclass(%s)::oid::int8, p.slot_name IS NULL)
     GROUP BY 1, 3 ORDER BY 1

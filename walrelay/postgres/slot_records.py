@@ -21,6 +21,8 @@ _TABLE = "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspn
 _HERE = "(SELECT system_identifier::text FROM pg_control_system())"
 MADE_HERE = f"EXISTS (SELECT FROM walrelay.slots s WHERE s.slot_name = r.slot_name AND s.system_identifier = {_HERE})"
 """SQL: a condition on rows `r` of walrelay.relays. A dump that was restored has records of other slots."""
+OUTBOX_OF_SLOT = "(SELECT (to_jsonb(s)->>'table_oid')::int8 FROM walrelay.slots s WHERE s.slot_name = {})"
+"""SQL: the OID of the table that a slot was made for; NULL where it is not noted."""
 _NOT_FOREIGN = (
     "NOT EXISTS (SELECT FROM pg_replication_slots f WHERE f.slot_name = s.slot_name"
     " AND f.database IS DISTINCT FROM current_database())"

@@ -9,10 +9,9 @@ from threading import Lock, Thread
 from time import monotonic, time
 
 from walrelay.errors import WalrelayError
-from walrelay.model import AnyRecord, Message
-from walrelay.observe import Noticed, Observer
+from walrelay.model import Message
+from walrelay.observe import Happening, Noticed, Observer, Observers, Relayed
 from walrelay.publish import AnySinkHandle, Expiry
-from walrelay.route import Routing
 from walrelay.table.expiry import duration
 
 _OLD = 10.0  # seconds; the topic of a younger event is not asked about
@@ -21,62 +20,63 @@ _MOST = 1000  # topics that are asked about
 
 
 class ExpiryWatch:
-    """Implements `Routing`: routes as `routing` does. Each topic is told of once in a run."""
+    """An observer of a relay for as long as the process has it. Reports each topic once."""
 
-    def __init__(
-        self, routing: Routing, ask: Callable[[Sequence[str]], Mapping[str, Expiry]], observer: Observer
-    ) -> None:
-        self._route, self._ask, self._observer = routing.route, ask, observer
+    def __init__(self, ask: Callable[[Sequence[str]], Mapping[str, Expiry]], observer: Observer) -> None:
+        self._ask, self._observer = ask, observer
         self._lock = Lock()
-        self._first: dict[str, tuple[str, float]] = {}  # an old event of each topic: its position and time
+        self._first: dict[str, Message] = {}  # an old event of each topic
         self._kept: dict[str, float] = {}  # seconds, of the topics that delete by the messages' own times
         self._told = set[str]()
-        self._asked_at = -_ASK_AGAIN
+        self._asked_at, self._asking = -_ASK_AGAIN, False
 
-    def route(self, record: AnyRecord) -> Sequence[Message]:
-        messages = [*self._route(record)]
-        if messages and time() - record.committed_at / 1e6 > _OLD:
-            self._look(record.position, record.committed_at / 1e6, messages)
-        return messages
+    def saw(self, happening: Happening) -> None:
+        """Looks at the messages of a turn only if the first of them is old: those behind it are younger."""
+        if type(happening) is not Relayed or not happening.taken:
+            return
+        now = time()
+        if now - happening.taken[0].timestamp_ms / 1000 > _OLD:
+            self._look(happening.taken, now)
 
-    def _look(self, position: str, at: float, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.topic in self._first or len(self._first) < _MOST:
-                self._first.setdefault(message.topic, (position, at))
-                self._judge(message.topic, position, at)
-        if monotonic() - self._asked_at > _ASK_AGAIN:
-            self._asked_at = monotonic()
+    def _look(self, messages: Sequence[Message], now: float) -> None:
+        for topic in {message.topic for message in messages} - self._told:
+            first = next(message for message in messages if message.topic == topic)
+            if topic in self._first or len(self._first) < _MOST:
+                self._first.setdefault(topic, first)
+                self._judge(first, now)
+        if not self._asking and monotonic() - self._asked_at > _ASK_AGAIN:
+            self._asking, self._asked_at = True, monotonic()
             Thread(target=self._find_out, args=([*self._first],), name="walrelay expiry", daemon=True).start()
 
     def _find_out(self, topics: Sequence[str]) -> None:
         try:
-            found = self._ask(topics)
+            self._kept = {topic: each.seconds for topic, each in self._ask(topics).items()}
+            for topic in topics:
+                self._judge(self._first[topic], time())
         except WalrelayError:
-            return  # asked again with a later event
-        self._kept = {topic: each.seconds for topic, each in found.items()}
-        for topic in topics:
-            self._judge(topic, *self._first[topic])
+            pass  # asked again with a later event
+        finally:
+            self._asking = False
 
-    def _judge(self, topic: str, position: str, at: float) -> None:
+    def _judge(self, message: Message, now: float) -> None:
+        topic, at = message.topic, message.timestamp_ms / 1000
         kept = self._kept.get(topic)
-        if kept is None or time() - at <= kept:
+        if kept is None or now - at <= kept:
             return
         with self._lock:
             if topic in self._told:
                 return
             self._told.add(topic)
-        self._tell(topic, position, at, kept)
-
-    def _tell(self, topic: str, position: str, at: float, kept: float) -> None:
+        position = next((value or b"" for name, value in message.headers if name == "position"), b"").decode()
         self._observer.saw(
             Noticed(
-                f"the event at {position} was committed {duration(time() - at)} ago, and topic {topic} deletes messages"
-                f" {duration(kept)} after their own time: it and older ones are gone as soon as they are published"
-                " (hint: `walrelay doctor` has the setting)"
+                f"the event {f'at {position} ' if position else ''}was committed {duration(now - at)} ago, and topic"
+                f" {topic} deletes messages {duration(kept)} after their own time: it and older ones are"
+                " gone as soon as they are published (hint: `walrelay doctor` has the setting)"
             )
         )
 
 
-def expiry_watched(routing: Routing, sink: AnySinkHandle, observer: Observer) -> Routing:
-    """`routing` itself where no topic deletes that way."""
-    return ExpiryWatch(routing, sink.expiry, observer) if sink.may_expire else routing
+def expiry_watched(observer: Observer, sink: AnySinkHandle) -> Observer:
+    """`observer` itself where no topic deletes that way."""
+    return Observers(observer, ExpiryWatch(sink.expiry, observer)) if sink.may_expire else observer

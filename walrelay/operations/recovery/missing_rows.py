@@ -15,7 +15,7 @@ _INTEGERS = {20, 21, 23}
 _LISTED = 5  # ranges
 
 
-class Published(NamedTuple):
+class KnownPublished(NamedTuple):
     """What is known to be published: transactions below `floor` (0: not known), and the events with these ids."""
 
     floor: int
@@ -30,7 +30,7 @@ class Removed(NamedTuple):
     lines: list[str]
 
 
-def removed(view: View, table: TableDescription, published: Published) -> Removed:
+def removed(view: View, table: TableDescription, published: KnownPublished) -> Removed:
     """What is known, as lines of text."""
     if table.types.get(table.id) in _INTEGERS:
         return _gaps(_Questions(view, table, published))
@@ -40,7 +40,7 @@ def removed(view: View, table: TableDescription, published: Published) -> Remove
 class _Questions:
     """Queries on the table."""
 
-    def __init__(self, view: View, table: TableDescription, published: Published) -> None:
+    def __init__(self, view: View, table: TableDescription, published: KnownPublished) -> None:
         self._view, self._table = view, table
         self.ids = published.ids
         self.id = f"o.{identifier(table.id)}".replace("%", "%%")

@@ -12,7 +12,7 @@ from walrelay.control.table import given_up
 from walrelay.errors import Fatal
 from walrelay.lsn import LSN
 from walrelay.model import RelayPosition
-from walrelay.operations.recovery.missing_rows import Published, Removed, removed
+from walrelay.operations.recovery.missing_rows import KnownPublished, Removed, removed
 from walrelay.operations.recovery.topics import counting_positions, found_in_topics, is_text, recalled
 from walrelay.outcomes import FoundMessages, Known, SettledRows, settled_rows
 from walrelay.postgres.catalog import Catalog, Slot
@@ -116,7 +116,7 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
         settled = settled_rows(wiring, catalog, view, table, selection, known)
         rows = OutboxRows(view, table, selection._replace(known=settled.ids))
         ((count, repeats, oldest, newest),) = rows.ask(_summary(table, complete))
-        gone = removed(view, table, Published(scope.floor, [*known.found.ids]))
+        gone = removed(view, table, KnownPublished(scope.floor, [*known.found.ids]))
         return Recovery(
             scope,
             known,
