@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy, Measured
-from tests.acceptance.deployment import event_id
+from tests.acceptance.deployment import Deployment, event_id
 from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_every_broker import BROKERS, place
 from tests.acceptance.test_exactly_once import EXACTLY_ONCE
@@ -40,6 +40,14 @@ def leaders(database: Database) -> list[int]:
     return [pid for (pid,) in found]
 
 
+def used_once(deployment: Deployment) -> None:
+    """A quorum queue of RabbitMQ that is killed before anything is in it never answers again."""
+    relay = deployment.start()
+    deployment.write("0")
+    deployment.catch_up(120)
+    relay.stop()
+
+
 def one_run(relay: RelayProcess) -> bool:
     """Whether it never ended one and began another."""
     return [len(relay.events(each)) for each in ("streaming", "retrying", "fatal")] == [1, 0, 0]
@@ -48,6 +56,7 @@ def one_run(relay: RelayProcess) -> bool:
 @pytest.mark.parametrize("place", but_slow("redis"), indirect=True)
 def test_a_broker_that_is_away_at_the_start_costs_no_run(deploy: Deploy, database: Database, place: Broker) -> None:
     deployment = deploy(database, place, place.topic, **_PATIENT)
+    used_once(deployment)
     place.kill()
     relay = deployment.start()
     deployment.write("1", "2")
@@ -56,7 +65,7 @@ def test_a_broker_that_is_away_at_the_start_costs_no_run(deploy: Deploy, databas
     place.start()
     deployment.catch_up(120)
     assert one_run(relay)
-    assert assert_delivered(deployment).events == 3
+    assert assert_delivered(deployment).events == 4
 
 
 @pytest.mark.parametrize("place", but_slow("postgres"), indirect=True)
@@ -64,6 +73,7 @@ def test_a_broker_that_dies_in_a_large_transaction_repeats_its_window_at_most(
     deploy: Deploy, database: Database, place: Broker, measured: Measured
 ) -> None:
     deployment = deploy(database, place, place.topic, **_PATIENT)
+    used_once(deployment)
     place.kill()
     relay = deployment.start()
     deployment.write_rows(_ROWS)
@@ -76,7 +86,7 @@ def test_a_broker_that_dies_in_a_large_transaction_repeats_its_window_at_most(
     assert one_run(relay)
     delivered = assert_delivered(deployment)
     measured("with a broker that died twice", delivered)
-    assert delivered.events == _ROWS
+    assert delivered.events == _ROWS + 1
     assert delivered.duplicates <= 2 * _WINDOW
 
 
@@ -111,6 +121,7 @@ def test_a_sink_whose_broker_is_away_holds_up_no_other(
     routes = [{"name": "here", "when": {"aggregate_id": "us"}, "topic": here.topic, "sink": "us"}]
     routes.append({"name": "away", "topic": place.topic, "sink": "eu"})
     deployment = deploy(database, place, place.topic, sink=None, sinks=sinks, routes=routes)
+    used_once(deployment)
     place.kill()
     relay = deployment.start()
     for number in range(1, 4):
@@ -127,4 +138,4 @@ def test_a_sink_whose_broker_is_away_holds_up_no_other(
     assert one_run(relay)
     assert len(here.read_all()) == 9, "something came again"
     arrived = [(message.key, event_id(message)) for message in place.read_all()]
-    assert len({*arrived}) == 6
+    assert len({*arrived}) == 7
