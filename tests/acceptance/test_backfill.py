@@ -26,13 +26,18 @@ def table(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def test_init_backfill_and_run_under_load_have_no_gap_and_no_repetition(table: Deployment) -> None:
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
+def test_init_backfill_and_run_under_load_have_no_gap_and_no_repetition(table: Deployment, delivery: str) -> None:
+    table.write_settings(delivery=delivery)
     table.write_rows(3_000)
     with Writers(table.database, seed=1) as writers:
         writers.wait_for_more(200)
         table.command(*COMMAND)
         relay = table.start()
         writers.wait_for_more(200)
+        if delivery == "exactly_once":
+            relay.kill()
+            relay = table.start()
     table.catch_up()
     relay.stop()
     delivered = Counter(table.delivered_ids())

@@ -14,6 +14,7 @@ from tests.acceptance.checking import assert_delivered
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import RelayProcess
+from tests.acceptance.test_pause import await_state
 from tests.acceptance.test_several_relays import assert_flows, lose_the_slot
 from tests.acceptance.writing import Writers
 from tests.conftest import ProxyMaker
@@ -161,6 +162,7 @@ def test_what_is_wrong_with_a_row_or_with_the_catalog_stops_no_relay(tenants: Te
     relay.wait_for("database gone", containing="Bad")
     lose_the_slot(tenants.of[good.name])
     assert tenants.happened(relay, "fatal", good)["level"] == "error"
+    await_state(tenants.of[good.name], "failed")
     relay.send(signal.SIGTERM)
     assert relay.wait() == 1, "something outside has to see that a relay had ended"
     assert len(relay.events("streaming")) == 1

@@ -59,11 +59,13 @@ def deployed(deploy: Deploy, pair: Pair, kafka: Kafka, topic: str, **source: Any
     return deploy(database, kafka, topic, source={"dsn": database.dsn, **source})
 
 
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
 def test_a_standby_takes_over_and_nothing_was_published_that_it_does_not_have(
-    deploy: Deploy, cluster: Cluster, proxies: list[Proxy], kafka: Kafka, topic: str, measured: Measured
+    deploy: Deploy, cluster: Cluster, proxies: list[Proxy], kafka: Kafka, topic: str, measured: Measured, delivery: str
 ) -> None:
     pair = cluster(WITH_FAILOVER_SLOTS)
     deployment = deployed(deploy, pair, kafka, topic, failover=True)
+    deployment.write_settings(delivery=delivery)
     relay = deployment.start()
     with Writers(deployment.database, seed=40) as writers:
         writers.wait_for_more(300)
@@ -83,7 +85,9 @@ def test_a_standby_takes_over_and_nothing_was_published_that_it_does_not_have(
     kept = {event for (event,) in deployment.database.execute("SELECT id::text FROM outbox")}
     assert writers.acknowledged - kept, "the standby had everything, so nothing was tested"
     assert not writers.undone & kept
-    measured("after a failover", assert_delivered(deployment))
+    after = assert_delivered(deployment)
+    measured("after a failover", after)
+    assert delivery == "at_least_once" or after.duplicates == 0
     measured("commits that the failover lost, none of them published", len(writers.acknowledged - kept))
 
 
@@ -142,6 +146,41 @@ def test_a_dead_letter_survives_a_failover_that_its_record_survives(
     (letter,) = [json.loads(line) for line in deployment.command("dlq", "export").splitlines()]
     assert (letter["id"], letter["attempts"]) == (poison, 1)
     assert list(dict.fromkeys(message.value for message in deployment.delivered())) == [b"1", b"2"]
+
+
+@pytest.mark.slow
+def test_a_pause_marks_and_the_clean_up_survive_a_failover(
+    deploy: Deploy, cluster: Cluster, kafka: Kafka, topic: str
+) -> None:
+    """What was not published when the primary died stays in the table until it is."""
+    pair = cluster(WITH_FAILOVER_SLOTS)
+    marks = {"where": "marked IS NULL", "set": "marked = true"}
+    deployment = deployed(deploy, pair, kafka, topic, failover=True)
+    deployment.write_settings(outbox={"mark_published": marks})
+    database = deployment.database
+    database.execute("ALTER TABLE outbox ADD marked bool")
+    relay = deployment.start()
+    deployment.write("1")
+    deployment.catch_up()
+    wait_until(lambda: database.execute("SELECT count(*) FROM outbox WHERE marked") == [(1,)], 30, "the mark")
+    pair.standby.wait_for_slot(deployment.slot_name)
+    deployment.command("pause", "--reason", "a test")
+    relay.wait_for("paused")
+    deployment.write("2", "3")
+    pair.standby.catch_up()
+    pair.fail_over()
+    relay.wait_for("paused", more_than=1)
+    deployment.write("4")
+    assert [message.value for message in deployment.delivered()] == [b"1"]
+    assert "to confirm" in deployment.said("cleanup", "--older-than", "0.01s", "--pace", "1", exit_code=1)
+    assert database.execute("SELECT count(*) FROM outbox WHERE marked IS NULL") == [(3,)]
+    deployment.command("resume")
+    deployment.catch_up()
+    wait_until(lambda: database.execute("SELECT count(*) FROM outbox WHERE marked IS NULL") == [(0,)], 30, "the marks")
+    deployment.command("replay", "--all", "--yes")
+    assert [message.value for message in deployment.delivered()] == [b"1", b"2", b"3", b"4"] * 2
+    deployment.command("cleanup", "--older-than", "0.01s", "--pace", "1")
+    assert database.execute("SELECT count(*) FROM outbox") == [(0,)]
 
 
 def sent_past(pair: Pair, walsender: int | None, end: LSN) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.acceptance.conftest import Deploy
 from tests.acceptance.deployment import Deployment
+from tests.acceptance.test_pause import pause, resume, started
 from tests.servers.database import Database
 from tests.servers.schema_registry import FakeRegistry
 from tests.servers.topics import Kafka
@@ -83,9 +84,11 @@ def test_bytes_that_the_writer_encoded_pass_through(encoding: Deployment) -> Non
     assert [message.value for message in encoding.delivered()] == [encoded]
 
 
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
 def test_a_registry_that_is_away_is_waited_for_and_nothing_overtakes(
-    encoding: Deployment, registry: FakeRegistry
+    encoding: Deployment, registry: FakeRegistry, delivery: str
 ) -> None:
+    encoding.write_settings(delivery=delivery)
     relay = encoding.start()
     registry.answers = 503, b"{}"
     encoding.write(*(f'{{"n": {n}}}' for n in range(10)))
@@ -98,6 +101,22 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_overtakes(
     assert [each["n"] for each in read(encoding, registry)] == [*range(10)]
     assert "".join(map(str, relay.log)).count("reading pauses until it answers") == 1
     assert "version 1, id 1" in encoding.command("doctor", exit_code=None)
+
+
+@pytest.mark.slow
+def test_a_pause_is_obeyed_while_the_registry_is_away(encoding: Deployment, registry: FakeRegistry) -> None:
+    relay = started(encoding)
+    registry.answers = 503, b"{}"
+    encoding.write('{"n": 1}', '{"n": 2}')
+    wait_until(lambda: "cannot be asked" in "".join(map(str, relay.log)), 30, "the log to say so")
+    pause(encoding)
+    relay.wait_for("paused")
+    registry.answers = None
+    encoding.write('{"n": 3}')
+    assert encoding.delivered() == []
+    resume(encoding)
+    encoding.catch_up()
+    assert [each["n"] for each in read(encoding, registry)] == [1, 2, 3]
 
 
 def test_wrong_credentials_end_the_relay_and_say_what_to_do(encoding: Deployment, registry: FakeRegistry) -> None:

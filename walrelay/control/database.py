@@ -24,7 +24,8 @@ _WHILE_DEAF = 1.0  # seconds after which the table is read then
 _READ_AGAIN = 5.0  # seconds after which the table is read without a notification: the connection may be a dead one
 _WHILE_LOCKED, _AFTER_AN_ERROR = 5.0, 60.0  # seconds until a report is written again that could not be written
 _TELL_AFTER = 10.0  # seconds without a connection; a server that restarts is back by then
-_FAREWELL = 0.5  # seconds for the last reports when the process ends
+_FAREWELL = 0.5  # seconds for the last reports when a relay or the process ends
+_WRITTEN = 0.02  # seconds after which it is seen that one is written
 _BACKOFF = Backoff(0.2, 30.0)
 
 
@@ -45,6 +46,14 @@ class DatabaseControl:
     def remove(self, relay: RelayControl) -> None:
         self._relays = [each for each in self._relays if each is not relay]
         self._bell.ring()
+
+    def await_report(self, relay: RelayControl) -> None:
+        """Waits for the last report of a relay of this database, if that takes no time."""
+        until = monotonic() + _FAREWELL
+        while relay in self._relays and self._thread is not None and relay.pending and monotonic() < until:
+            self._bell.ring()
+            if self._ended.wait(_WRITTEN):
+                return  # the last reports of all relays are waited for together
 
     @property
     def has_relays(self) -> bool:
@@ -156,7 +165,7 @@ class DatabaseControl:
     def _write(self, catalog: Catalog, relay: RelayControl) -> float | None:
         """In how many seconds the next report is due, if any is."""
         due = relay.due(monotonic())
-        if due is None or (due > 0 and not self._ended.is_set()):
+        if due is None or (due > 0 and not self._ended.is_set() and not relay.leaves):
             return due
         report, claims, number = relay.report()
         try:
@@ -194,8 +203,14 @@ class Controls:
         return relay
 
     def remove(self, relay: RelayControl) -> None:
+        """Once the table says what it ended in: no later report will."""
+        relay.leaves = True
         with self._lock:
-            for each in self._databases.values():
+            databases = [*self._databases.values()]
+        for each in databases:
+            each.await_report(relay)
+        with self._lock:
+            for each in databases:
                 each.remove(relay)
             self._databases = {dsn: each for dsn, each in self._databases.items() if each.has_relays}
 

@@ -60,6 +60,7 @@ class RelayControl:
         self.ends_at = inf  # by `monotonic`: when the pause is over
         self.asks, self.news = Bell(), Bell()  # a pause is wanted; something changed
         self.leads = False
+        self.leaves = False  # the process is about to have it no more
         self.unread = False  # the table was not read since the relay began to lead
         self._lock = Lock()
         self._over: tuple[object, ...] = ()  # the terms of the pause that ended here

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from walrelay.errors import Retryable
 from walrelay.lsn import LSN, ZERO
-from walrelay.model import Message, Receipt, Refusal
+from walrelay.model import EVENT_ID, Message, Receipt, Refusal
 from walrelay.publish import Expiry, Recalled, RecalledMessage, SinkPlugin
 from walrelay.sinks.address import AddressTemplate, NoAddress
 
@@ -145,7 +145,8 @@ def _recalled(message: Message) -> RecalledMessage:
     headers = {name: (value or b"").decode() for name, value in message.headers}
     letter = "dead_letter_error" in headers
     topic = headers["dead_letter_topic"] if letter else message.topic
-    return RecalledMessage(topic, headers["id"], headers["position"], hash((message.key, message.value)), letter)
+    id_ = headers.get("id") or headers[EVENT_ID]
+    return RecalledMessage(topic, id_, headers["position"], hash((message.key, message.value)), letter)
 
 
 plugin = SinkPlugin(

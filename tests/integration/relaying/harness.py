@@ -131,8 +131,9 @@ class Outbox:
             "outbox": _merged({"messages": {"prefix": "walrelay"}}, self._sections.get("outbox", {})),
         }
         place = sections.pop("place", "{topic}")
-        sink = {"kind": KIND, "settings": RecordingSettings(broker=self.broker, place=place)}
-        return Settings.model_validate({**sections, "sink": sink})
+        if "sinks" not in sections:
+            sections["sink"] = {"kind": KIND, "settings": RecordingSettings(broker=self.broker, place=place)}
+        return Settings.model_validate(sections)
 
 
 class Relaying:
