@@ -365,4 +365,9 @@ def test_a_dead_letter_explains_a_missing_message_only_in_its_topic(
     code, found = audited(deployment)
     assert (code, found["set_aside"], found["missing"]) == (1, {"waiting": 1}, 1)
     assert [(each["id"], each["topic"]) for each in found["missing_listed"]] == [(id_, topic)]
+    deployment.write_settings(routes=[others])
+    code, found = audited(deployment)
+    assert (code, found["set_aside"], found["missing"]) == (1, {}, 1), "today's rules do not have that topic"
+    code, found = audited(deployment, "--topic", f"{topic}.refused")
+    assert (code, found["set_aside"], found["missing"]) == (0, {"waiting": 1}, 0)
     kafka.delete_topics(f"{topic}.refused")

@@ -113,8 +113,8 @@ def _duplicates(plan: recovery.Recovery) -> Iterator[str]:
         yield f"up to {plan.repeats} of them may have been published before: they come again with their ids"
     for topic, rows in sorted(plan.settled.elsewhere.items()):
         yield (
-            f"{count(rows, 'row')} of them in {topic}, to which the rules of now do not send them:"
-            f" --topic {topic} leaves them out"
+            f"{count(rows, 'row')} of them have a message or a dead letter of {topic}, to which the rules of now do not"
+            f" send them: --topic {topic} leaves them out"
         )
     if not plan.rows:
         yield "none: there is nothing to publish"

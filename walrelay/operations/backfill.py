@@ -106,7 +106,7 @@ class _BackfillAttempts:
                 again = scope.command != "recover"
                 selection = Selection(scope.floor, scope.since, (), reached, also=also)
                 settled = settled_rows(wiring, catalog, view, outbox, selection, self._known, again=again)
-                blocked = BlockedKeys(wiring, catalog, self._observer)
+                blocked = BlockedKeys(wiring, catalog, self._observer, routing)
                 blocked.begin(view, outbox, selection)  # rows with an open dead letter are read for their places
                 known = [each for each in settled.ids if each not in blocked.ahead]
                 rows = OutboxRows(view, outbox, selection._replace(known=known))

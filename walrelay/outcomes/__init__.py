@@ -1,7 +1,16 @@
 """The outcome of each message of a row: in its topic, a dead letter, or still to be published."""
 
 from walrelay.outcomes.blocking import BlockedKeys
-from walrelay.outcomes.messages import DUE, OPEN, FoundMessages, MessageOutcome, Outcome, of_topics, outcomes
+from walrelay.outcomes.messages import (
+    DUE,
+    OPEN,
+    FoundMessages,
+    MessageOutcome,
+    Outcome,
+    letters_of_other_topics,
+    of_topics,
+    outcomes,
+)
 from walrelay.outcomes.rows import (
     NOTHING_KNOWN,
     Believed,
@@ -26,6 +35,7 @@ __all__ = [
     "MessageOutcome",
     "Outcome",
     "SettledRows",
+    "letters_of_other_topics",
     "of_topics",
     "outcomes",
     "settled_rows",

@@ -1,7 +1,8 @@
 """The outcome of each message of a record, from the topics and the dead letters. Pure.
 
 A record is published when each of its messages is: the message of one destination says nothing about another's. A dead
-letter that is not replayed accounts for its own message; one of a record without a message accounts for all of them.
+letter accounts for its own message, as `letters_of_messages` tells that; one of a record without a message accounts for
+all of them. One of a destination that today's rules do not have settles nothing, as in the relay.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,12 +21,12 @@ OPEN = ("waiting", "blocked")
 
 
 class FoundMessages:
-    """The messages that were read back, by topic and id. `earlier`: topics that an operator names: a message there
-    stands for one that today's rules send elsewhere.
+    """The messages that were read back, by topic and id. `earlier`: topics that an operator names: a message there, or
+    a dead letter of that topic, stands for a message that today's rules send elsewhere.
     """
 
     def __init__(self, messages: Iterable[RecalledMessage] = (), earlier: Collection[str] = ()) -> None:
-        self._earlier = frozenset(earlier)
+        self.earlier = tuple(dict.fromkeys(earlier))
         self._contents: dict[str, dict[str, int | tuple[int, ...]]] = {}
         self._letters: dict[str, set[str]] = {}  # ids, by the topic that they were refused for; "": the whole record
         for topic, id_, _, content, letter in messages:
@@ -57,10 +58,6 @@ class FoundMessages:
         """The topics that have a message of the record, and are not among those that are due."""
         return [topic for topic, ids in self._contents.items() if topic not in due and id_ in ids]
 
-    def standing_in(self, id_: str, due: Collection[str]) -> int:
-        """How many messages of the record are in topics that the operator named beside those that are due."""
-        return sum(self.count(topic, id_) for topic in self._earlier if topic not in due)
-
 
 class MessageOutcome(NamedTuple):
     """Of one message. `letter`: the dead letter that says it."""
@@ -77,14 +74,11 @@ def of_topics(topics: Sequence[str]) -> list[Message]:
 def outcomes(
     id_: str, messages: Sequence[Message], found: FoundMessages, letters: Sequence[DeadLetterOfRecord]
 ) -> list[MessageOutcome]:
-    """Of the messages of one record, in their order. `letters`: those of the record.
-
-    A dead letter whose topic today's rules do not have stands for a message of which nothing else is known: earlier
-    rules sent that to another topic. What was given up is rather left out, and counted, than published.
-    """
+    """Of the messages of one record, in their order. `letters`: those of the record."""
     due = [message.topic for message in messages]
     closed = [letter for letter in letters if letter.status not in OPEN]  # the last of several counts
-    own = letters_of_messages([*(letter for letter in letters if letter.status in OPEN), *closed[::-1]], messages)
+    letters = [*(letter for letter in letters if letter.status in OPEN), *closed[::-1]]
+    own = letters_of_messages(letters, messages)
     result = [MessageOutcome(DUE) if letter is None else MessageOutcome(outcome_of(letter), letter) for letter in own]
     for topic in dict.fromkeys(due):
         rest = [
@@ -97,15 +91,33 @@ def outcomes(
         if unknown and found.is_letter(topic, id_):
             result[unknown[0]] = MessageOutcome("in a topic")
     missing = [place for place, each in enumerate(result) if each.outcome == DUE]
-    addresses = {stored_text(topic) for topic in due}
-    earlier = [letter for letter in letters if letter.topic is not None and letter.topic not in addresses]
-    for place, letter in zip(missing, earlier, strict=False):
-        result[place] = MessageOutcome(outcome_of(letter), letter)
-    missing = missing[len(earlier) :]
-    if missing and found.standing_in(id_, due) >= len(missing):
-        for place in missing:
-            result[place] = MessageOutcome("published")
+    if missing and len(earlier := _by_earlier_rules(id_, due, found, letters)) >= len(missing):
+        for place, each in zip(missing, earlier, strict=False):
+            result[place] = each
     return result
+
+
+def letters_of_other_topics(letters: Sequence[DeadLetterOfRecord], due: Collection[str]) -> list[DeadLetterOfRecord]:
+    """Those of topics that today's rules do not have for the record."""
+    addresses = {stored_text(topic) for topic in due}
+    return [letter for letter in letters if letter.topic is not None and letter.topic not in addresses]
+
+
+def _by_earlier_rules(
+    id_: str, due: Collection[str], found: FoundMessages, letters: Sequence[DeadLetterOfRecord]
+) -> list[MessageOutcome]:
+    """Of the record's messages for topics that an operator named, to which today's rules do not send it."""
+    outcomes = list[MessageOutcome]()
+    for topic in found.earlier:
+        if topic in due:
+            continue
+        own = {(letter.key, letter.number): letter for letter in letters[::-1] if letter.topic == stored_text(topic)}
+        judged = [MessageOutcome(outcome_of(letter), letter) for letter in own.values()]
+        if not judged and found.is_letter(topic, id_):
+            judged.append(MessageOutcome("in a topic"))
+        replayed = sum(each.outcome == "published" for each in judged)  # the topic may have these
+        outcomes += [*judged, *[MessageOutcome("published")] * (found.count(topic, id_) - replayed)]
+    return outcomes
 
 
 def outcome_of(letter: DeadLetterOfRecord) -> Outcome:

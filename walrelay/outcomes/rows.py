@@ -11,7 +11,15 @@ from walrelay.dead_letters.store import TABLE as DEAD_LETTERS
 from walrelay.dead_letters.store import present
 from walrelay.model import AnyRecord, Message, OutboxRecord
 from walrelay.outcomes.blocking import BlockedKeys
-from walrelay.outcomes.messages import DUE, FoundMessages, Outcome, of_topics, outcome_of, outcomes
+from walrelay.outcomes.messages import (
+    DUE,
+    FoundMessages,
+    Outcome,
+    letters_of_other_topics,
+    of_topics,
+    outcome_of,
+    outcomes,
+)
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.route import Routing
@@ -45,7 +53,8 @@ NOTHING_KNOWN = Known(FoundMessages())
 class SettledRows(NamedTuple):
     """`ids`: of the rows without anything left to publish. `partly`: how many others have some of their messages
     already; `aside`: those messages, by topic and the row's type. `letters`: messages that are dead letters, by status.
-    `elsewhere`: how many of the rows that are left each topic has, to which today's rules do not send them.
+    `elsewhere`: of how many of the rows that are left each topic, to which today's rules do not send them, has a
+    message or a dead letter.
     """
 
     ids: list[str]
@@ -78,17 +87,30 @@ def settled_rows(
         letters.look_up([record.id for record in some])
         for record in some:
             due = topic_of.all(record)
-            became = [each.outcome for each in outcomes(record.id, of_topics(due), found, letters.of(record.id))]
+            own = letters.of(record.id)
+            became = [each.outcome for each in outcomes(record.id, of_topics(due), found, own)]
             settled.letters.update(each for each in became if each not in _LEFT[True])
             rest = [each for each in became if each in left]
-            if due and not rest:
+            if due and not rest and not _by_their_keys(due, own, left):
                 settled.ids.append(record.id)
             elif due:
                 partly += len(rest) < len(due)
-                settled.elsewhere.update(found.elsewhere(record.id, due))
+                others = (letter.topic or "" for letter in letters_of_other_topics(own, due))
+                settled.elsewhere.update({*found.elsewhere(record.id, due), *others})
                 gone = (topic for topic, outcome in zip(due, became, strict=True) if outcome not in left)
                 settled.aside.update((topic, record.type or "") for topic in gone)
     return settled._replace(partly=partly)
+
+
+def _by_their_keys(due: Sequence[str], letters: Sequence[DeadLetterOfRecord], left: Sequence[Outcome]) -> bool:
+    """Whether only the keys of the messages tell which of a topic's dead letters are theirs, as earlier rules sent more
+    messages there. The row has to be read then.
+    """
+    for topic in {*due}:
+        own = [outcome_of(letter) in left for letter in letters if letter.topic == stored_text(topic)]
+        if len(own) > due.count(topic) and any(own):
+            return True
+    return False
 
 
 def _known(wiring: Wiring, catalog: Catalog, table: TableDescription, found: FoundMessages) -> RowCondition | None:

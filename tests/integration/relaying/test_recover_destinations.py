@@ -148,7 +148,37 @@ def test_a_topic_that_dead_letters_name_is_read_and_told(make_outbox: Callable[.
     outbox = outbox.under(route={"topic": "new"})
     lose(outbox)
     plan = recovery.plan_recovery(outbox.wiring, recovery.RecoveryRequest())
-    assert (plan.settled.elsewhere, plan.settled.letters) == ({"old": 2}, {"discarded": 1})
+    assert (plan.settled.elsewhere, plan.settled.letters) == ({"old": 3}, {})
+    plan = outbox.recover(topics=("old",))
+    assert (plan.rows, plan.settled.letters) == (0, {"discarded": 1})
+
+
+@pytest.mark.parametrize("status", ["waiting", "discarded", "replayed"])
+def test_a_letter_of_a_topic_that_is_gone_hides_no_message(make_outbox: Callable[..., Outbox], status: str) -> None:
+    outbox = make_outbox(routes=[{"name": "gone", "topic": "old", "continue": True}, {"name": "new", "topic": "new"}])
+    published(outbox, 1)
+    letter(outbox, 1, status, "old")
+    outbox.broker.durable.clear()
+    outbox = outbox.under(routes=[{"name": "new", "topic": "new"}])
+    lose(outbox)
+    assert outbox.recover().rows == 1
+    assert values(outbox) == {"new": ["1"]}
+
+
+def test_of_two_letters_of_a_topic_the_key_says_which_is_the_rows(make_outbox: Callable[..., Outbox]) -> None:
+    rules = [{"name": key, "topic": "a", "key": key, "continue": key == "k1"} for key in ("k1", "k2")]
+    outbox = make_outbox(routes=rules)
+    outbox.write(1)
+    for number, status in ((1, "replayed"), (0, "discarded")):
+        letter(outbox, 1, status)
+        key = f"k{number + 1}"
+        changed = "UPDATE walrelay.dead_letters SET number = %s, key = %s::bytea WHERE status = %s"
+        outbox.database.execute(changed, [number, key, status])
+    outbox = outbox.under(routes=rules[1:])
+    lose(outbox)
+    outbox.database.execute("DELETE FROM walrelay.slots")
+    assert outbox.backfill()
+    assert values(outbox) == {"a": ["1"]}, "what was replayed comes again, what was discarded was another message"
 
 
 def test_an_edited_message_that_was_replayed_counts_for_the_row(make_outbox: Callable[..., Outbox]) -> None:
@@ -191,6 +221,30 @@ def test_rows_behind_a_dead_letter_of_their_key_are_blocked_behind_it(
     outbox.recover()
     assert values(outbox) == {"a": ["1", "3"]}
     assert letters_of(outbox) == [("2", "waiting"), ("4", "blocked"), ("5", "blocked")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({"topic": "a"}, {"topic": "new"}), ({"topic": "a", "key": "{id}"}, {"topic": "a"})],
+    ids=["topic", "key"],
+)
+def test_rows_wait_behind_a_letter_whose_topic_or_key_changed(
+    make_outbox: Callable[..., Outbox], before: dict[str, str], after: dict[str, str]
+) -> None:
+    refusals = {"policy": "dead_letter", "block_key": True}
+    outbox = make_outbox(route=before, refusals=refusals)
+    outbox.broker.refused = {"a"}
+    outbox.write(1)
+    with outbox.relay() as relay:
+        outbox.messages(relay)
+    outbox.broker.refused = set()
+    outbox.write(2)
+    outbox.database.execute("UPDATE outbox SET aggregate_id = '1'")
+    lose(outbox)
+    outbox = outbox.under(route={"key": None, **after})
+    outbox.recover()
+    assert [status for _, status in letters_of(outbox)] == ["waiting", "blocked"]
+    assert "2" not in values(outbox).get(after["topic"], [])
 
 
 def test_a_key_is_free_once_its_dead_letter_was_discarded(make_outbox: Callable[..., Outbox]) -> None:

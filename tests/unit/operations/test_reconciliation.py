@@ -51,8 +51,10 @@ def test_a_row_can_be_due_to_several_topics_and_more_than_once_to_one() -> None:
     account = AuditTally(SINCE, UNTIL, 10, by_topic=True)
     account.expect("a", ["t", "t", "u"])
     assert (account.rows, account.due, account.missing) == (1, 2, 2)
+    assert [account.lacking("a", topic) for topic in "tuv"] == [2, 1, 0]
     account.found(message("a", "0/8:0"))
     assert account.is_missing("a", "t")
+    assert account.lacking("a", "t") == 1
     account.found(message("a", "0/8:0", offset=1))
     assert not account.is_missing("a", "t")
     assert account.is_missing("a", "u")

@@ -144,6 +144,11 @@ class AuditTally:
         """Whether it is a row without a message; with `by_topic` without one that is due to that topic."""
         return _is_missing(self._rows.get(self._event(id_, topic), _ONE))
 
+    def lacking(self, id_: str, topic: str = "") -> int:
+        """How many messages of that row the topics do not have; with `by_topic` those that are due to that topic."""
+        code = self._rows.get(self._event(id_, topic), _ONE)
+        return 1 - code // _ONE if _is_missing(code) else 0
+
     def is_letter(self, id_: str) -> bool:
         """Whether it was found in a topic for dead letters."""
         return _hash(id_) in self._letters

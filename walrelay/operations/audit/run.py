@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.operations.audit.reconciliation import AuditReport, AuditTally, Missing, SetAside, within_keys
-from walrelay.outcomes import FoundMessages, LettersOfRows, of_topics, outcomes
+from walrelay.outcomes import DUE, FoundMessages, LettersOfRows, of_topics, outcomes
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
@@ -157,15 +157,28 @@ class _Audit:
     def _letter(
         self, row: Missing, topics: Sequence[str], letters: Sequence[DeadLetterOfRecord]
     ) -> DeadLetterOfRecord | None:
-        """The one that explains why a message is not in its topic, as all that publish from the table see it."""
+        """The one that explains why its topic lacks messages of the row, as all that publish from the table see it;
+        None: one of them has no dead letter.
+        """
         if not letters:
             return None
-        there = (topic for topic in topics if not self._tally.is_missing(row.id, topic))
-        found = FoundMessages(RecalledMessage(topic, row.id, "", number) for number, topic in enumerate(there))
-        letter = outcomes(row.id, of_topics(topics), found, letters)[topics.index(row.topic)].letter
-        if letter is not None and letter.status == "replayed" and letter.topic == row.topic and not letter.edited:
-            return None  # a replay published it there, and it is gone
-        return letter
+        there = (
+            RecalledMessage(topic, row.id, "", number)
+            for topic in dict.fromkeys(topics)
+            for number in range(topics.count(topic) - self._tally.lacking(row.id, topic))
+        )
+        found = FoundMessages(there, self._period.topics)
+        judged = outcomes(row.id, of_topics(topics), found, letters)
+        own = [each for topic, each in zip(topics, judged, strict=True) if topic == row.topic]
+        explained = [each.letter for each in own if each.letter is not None]
+        if any(each.outcome == DUE for each in own) or any(self._is_gone(each, row.topic) for each in explained):
+            return None
+        return explained[0] if explained else None
+
+    def _is_gone(self, letter: DeadLetterOfRecord, topic: str) -> bool:
+        """Whether a replay published it where it was looked for in vain."""
+        looked_for = not self._several or letter.topic in (None, topic)
+        return letter.status == "replayed" and not letter.edited and looked_for
 
     def _messages(self, read_back: ReadBack) -> Iterator[Found | Span]:
         letters = self._wiring.policy.topic

@@ -7,7 +7,7 @@ from walrelay.dead_letters.of_records import DeadLetterOfRecord
 from walrelay.operations.find.progress import PublishedFrom, RelayProgress
 from walrelay.operations.find.report import RowCopy, RowDeadLetter, RowDestination, RowState, TracedRow, iso
 from walrelay.operations.find.rows import TableRow
-from walrelay.outcomes import OPEN, FoundMessages, of_topics, outcomes
+from walrelay.outcomes import OPEN, FoundMessages, letters_of_other_topics, of_topics, outcomes
 
 _WORST: tuple[RowState, ...] = ("dead_letter", "waiting", "unknown", "published", "dropped")
 _NOTHING_READ = FoundMessages()
@@ -39,10 +39,14 @@ def traced(row: TableRow, progress: RelayProgress, letters: Sequence[DeadLetterO
         why += "; by today's rules no rule routes it, and the relay stops there unless `refusals` says otherwise"
     topics = row.topics or _topics_of(letters)
     judged = outcomes(row.id, of_topics(topics), _NOTHING_READ, letters)
+    others = letters_of_other_topics(letters, topics)
+    if others and state == "published":
+        state, why = "unknown", f"{why}, but by earlier rules, which sent it to {_named(others)}"
     destinations = [
         RowDestination(topic, state, why) if each.letter is None else _of_letter(topic, each.letter)
         for topic, each in zip(topics, judged, strict=True)
     ]
+    destinations += [_of_letter(letter.topic or "", letter) for letter in others]
     open_ = any(each.letter is None for each in judged)
     return _summed(_with_letter(found._replace(behind=behind if open_ else ""), letters), destinations)
 
@@ -64,6 +68,10 @@ def without_row(id_: str, letters: Sequence[DeadLetterOfRecord]) -> TracedRow:
     judged = outcomes(id_, of_topics(topics), _NOTHING_READ, letters)
     destinations = [_of_letter(topic, each.letter) for topic, each in zip(topics, judged, strict=True) if each.letter]
     return _summed(_with_letter(found, letters), destinations)
+
+
+def _named(letters: Sequence[DeadLetterOfRecord]) -> str:
+    return ", ".join(dict.fromkeys(each.topic or "" for each in letters))
 
 
 def _topics_of(letters: Sequence[DeadLetterOfRecord]) -> tuple[str, ...]:

@@ -80,6 +80,18 @@ def test_each_message_of_a_row_has_its_own_state(
     assert (found.state, [each.state for each in found.destinations]) == (state, of_each)
 
 
+def test_a_letter_of_a_topic_that_is_gone_is_shown_beside_the_topics_of_today() -> None:
+    progress = RelayProgress(everything=True, parts=KNOWN)
+    found = traced(row(topics=("new",)), progress, [letter("waiting", topic="old")])
+    assert [(each.topic, each.state) for each in found.destinations] == [("new", "unknown"), ("old", "dead_letter")]
+    assert "new: the relay has confirmed it, but by earlier rules, which sent it to old" in found.why
+    copy = RowCopy("kafka", "new", 0, 1, 50_000, "0/10:0", False)
+    assert [each.state for each in with_copies(found, [copy], ["new"], "", []).destinations] == [
+        "published",
+        "dead_letter",
+    ]
+
+
 def test_a_copy_in_one_topic_says_nothing_of_the_other() -> None:
     copy = RowCopy("kafka", "a", 0, 1, 50_000, "0/10:0", False)
     waiting = traced(row(topics=("a", "b")), behind(still_since=0), ())
