@@ -49,10 +49,7 @@ _EVENT = "SELECT walrelay.emit('order', '42', 'Placed', jsonb_build_object('n', 
 _END = "SELECT pg_current_wal_insert_lsn()::text"
 _CONFIRMED = "SELECT coalesce(confirmed_flush_lsn, '0/0')::text FROM pg_replication_slots WHERE slot_name = %s"
 _ADVANCE = "SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())"
-_REPORTED = (
-    "UPDATE walrelay.relays r SET position = confirmed_flush_lsn FROM pg_replication_slots s"
-    " WHERE s.slot_name = %s AND r.slot_name = s.slot_name"
-)
+_GOES_ON = "UPDATE walrelay.relays SET state = 'not started' WHERE slot_name = %s AND state IN ('stopped', 'failed')"
 _IMPATIENT = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
@@ -173,9 +170,9 @@ class World:
             self.straight(words)
 
     def confirm(self) -> None:
-        """As the relay does that nobody runs here: everything up to now."""
+        """As the relay does that nobody runs here: everything up to now, and its report is taken back before."""
+        self.database.execute(_GOES_ON, [self.slot])
         self.database.execute(_ADVANCE, [self.slot])
-        self.database.execute(_REPORTED, [self.slot])
 
     def confirmed_all(self) -> bool:
         return bool(self.ends) and self._confirmed() >= self.ends[-1]
