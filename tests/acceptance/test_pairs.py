@@ -85,6 +85,7 @@ def test_a_slot_given_up_at_the_limit_of_a_pause_keeps_letters_blocks_and_marks(
     assert standby.wait() == 1, "it makes no slot, either"
     await_state(strict, "failed")
     assert "is gone" in strict.said("cleanup", "--older-than", "0.01s", exit_code=1)
+    assert "walrelay recover" in strict.said("init", "--backfill", exit_code=1)
     limit(strict.kafka, strict.topic, 1_000_000)
     strict.command("recover", "--yes")
     assert (values(strict), len(strict.delivered())) == ([b"1"], 2), "the other key does not wait"
