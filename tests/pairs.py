@@ -40,7 +40,7 @@ _FAILED_OVER = "acceptance/test_failover.py::test_a_pause_marks_and_the_clean_up
 _FORM = f"{_PAIRS}::test_what_publishes_from_the_table_gives_the_form_of_the_stream"
 _GIVEN_UP = f"{_PAIRS_INSTALLED}::test_a_slot_given_up_at_the_limit_of_a_pause_keeps_letters_blocks_and_marks"
 _PAUSED_BEFORE = f"{_PAIRS_INSTALLED}::test_a_pause_between_a_refusal_and_its_replay_costs_no_order"
-_ROUTED = f"{_PAIRS}::test_a_key_of_debeziums_router_waits_and_its_rows_are_marked_and_kept"
+_ROUTED = f"{_PAIRS}::test_a_key_of_debeziums_router_waits_and_rows_without_a_time_are_kept"
 _SINKS_OWN = f"{_PAIRS}::test_several_sinks_each_have_their_tenants_schemas_and_envelopes"
 
 _BY_ROWS = "cannot meet: it goes by rows and slots, and never by what a message looks like"
@@ -76,7 +76,7 @@ PAIRS = {
         "sinks",
         "marks",
     ): f"{_PAIRS}::test_a_row_is_marked_once_every_sink_has_it_and_every_letter_of_its_key_was_replayed",
-    ("sinks", "spread"): "open: an instance takes over while one of the sinks is behind the other",
+    ("sinks", "spread"): f"{_PAIRS}::test_an_instance_takes_over_while_one_sink_is_behind_the_other",
     ("sinks", "databases"): _OF_DEFAULTS,
     ("sinks", "tenants"): _SINKS_OWN,
     ("sinks", "schemas"): _SINKS_OWN,
