@@ -285,6 +285,6 @@ def written_time(table: TableDescription, created_at: str | None) -> str:
     raise Fatal(
         f"nothing says how old the rows of {table.name.replace('%%', '%')} are: it has no column of type timestamptz"
         " that outbox.columns.created_at names",
-        hint="Name one; or let the server keep the times of commits: ALTER SYSTEM SET track_commit_timestamp = on;"
-        " and restart it.",
+        hint="Name one (beside `debezium` there is no such setting); or let the server keep the times of commits:"
+        " ALTER SYSTEM SET track_commit_timestamp = on; and restart it.",
     )
