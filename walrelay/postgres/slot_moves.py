@@ -6,13 +6,19 @@ database, and is set back with it. A dump that was restored elsewhere has LSNs o
 the slot shows.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from walrelay.errors import Fatal, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.failures import Denied
 from walrelay.postgres.slot_records import MADE_HERE
 
+T = TypeVar("T")
+
 _TABLE = "walrelay.relays"
+_PATIENCE = "1s"
 _ENDED = "('stopped', 'failed')"
 _POSITION = f"SELECT r.position::text FROM {_TABLE} r WHERE r.slot_name = %s AND {MADE_HERE}"
 
@@ -58,6 +64,22 @@ def report_end(catalog: Catalog, slot: str) -> LSN | None:
     return end
 
 
+def at_once(catalog: Catalog, ask: Callable[[], T], unknown: T) -> T:
+    """The answer, or `unknown` where the table cannot be read within a second: a relay runs whatever happens to it."""
+    if catalog.value(f"SELECT to_regclass('{_TABLE}')") is None:
+        return ask()
+    catalog.run(f"SET lock_timeout = '{_PATIENCE}'")
+    try:
+        return ask()
+    except WalrelayError:
+        if catalog.connection.closed:
+            raise
+        return unknown
+    finally:
+        if not catalog.connection.closed:
+            catalog.run("SET lock_timeout = 0")
+
+
 def refuse_gap(catalog: Catalog, slot: Slot) -> None:
     if why := gap(catalog, slot):
         raise Fatal(
@@ -72,9 +94,6 @@ def take_back_the_stop(catalog: Catalog, slot: str) -> None:
     """From now on the report says nothing about where the relay stopped: it reads again, or the slot is another one. A
     role that may not write there has reported nothing either.
     """
+    query = f"UPDATE {_TABLE} SET state = 'not started' WHERE slot_name = %s AND state IN {_ENDED}"
     if catalog.value(f"SELECT to_regclass('{_TABLE}')") is not None:
-        try:
-            catalog.run(f"UPDATE {_TABLE} SET state = 'not started' WHERE slot_name = %s AND state IN {_ENDED}", slot)
-        except WalrelayError:
-            if catalog.connection.closed:
-                raise
+        at_once(catalog, lambda: catalog.run(query, slot), 0)

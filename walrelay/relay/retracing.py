@@ -15,7 +15,7 @@ from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Committed, Event, Idle, LatestCommit, OutboxRecord, Undecoded
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_moves import gap, refuse_gap, take_back_the_stop
+from walrelay.postgres.slot_moves import at_once, gap, refuse_gap, take_back_the_stop
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.source.slot_source import SlotSource
@@ -38,7 +38,8 @@ class ReadHistory:
         """Where to begin; Fatal where events may be missing."""
         start = self.source.find_start(own)
         if own is None:
-            refuse_gap(catalog, self.source.slot)
+            if at_once(catalog, lambda: gap(catalog, self.source.slot), ""):
+                refuse_gap(catalog, self.source.slot)
         else:
             start = self._believed(start, own)
         take_back_the_stop(catalog, self.source.slot.name)
@@ -57,7 +58,7 @@ class ReadHistory:
             passed_over = False  # the slot is behind what was read
         except Fatal:
             passed_over = True
-        if passed_over or gap(catalog, slot):
+        if passed_over or at_once(catalog, lambda: gap(catalog, slot), "unknown"):
             forget_published(catalog, slot.name)
             said = f"the stream begins at {start.lsn} as asked, and events before it may be skipped: the clean-up"
             start = start._replace(notice=f"{said} deletes nothing until `walrelay init` takes note of that")

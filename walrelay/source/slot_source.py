@@ -13,7 +13,7 @@ from walrelay.postgres.catalog import Catalog, Slot, another_slot, foreign
 from walrelay.postgres.failures import slot_lost, slot_missing
 from walrelay.postgres.parts import incompletely_published, not_delivered
 from walrelay.postgres.publications import PublishedTable
-from walrelay.postgres.slot_moves import STOP_PREFIX, reached, report_end
+from walrelay.postgres.slot_moves import STOP_PREFIX, at_once, reached, report_end
 from walrelay.postgres.slot_records import missing_slot, noted_publication
 from walrelay.postgres.slots import without_two_phase
 from walrelay.source.lag import WaitReport
@@ -80,7 +80,7 @@ class SlotSource:
         """Where to begin, given the relay's own position; Fatal where events may be missing."""
         branches = self._stream.branches(self.system.timeline) if own else {}
         behind = own is not None and (self.slot.confirmed_flush_lsn or ZERO) > own.position.lsn
-        known = reached(self._catalog, self.slot.name) if behind else None
+        known = at_once(self._catalog, lambda: reached(self._catalog, self.slot.name), None) if behind else None
         return start_of(self.slot, own, Server(self.system, self._catalog.current_lsn(), branches), known)
 
     def continues(self, remembered: RelayPosition, read: LSN) -> bool:
