@@ -15,7 +15,7 @@ from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Committed, Event, Idle, LatestCommit, OutboxRecord, Undecoded
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_moves import at_once, gap, refuse_gap, take_back_the_stop
+from walrelay.postgres.slot_moves import at_once, gap, take_back_the_stop
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.source.slot_source import SlotSource
@@ -38,8 +38,10 @@ class ReadHistory:
         """Where to begin; Fatal where events may be missing."""
         start = self.source.find_start(own)
         if own is None:
-            if at_once(catalog, lambda: gap(catalog, self.source.slot), ""):
-                refuse_gap(catalog, self.source.slot)
+            # Told and not refused: the report of a relay that stopped may be written after its successor's.
+            if why := at_once(catalog, lambda: gap(catalog, self.source.slot), ""):
+                hint = "`walrelay recover --replace` publishes rows in between that are still in the table"
+                start = start._replace(notice=f"{why} (hint: {hint})")
         else:
             start = self._believed(start, own)
         take_back_the_stop(catalog, self.source.slot.name)
