@@ -92,8 +92,8 @@ def test_when_the_leader_of_a_stream_is_killed_nothing_overtakes_what_it_lost(
         with closing(plugin.open(made, memory)) as sink:
             return publish_all(sink, ordering, kill=kill)
 
-    assert not run(victim), "nothing was on its way when the leader was killed"
-    wait_until(run, 90, "the cluster to take everything", interval=0.2)
+    if not run(victim):
+        wait_until(run, 90, "the cluster to take everything", interval=0.2)
     victim.start()  # a consumer may be placed there
     arrived = [int(data) for _, data, _ in elected(lambda: stored(others[0].url, ordering))]
     first = list(dict.fromkeys(arrived))
@@ -111,14 +111,7 @@ def test_a_stream_without_a_leader_is_waited_for(cluster: list[NatsServer]) -> N
     victim.kill()
     settings = plugin.settings(url=",".join(each.url for each in cluster if each is not victim))
 
-    def said() -> str:
-        with closing(plugin.open(settings, plugin.memory())) as sink:
-            assert sink.publish(numbered("alone", 0), 0)
-            try:
-                wait_until(lambda: list(sink.receipts(0.05)), 60, "an answer")
-            except Retryable as why:
-                return str(why)
-        raise AssertionError("it was told of as refused or durable")
-
     expected = "stream 'alone' takes no messages for 'alone' now: it has no leader"
-    wait_until(lambda: said() == expected, 60, "the others to know")
+    with closing(plugin.open(settings, plugin.memory())) as sink:
+        assert sink.publish(numbered("alone", 0), 0)
+        wait_until(lambda: not [*sink.receipts(0.05)] and expected in sink.trouble(), 90, "the sink to say why")
