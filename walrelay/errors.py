@@ -143,6 +143,13 @@ AS_THE_TABLE_HAS_IT = (
 """The same where rows are published from the table."""
 
 
+START_AGAIN = "Then start walrelay again: nothing is lost."
+"""The end of a hint for what an operator cures at the broker."""
+
+RUN_AGAIN = "Then run the same command again: it goes on where it stopped."
+"""The same for a command that publishes rows from the table."""
+
+
 class Unroutable(Fatal):
     """A record for which the routing rules yield no message."""
 

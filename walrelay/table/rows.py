@@ -10,7 +10,7 @@ from threading import Event
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, Fatal, Retryable
+from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, RUN_AGAIN, START_AGAIN, Fatal, Retryable
 from walrelay.model import Message, OutboxRecord, Receipt
 from walrelay.observe import Observer
 from walrelay.observe.stalls import StallWatch
@@ -192,7 +192,7 @@ class BatchPublisher:
         try:
             self._publish(records)
         except Fatal as error:
-            error.hint = error.hint.replace(AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT)
+            error.hint = error.hint.replace(AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT).replace(START_AGAIN, RUN_AGAIN)
             raise
 
     def _publish(self, records: Iterable[OutboxRecord]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from walrelay.errors import Refused, Retryable
+from walrelay.errors import AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT, RUN_AGAIN, START_AGAIN, Refused, Retryable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, OutboxRecord, Receipt, Refusal
 from walrelay.observe import Observers
@@ -15,10 +15,10 @@ from walrelay.table.rows import BatchPublisher
 class Sink:
     """Takes two messages at a time, and gives a receipt for one of them each time that it is asked."""
 
-    def __init__(self, *, silent: bool = False, refuses: bytes | None = None) -> None:
+    def __init__(self, *, silent: bool = False, refuses: bytes | None = None, hint: str = "make it smaller") -> None:
         self.durable: list[bytes | None] = []
         self._waiting: list[tuple[int, Message]] = []
-        self._silent, self._refuses = silent, refuses
+        self._silent, self._refuses, self._hint = silent, refuses, hint
 
     def publish(self, message: Message, ticket: int) -> bool:
         if len(self._waiting) == 2:
@@ -34,7 +34,7 @@ class Sink:
             return []
         ticket, message = self._waiting.pop(0)
         if message.value == self._refuses:
-            return [Refusal(ticket, message, "too large", "make it smaller")]
+            return [Refusal(ticket, message, "too large", self._hint)]
         self.durable.append(message.value)
         return [Receipt(ticket, 1)]
 
@@ -70,6 +70,16 @@ def test_a_refusal_ends_it_and_names_the_row() -> None:
     with pytest.raises(Refused, match="record 2 at 0/8:2 was refused") as caught:
         backfill.publish(records(1, 2, 3))
     assert caught.value.hint == "make it smaller"
+
+
+@pytest.mark.parametrize(
+    ("of_the_sink", "of_the_command"), [(AS_IT_WAS_WRITTEN, AS_THE_TABLE_HAS_IT), (START_AGAIN, RUN_AGAIN)]
+)
+def test_a_hint_names_the_command_that_publishes_from_the_table(of_the_sink: str, of_the_command: str) -> None:
+    sink = Sink(refuses=b"2", hint=f"Create it. {of_the_sink}")
+    with pytest.raises(Refused) as caught:
+        BatchPublisher(Router("events"), sink, Observers(), lambda: False, grace=0).publish(records(1, 2, 3))
+    assert caught.value.hint == f"Create it. {of_the_command}"
 
 
 def test_a_stop_while_the_broker_is_away_is_waited_out_no_longer_than_it_may_take() -> None:

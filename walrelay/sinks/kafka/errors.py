@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from walrelay.certificates import files_among, stamp_of
-from walrelay.errors import AS_IT_WAS_WRITTEN, Retryable
+from walrelay.errors import AS_IT_WAS_WRITTEN, START_AGAIN, Retryable
 from walrelay.model import ANY_PARTITION, Message, Refusal
+from walrelay.sinks.kafka.plugin import topic_fault
 
 AWAY = {
     *(KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE),
@@ -125,7 +126,8 @@ class Failure(NamedTuple):
     def as_refusal(self, *, ends: bool) -> Refusal:
         """`ends`: the sink takes no message after it."""
         ticket, message, error = self.ticket, self.message, self.error
-        return Refusal(ticket, message, error.str(), _hint_for(error, message), *_KINDS[error.code()], ends)
+        code = _code_for(error, message)
+        return Refusal(ticket, message, error.str(), _hint_for(code, message), *_KINDS[code], ends)
 
 
 def is_refusal(error: KafkaError, message: Message) -> bool:
@@ -165,13 +167,19 @@ def text_of(cause: BaseException) -> str:
     return error_of(cause).str() if isinstance(cause, KafkaException) else str(cause)
 
 
-def _hint_for(error: KafkaError, message: Message) -> str:
-    hint = _HINTS[error.code()].format(
-        topic=message.topic, time=_time(message.timestamp_ms), partition=message.partition
-    )
-    if error.code() in _OF_THE_MESSAGE:
-        return f"{hint} {AS_IT_WAS_WRITTEN}"
-    return f"{hint} Then start walrelay again: nothing is lost."
+def _code_for(error: KafkaError, message: Message) -> int:
+    """Tell a name that no topic can have from a topic that is not there: a client that lacks the broker's answer about
+    the name takes the one for the other.
+    """
+    code = error.code()
+    if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC) and topic_fault(message.topic):
+        return KafkaError.TOPIC_EXCEPTION
+    return code
+
+
+def _hint_for(code: int, message: Message) -> str:
+    hint = _HINTS[code].format(topic=message.topic, time=_time(message.timestamp_ms), partition=message.partition)
+    return f"{hint} {AS_IT_WAS_WRITTEN if code in _OF_THE_MESSAGE else START_AGAIN}"
 
 
 def _time(milliseconds: int) -> str:

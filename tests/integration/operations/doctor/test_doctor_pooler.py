@@ -38,6 +38,12 @@ COMMANDS = (
     "drop --yes",
 )
 
+# Of this database alone: other tests lock in theirs, on the same server.
+ADVISORY_LOCKS = (
+    "SELECT * FROM pg_locks WHERE locktype = 'advisory'"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
 
 class MakePooler(Protocol):
     """A PgBouncer in front of the shared server, with further lines of its configuration."""
@@ -74,7 +80,7 @@ def test_shared_sessions_are_refused_by_every_command_and_left_as_they_were(
         ours = "SELECT name, setting FROM pg_settings WHERE source = 'session' AND name <> 'application_name'"
         assert [name for name, _ in application.execute(ours)] in ([], ["client_encoding"])
         application.execute("INSERT INTO outbox (aggregate_type, aggregate_id, type) VALUES ('order', '1', 'Placed')")
-    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+    assert database.execute(ADVISORY_LOCKS) == []
     assert database.execute(slots) == before != []
     complaint = patient.complaint("connection")
     assert complaint.verdict == "problem"
@@ -119,7 +125,7 @@ def test_sessions_that_are_not_shared_are_taken(in_front: MakePooler, database: 
     patient.init()
     assert patient.run("status").exit_code == 0
     assert patient.run("drop", "--yes").exit_code == 0
-    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+    assert database.execute(ADVISORY_LOCKS) == []
 
 
 def test_the_last_session_there_is_will_do(in_front: MakePooler, database: Database, tmp_path: Path) -> None:
@@ -127,7 +133,7 @@ def test_the_last_session_there_is_will_do(in_front: MakePooler, database: Datab
     patient = Patient(tmp_path, in_front(SESSION, "default_pool_size = 1").dsn(database.name), database.dsn)
     listed = patient.run("dlq", "list")
     assert (listed.exit_code, "no open dead letters" in listed.output) == (0, True), listed.output
-    assert database.execute("SELECT * FROM pg_locks WHERE locktype = 'advisory'") == []
+    assert database.execute(ADVISORY_LOCKS) == []
 
 
 @pytest.mark.chaos  # as long as it takes to wait for a session again and again
