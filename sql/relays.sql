@@ -22,7 +22,9 @@ CREATE TABLE IF NOT EXISTS walrelay.relays (
     given_up       jsonb                          -- how far the slot had got that was dropped at the limit
 ) WITH (fillfactor = 10);
 ALTER TABLE walrelay.relays
-    ADD COLUMN IF NOT EXISTS error_count bigint NOT NULL DEFAULT 0; -- errors and stalls since its process began it
+    ADD COLUMN IF NOT EXISTS error_count bigint NOT NULL DEFAULT 0, -- errors and stalls since its process began it
+    ADD COLUMN IF NOT EXISTS lead text,                             -- the lead whose reports these are; NULL: not known
+    ADD COLUMN IF NOT EXISTS ended_at timestamptz;                  -- of that lead; updated_at, or it proves nothing
 
 CREATE OR REPLACE FUNCTION walrelay.note_pause() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $note$

@@ -263,7 +263,8 @@ class LiveFactories:
         wiring = self._wiring
         binary = wiring.binary_suits(catalog)
         source = SlotSource(wiring.reading(binary=binary), stream, catalog, notices(self._observer), last)
-        source.report_stop = None if self._control is None else self._control.report_stop
+        if self._control is not None:
+            source.lead, source.report_stop = self._control.lead_name, self._control.report_stop
         await_letters(catalog, source.slot)
         named = skips(catalog, wiring.slot)
         encoding = catalog.server_encoding()

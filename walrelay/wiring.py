@@ -17,7 +17,7 @@ from walrelay.identifiers import identifier
 from walrelay.model import Counting, RecordPosition, RelayPosition, System
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.history import server_history
-from walrelay.postgres.slot_moves import take_back_the_stop
+from walrelay.postgres.slot_moves import take_row
 from walrelay.publish import AnySinkHandle
 from walrelay.route import Router
 from walrelay.route.debezium import CatalogColumn, DebeziumRouter
@@ -275,7 +275,7 @@ def begin_at(
     middle of a transaction. `recovered`: an operator has decided about everything from before the slot, so a position
     of another server (a dump was restored, or the cluster made again) is over as well.
     """
-    take_back_the_stop(catalog, wiring.slot)
+    take_row(catalog, wiring.slot, "")
     system, slot = catalog.system(), catalog.slot(wiring.slot)
     kept = positions(wiring, catalog, system)
     if (

@@ -1,6 +1,7 @@
 """The installed command `walrelay run` as a child process, and what it says on stderr."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -72,6 +73,16 @@ class RelayProcess:
             raise
         assert entry is not None
         return entry
+
+    def rests(self) -> None:
+        """That for three seconds it takes less than a tenth of a core: nothing goes round and round."""
+        before = self._cpu_seconds()
+        self.lives_for(3)
+        assert self._cpu_seconds() - before < 0.3, "a relay that waits is busy"
+
+    def _cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def lives_for(self, seconds: float) -> None:
         """Returns after that time, in which the relay may not end."""

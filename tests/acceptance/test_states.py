@@ -120,6 +120,7 @@ def test_a_broker_that_is_away_is_what_the_relay_waits_for(watched: Deployment, 
     assert written["last_error_at"] is not None
     assert Watcher(relay).metric("walrelay_stalled") == 1
     Watcher(relay).turns(503, "sink", state="waiting")
+    relay.rests()
     receiver.start()
     answers.agree("streaming", "", "")
     watched.catch_up()
@@ -165,6 +166,7 @@ def test_a_broker_that_goes_away_and_is_silent_is_waited_for(watched: Deployment
         watched.write("2")
         answers = Answers(watched, relay)
         answers.agree("waiting", "", "walrelay doctor")
+        relay.rests()
     finally:
         os.kill(receiver.pid, signal.SIGCONT)
     answers.agree("streaming", "", "")
@@ -175,8 +177,10 @@ def test_a_pause_and_a_stop_are_states_in_all_places(watched: Deployment) -> Non
     relay = watched.start()
     answers = Answers(watched, relay)
     answers.agree("streaming", "", "")
+    relay.rests()
     pause(watched)
     answers.agree("paused", "a test", "walrelay resume")
+    relay.rests()
     resume(watched)
     answers.agree("streaming", "", "")
     relay.stop()

@@ -167,9 +167,9 @@ class DatabaseControl:
         due = relay.due(monotonic())
         if due is None or (due > 0 and not self._ended.is_set() and not relay.leaves):
             return due
-        report, claims, number = relay.report()
+        report, number = relay.report()
         try:
-            write_report(catalog, report, leads=claims)
+            write_report(catalog, report)
         except WalrelayError as error:
             if not catalog.usable:
                 raise

@@ -86,11 +86,11 @@ class LeaderPause:
     ) -> None:
         control, begun, told, why = self._control, monotonic(), "", "resumed"
         while not stop():
-            control.news.silence()
             with self._unless_it_cannot(catalog, "whether the pause goes on cannot be seen, so it does"):
                 self._read(catalog)
                 if control.pause is None and clear_expired_pause(catalog, control.slot):
                     why = "its time has passed"
+            control.news.silence()  # its own too; none is missed, as the pause is looked at after this
             if (pause := control.pause) is None:
                 break
             still_leads()

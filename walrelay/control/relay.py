@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from math import inf
 from threading import Lock
 from time import monotonic, time
+from uuid import uuid4
 
 from walrelay.control.activity import ActivityObserver
 from walrelay.control.table import Pause, RelayReport, relays_table_exists, write_report
@@ -60,6 +61,7 @@ class RelayControl:
         self.ends_at = inf  # by `monotonic`: when the pause is over
         self.asks, self.news = Bell(), Bell()  # a pause is wanted; something changed
         self.leads = False
+        self.lead_name = ""  # tells this lead from every other
         self.leaves = False  # the process is about to have it no more
         self.unread = False  # the table was not read since the relay began to lead
         self._lock = Lock()
@@ -76,7 +78,8 @@ class RelayControl:
 
     def lead(self) -> None:
         if self._state in ("stopped", "failed"):  # what an earlier lead of this process ended in is over
-            self._state = "starting"
+            self._state, self._position = "starting", LSN(0)
+        self.lead_name = uuid4().hex  # after the state: no report has that of the earlier one under this name
         self.leads = self.unread = True
         self._attend(self)
 
@@ -175,8 +178,8 @@ class RelayControl:
         """Writes the last report at once, in the relay's thread: it confirms once more behind it."""
         if relays_table_exists(catalog):
             self._since, self._state, self._position = None, "stopped", lsn
-            report, claims, number = self.report()
-            write_report(catalog, report, leads=claims)
+            report, number = self.report()
+            write_report(catalog, report)
             self.reported(number)
 
     @property
@@ -201,15 +204,14 @@ class RelayControl:
         soonest = self._written_at + (_CHANGING if self.pending else _MOVING)
         return max(0.0, max(soonest, self._not_before) - now)
 
-    def report(self) -> tuple[RelayReport, bool, int]:
-        """What is to be written now, whether over another instance's report, and the number for `reported`. It stays
-        due until that is called.
-        """
-        number, claims = self._changes, self._claims or self.leads
+    def report(self) -> tuple[RelayReport, int]:
+        """What is to be written now, and the number for `reported`. It stays due until that is called."""
+        number, leads, lead = self._changes, self.leads, self.lead_name
         position = self._position or None
         error = self._error[:2000].replace("\0", "")
         told = self._state, position, self._since, error, self._error_at, self._errors
-        return RelayReport(self.slot, self.name, self.instance, *told, self._publication), claims, number
+        whose = self.slot, self.name, self.instance, lead, leads, leads or self._claims
+        return RelayReport(*whose, *told, self._publication), number
 
     def reported(self, number: int) -> None:
         """The report of that number is in the table."""

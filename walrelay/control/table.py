@@ -144,13 +144,17 @@ def end_pause(catalog: Catalog, slot: str, only: Pause | None = None) -> bool:
 
 
 class RelayReport(NamedTuple):
-    """What a relay writes of itself. `waiting_since`: when the oldest event was committed that has waited for long, in
-    microseconds since 1970; None: none has.
+    """What a relay writes of itself. `lead` names the lead that it tells of; `leads`: it lasts; `led`: it did when what
+    is told happened. `position` None: nothing was confirmed. `waiting_since`: when the oldest event was committed that
+    has waited for long, in microseconds since 1970; None: none has.
     """
 
     slot: str
     name: str
     instance: str
+    lead: str
+    leads: bool
+    led: bool
     state: str
     position: LSN | None
     waiting_since: int | None
@@ -160,40 +164,52 @@ class RelayReport(NamedTuple):
     publication: str | None  # None for wal2json
 
 
-_SET = (
-    "state, instance, position, lag_bytes, lag_seconds, last_error, last_error_at, updated_at",
-    "%s, %s, {position}, pg_wal_lsn_diff(pg_current_wal_lsn(), {position})::int8,"
-    " greatest(0, extract(epoch FROM clock_timestamp())::float8 - coalesce(%s::float8 / 1000000, 'infinity')),"
-    " nullif(%s, ''), to_timestamp(nullif(%s::float8, 0)), now()",
-)
 _MAY_WRITE = (
     "SELECT %s::text IS NULL OR EXISTS (SELECT FROM pg_publication WHERE pubname = %s), EXISTS (SELECT FROM"
-    f" pg_attribute WHERE attrelid = to_regclass('{TABLE}') AND attname = 'error_count' AND NOT attisdropped)"
+    f" pg_attribute WHERE attrelid = to_regclass('{TABLE}') AND attname = 'ended_at' AND NOT attisdropped)"
 )
+_COLUMNS = "state, instance, position, lag_bytes, lag_seconds, last_error, last_error_at, updated_at"
+_VALUES = (
+    "%s, %s, {position}, pg_wal_lsn_diff(pg_current_wal_lsn(), {position})::int8,"
+    " greatest(0, extract(epoch FROM clock_timestamp())::float8 - coalesce(%s::float8 / 1000000, 'infinity')),"
+    " nullif(%s, ''), to_timestamp(nullif(%s::float8, 0)), now()"
+)
+# Only a lead that has the row (`postgres.slot_moves.take_row`) can say where it ended, and no later than the next one.
+# One that ended before it took the row has confirmed nothing, and leaves what the row says of the one before.
+_ITS_END = (
+    ", error_count = %s, lead = CASE WHEN lead = %s OR %s THEN lead END,"
+    " ended_at = CASE WHEN CASE WHEN lead = %s THEN %s ELSE %s AND ended_at = updated_at END THEN now() END"
+)
+_BY_LEAD = "(%s OR lead = %s OR (lead IS NULL AND (%s OR instance = %s)))"
 
 
-def write_report(catalog: Catalog, report: RelayReport, *, leads: bool) -> None:
+def write_report(catalog: Catalog, report: RelayReport) -> None:
     """Nothing is written where another instance reported last, unless this one leads. Nor while the publication is
-    gone: what is written then, to any table, no server can decode (guarantees A18). A table of an earlier version has
-    no column for the errors.
+    gone: what is written then, to any table, no server can decode (guarantees A18). A table of an earlier version lacks
+    columns.
     """
-    slot, name, instance, state, position, since, error, error_at, errors, publication = report
-    ((published, counts),) = catalog.rows(_MAY_WRITE, publication, publication)
+    slot, name, instance, lead, leads, led, state, position, since, error, error_at, errors, publication = report
+    ((published, current),) = catalog.rows(_MAY_WRITE, publication, publication)
     if not published:
         return
-    where = None if position is None else str(position)
-    values: list[Any] = [state, instance, where, where, since, error, error_at, *([errors] if counts else [])]
-    columns, texts = _SET[0] + ", error_count" * counts, _SET[1] + ", %s" * counts
+    where, idle, over = None if position is None else str(position), position is None, state in ("stopped", "failed")
+    values: list[Any] = [state, instance, where, where, since, error, error_at]
+    its_end, from_whom, whose = "", "(%s OR instance = %s)", [led, instance]
+    ends: list[Any] = []
+    if current:
+        its_end, ends = _ITS_END, [errors, lead, idle, lead, over, idle]
+        from_whom, whose = _BY_LEAD, [leads, lead, led, instance]
     changed = catalog.run(
-        f"UPDATE {TABLE} SET ({columns}) = (SELECT {texts.format(position='coalesce(%s::pg_lsn, position)')})"
-        " WHERE slot_name = %s AND (%s OR instance = %s)",
-        *(*values, slot, leads, instance),
+        f"UPDATE {TABLE} SET ({_COLUMNS}) = (SELECT {_VALUES.format(position='coalesce(%s::pg_lsn, position)')})"
+        f"{its_end} WHERE slot_name = %s AND {from_whom}",
+        *(*values, *ends, slot, *whose),
     )
-    if not changed and leads:
-        texts = texts.format(position="%s::pg_lsn")
+    if not changed and led:
+        texts = _VALUES.format(position="%s::pg_lsn") + ", %s, %s" * current
         catalog.run(
-            f"INSERT INTO {TABLE} (slot_name, name, {columns}) SELECT %s, %s, {texts} ON CONFLICT DO NOTHING",
-            *(slot, name, *values),
+            f"INSERT INTO {TABLE} (slot_name, name, {_COLUMNS}{', error_count, lead' * current})"
+            f" SELECT %s, %s, {texts} ON CONFLICT DO NOTHING",
+            *(slot, name, *values, *([errors, lead] if current else [])),
         )
 
 

@@ -1,9 +1,10 @@
 """How far a relay got by its own report in walrelay.relays, and whether its slot was moved or made again since.
 
-A relay that stops, or ends with an error, reports the position that it confirmed last, and the next one takes that back
-before it reads. So a slot beyond the report of a relay that ended was moved by something else. The row is of this
-database, and is set back with it. A dump that was restored elsewhere has LSNs of another system, which the record of
-the slot shows.
+A lead takes the row before it reads. When it ends, it reports the position that it confirmed last, unless another lead
+has the row by then. So a slot beyond that report was moved by something else. A report by another hand, or by a version
+that knows nothing of this, has another time than the end that the row names, and then nothing is known. The row is of
+this database, and is set back with it. A dump that was restored elsewhere has LSNs of another system, which the record
+of the slot shows.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,8 @@ T = TypeVar("T")
 
 _TABLE = "walrelay.relays"
 _PATIENCE = "1s"
-_ENDED = "('stopped', 'failed')"
+_ENDED = "to_jsonb(r) ->> 'lead' IS NOT NULL AND to_jsonb(r) ->> 'ended_at' = to_jsonb(r) ->> 'updated_at'"
+"""SQL: a table of an earlier version lacks columns."""
 _POSITION = f"SELECT r.position::text FROM {_TABLE} r WHERE r.slot_name = %s AND {MADE_HERE}"
 
 
@@ -30,7 +32,7 @@ def reached(catalog: Catalog, slot: str, *, stopped: bool = False) -> LSN | None
     if catalog.value(f"SELECT to_regclass('{_TABLE}')") is None:
         return None
     try:
-        found = catalog.value(f"{_POSITION}{f' AND r.state IN {_ENDED}' if stopped else ''}", slot)
+        found = catalog.value(f"{_POSITION}{f' AND {_ENDED}' if stopped else ''}", slot)
     except Denied:
         return None
     return None if found is None else LSN.parse(found)
@@ -90,10 +92,17 @@ def refuse_gap(catalog: Catalog, slot: Slot) -> None:
         )
 
 
-def take_back_the_stop(catalog: Catalog, slot: str) -> None:
-    """From now on the report says nothing about where the relay stopped: it reads again, or the slot is another one. A
-    role that may not write there has reported nothing either.
+def take_row(catalog: Catalog, slot: str, lead: str) -> None:
+    """From now on the row is of that lead, if it reports at all, and says nothing about where an earlier one ended. A
+    role that may not write there has reported nothing either. `lead`: empty for a slot that is made or moved now.
     """
-    query = f"UPDATE {_TABLE} SET state = 'not started' WHERE slot_name = %s AND state IN {_ENDED}"
-    if catalog.value(f"SELECT to_regclass('{_TABLE}')") is not None:
-        at_once(catalog, lambda: catalog.run(query, slot), 0)
+    current = f"SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('{_TABLE}') AND attname = 'ended_at'"
+    query = f"UPDATE {_TABLE} SET lead = nullif(%s, ''), ended_at = NULL WHERE slot_name = %s"
+
+    def take() -> None:
+        with catalog.connection.transaction():
+            catalog.run("SET LOCAL synchronous_commit = local")  # no standby is waited for
+            catalog.run(query, lead, slot)
+
+    if catalog.value(current) is not None:
+        at_once(catalog, take, None)

@@ -7,7 +7,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import PostgresError
 from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, parts, published_since
 from walrelay.postgres.publications import PublicationState
-from walrelay.postgres.slot_moves import take_back_the_stop
+from walrelay.postgres.slot_moves import take_row
 from walrelay.postgres.slot_records import (
     PublicationNote,
     SlotRecord,
@@ -38,7 +38,7 @@ def note_publication(
 
     note = _note(record, seen, found, otherwise, mended=mended)
     if is_of_another_system(catalog, slot):
-        take_back_the_stop(catalog, slot)  # its position means nothing here
+        take_row(catalog, slot, "")  # its position means nothing here
     write_note(catalog, slot, note, xmin)
     return note.lost
 

@@ -15,7 +15,7 @@ from walrelay.errors import Fatal, Undecodable
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Committed, Event, Idle, LatestCommit, OutboxRecord, Undecoded
 from walrelay.postgres.catalog import Catalog
-from walrelay.postgres.slot_moves import at_once, gap, take_back_the_stop
+from walrelay.postgres.slot_moves import at_once, gap, take_row
 from walrelay.postgres.slot_records import forget_published
 from walrelay.publish import ExactlyOnceSink, Sink
 from walrelay.source.slot_source import SlotSource
@@ -37,15 +37,23 @@ class ReadHistory:
     def start(self, catalog: Catalog, own: OwnPosition | None) -> Start:
         """Where to begin; Fatal where events may be missing."""
         start = self.source.find_start(own)
-        if own is None:
-            # Told and not refused: the report of a relay that stopped may be written after its successor's.
-            if why := at_once(catalog, lambda: gap(catalog, self.source.slot), ""):
-                hint = "`walrelay recover --replace` publishes rows in between that are still in the table"
-                start = start._replace(notice=f"{why} (hint: {hint})")
-        else:
+        if own is not None:
             start = self._believed(start, own)
-        take_back_the_stop(catalog, self.source.slot.name)
+        elif why := at_once(catalog, lambda: gap(catalog, self.source.slot), ""):
+            start = start._replace(notice=self._told_of(why, catalog))
+        take_row(catalog, self.source.slot.name, self.source.lead)
         return start
+
+    def _told_of(self, gap: str, catalog: Catalog) -> str:
+        """Told and not refused: the next events wait for nothing. No clean-up may delete what was left out."""
+        kept = "the clean-up deletes nothing until then"
+        try:
+            forget_published(catalog, self.source.slot.name)
+        except Fatal as error:
+            kept = f"do not run the clean-up before that, because it cannot be told: {error}"
+        return (
+            f"{gap} (hint: `walrelay recover --replace` publishes rows in between that are still in the table; {kept})"
+        )
 
     def at_the_slot(self, catalog: Catalog, own: Callable[[], OwnPosition | None]) -> Start:
         """Begins at the slot's position because an operator asked for it, against the relay's own. If that one, or the
@@ -64,7 +72,7 @@ class ReadHistory:
             forget_published(catalog, slot.name)
             said = f"the stream begins at {start.lsn} as asked, and events before it may be skipped: the clean-up"
             start = start._replace(notice=f"{said} deletes nothing until `walrelay init` takes note of that")
-        take_back_the_stop(catalog, slot.name)
+        take_row(catalog, slot.name, self.source.lead)
         return start
 
     def _believed(self, start: Start, own: OwnPosition) -> Start:

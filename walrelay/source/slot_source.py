@@ -60,6 +60,7 @@ class SlotSource:
         self._reading, self._stream, self._catalog = reading, stream, catalog
         self._keeper: OwnPositionKeeper | None = None
         self.latest = last.latest if last else None
+        self.lead = ""  # its name in walrelay.relays; empty: this relay reports nothing
         self.report_stop: Callable[[Catalog, LSN], None] | None = None
         """Writes the last report of a relay that stops."""
         self.system, self.pid = stream.identify(), stream.pid  # asked only now: a promotion changes it

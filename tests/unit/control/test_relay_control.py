@@ -55,7 +55,7 @@ def relay(woken: list[RelayControl]) -> RelayControl:
 
 
 def written(relay: RelayControl) -> dict[str, Any]:
-    report, _, number = relay.report()
+    report, number = relay.report()
     relay.reported(number)
     return report._asdict()
 
@@ -147,17 +147,28 @@ def test_a_relay_that_leads_again_does_not_report_how_its_last_lead_ended(relay:
 
 def test_only_who_leads_writes_over_the_report_of_another(relay: RelayControl) -> None:
     relay.saw(STREAMING)
-    assert relay.report()[1]
+    assert relay.report()[0].led
     written(relay)
     relay.leave()
     relay.saw(Retrying("down", 1, 0.1, False))
-    assert not relay.report()[1]
+    assert not relay.report()[0].led
 
 
 def test_an_error_while_it_led_is_its_own_to_report(relay: RelayControl) -> None:
     relay.leave("there is no slot")
-    report, claims, _ = relay.report()
-    assert (report.state, report.last_error, claims) == ("failed", "there is no slot", True)
+    report, _ = relay.report()
+    assert (report.state, report.last_error, report.leads, report.led) == ("failed", "there is no slot", False, True)
+
+
+def test_another_lead_of_a_process_has_another_name_and_has_confirmed_nothing(relay: RelayControl) -> None:
+    relay.saw(STREAMING)
+    relay.leave("the slot is gone")
+    first, _ = relay.report()
+    relay.lead()
+    second, _ = relay.report()
+    assert first.position is not None
+    assert (second.state, second.position) == ("starting", None)
+    assert first.lead != second.lead
 
 
 def test_a_table_that_cannot_be_written_is_told_once_and_written_much_later(relay: RelayControl) -> None:
@@ -189,8 +200,8 @@ def test_a_report_that_was_not_written_stays_due(relay: RelayControl, leads: boo
     relay.failed("the connection is closed", 0)
     assert relay.pending
     assert relay.due(monotonic()) is not None
-    report, claims, number = relay.report()
-    assert (report.state, claims) == ("failed", True)
+    report, number = relay.report()
+    assert (report.state, report.led) == ("failed", True)
     relay.saw(Stopped(LSN(1), 0))
     relay.reported(number)
     assert relay.pending, "what changed while it was written is not in the table"

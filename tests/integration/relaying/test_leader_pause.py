@@ -1,0 +1,44 @@
+"""What a relay that is paused costs its server."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from time import monotonic
+
+import pytest
+
+from tests.integration.relaying.harness import Outbox
+from tests.servers.database import Database
+from walrelay.control.pausing import LeaderPause
+from walrelay.control.relay import RelayControl
+from walrelay.observe import Observers
+from walrelay.postgres.catalog import Catalog
+
+_INTERVAL = 0.2
+
+
+def _not_readable(catalog: Catalog) -> None:
+    catalog.run("ALTER TABLE walrelay.relays RENAME COLUMN paused_at TO elsewhere")
+
+
+@pytest.mark.parametrize("change", [lambda _: None, _not_readable], ids=["a table", "a table that cannot be read"])
+def test_a_paused_relay_looks_at_its_pause_no_more_often_than_it_should(
+    database: Database, change: Callable[[Catalog], None]
+) -> None:
+    outbox = Outbox(database, "text")
+    outbox.init()
+    control = RelayControl("orders", outbox.wiring, lambda _: None)
+    looks: list[float] = []
+
+    def still_leads() -> None:
+        looks.append(monotonic())
+
+    with Catalog(database.dsn) as catalog:
+        catalog.run(
+            "INSERT INTO walrelay.relays (slot_name, name, paused) VALUES (%s, %s, true)", control.slot, control.name
+        )
+        pausing = LeaderPause(control, Observers())
+        with pausing.while_leading(catalog):
+            change(catalog)
+            pausing.hold(catalog, still_leads, _INTERVAL, lambda: len(looks) == 6)
+    waited = [later - earlier for earlier, later in pairwise(looks)]
+    assert min(waited) >= _INTERVAL * 0.9, waited
