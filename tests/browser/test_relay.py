@@ -69,7 +69,7 @@ def test_a_pause_says_what_it_costs_and_wants_a_reason_and_ends_by_resuming(open
     expect(dialog).to_have_count(0)
     pause(page, HOSTILE)
     expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
-    expect(page.get_by_role("region", name="What is wrong")).to_contain_text(f"Reason: {HOSTILE}")
+    expect(page.get_by_role("region", name="What is wrong", exact=True)).to_contain_text(f"Reason: {HOSTILE}")
     ((reason, until),) = shop.database.execute(
         "SELECT pause_reason, paused_until > now() + interval '50 min' FROM walrelay.relays WHERE name = 'orders'"
     )
