@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.checking import assert_delivered
 from tests.acceptance.deployment import Deployment
 from tests.acceptance.relay_process import WALRELAY
-from tests.acceptance.test_pause import is_paused, pause, resume, started
+from tests.acceptance.test_pause import is_paused, pause, resume, started, state
 from tests.servers.ports import free_port
 from tests.servers.waiting import wait_until
 from walrelay import compose
@@ -120,6 +120,27 @@ def test_a_pause_that_the_leader_does_not_obey_is_only_asked_for(deployment: Dep
         relay.send(signal.SIGCONT)
     relay.wait_for("paused")
     assert "is paused by" in deployment.command("pause")
+
+
+@pytest.mark.slow
+def test_a_resumption_that_the_leader_does_not_report_is_only_asked_for(deployment: Deployment) -> None:
+    relay, name = started(deployment), deployment.slot_name
+    deployment.command("pause")
+    relay.send(signal.SIGSTOP)
+    try:
+        assert deployment.command("resume", exit_code=1) == f"{name} is asked to resume\n"
+        assert "has not reported within 10 s that it goes on" in deployment.said("resume", exit_code=1)
+    finally:
+        relay.send(signal.SIGCONT)
+    assert deployment.command("resume") == f"{name} was not paused\n"
+    assert state(deployment) == "streaming"
+
+
+def test_a_relay_streams_when_its_resumption_is_told(deployment: Deployment) -> None:
+    started(deployment)
+    deployment.command("pause")
+    assert deployment.command("resume") == f"{deployment.slot_name} is resumed\n"
+    assert state(deployment) == "streaming"
 
 
 def test_a_drain_publishes_what_was_committed_and_pauses(deployment: Deployment) -> None:

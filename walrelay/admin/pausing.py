@@ -95,6 +95,8 @@ class ResumedRelay(BaseModel):
     """`was_paused`: false if there was nothing to end."""
 
     was_paused: bool
+    led: bool = Field(description="Whether an instance leads the relay, to obey.")
+    disobeyed: str = Field(description="Why it is not certain that the relay goes on by now; empty where it does.")
 
 
 @router.post("/relays/{relay}/pause", summary="Pause a relay")
@@ -117,7 +119,8 @@ def pause(relay: Relay, caller: Operator, request: Request, body: PauseRequested
 def resume(relay: Relay, caller: Operator, request: Request, body: NothingSaid) -> ResumedRelay:
     """It goes on where it stopped."""
     with logged_change(request, relay, caller, "resume", body) as catalog:
-        return ResumedRelay(was_paused=pausing.resume(catalog, relay.wiring.slot, relay.name))
+        resumed = pausing.resume(relay.wiring.contact, catalog, relay.name, Event(), _OBEYS)
+    return ResumedRelay(was_paused=resumed.was_paused, led=resumed.led, disobeyed=resumed.disobeyed)
 
 
 @router.get("/relays/{relay}/pause-cost", summary="Say what a pause costs")

@@ -39,8 +39,8 @@ def test_a_pause_is_its_callers_and_says_what_it_costs(api: Api, database: Datab
     assert told["cost"]["led"] is False
     assert api.get(f"{path}/pause-cost").json().keys() == told["cost"].keys()
     assert row(database, "paused, paused_by, paused_until > now() + interval '59 minutes'") == (True, "operate", True)
-    assert api.post(f"{path}/resume").json() == {"was_paused": True}
-    assert api.post(f"{path}/resume").json() == {"was_paused": False}
+    assert api.post(f"{path}/resume").json() == {"was_paused": True, "led": False, "disobeyed": ""}
+    assert api.post(f"{path}/resume").json() == {"was_paused": False, "led": False, "disobeyed": ""}
     assert row(database, "paused, paused_by") == (False, None)
     assert entries(api, database) == [
         *[("resume", "done"), ("resume", None)] * 2,

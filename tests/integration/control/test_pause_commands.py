@@ -54,8 +54,9 @@ def test_a_relay_that_never_ran_is_paused_and_resumed(file: File) -> None:
     assert "an upgrade" in table
     assert "the relay is paused by" in file.run("doctor").stdout
 
-    assert file.run("resume", file.slot).stdout == "orders is resumed\n"
-    assert file.run("resume").stdout == "orders was not paused\n"
+    leaderless = "no instance leads it now: one that starts goes on where it stopped\n"
+    assert file.run("resume", file.slot).stdout == f"orders is resumed\n{leaderless}"
+    assert file.run("resume").stdout == f"orders was not paused\n{leaderless}"
     row = file.row()
     assert [row[name] for name in ("paused", "pause_reason", "paused_by", "paused_until")] == [False, None, None, None]
     assert "the relay is not paused" in file.run("doctor").stdout

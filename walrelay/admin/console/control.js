@@ -11,7 +11,7 @@ export function ResumeDialog({ relay, row, onClose }) {
     event.preventDefault();
     const done = await doing.run(() => ask(at(relay, "/resume"), { method: "POST", body: {} }));
     if (done) {
-      tell(done.was_paused ? `${relay} is resumed.` : `${relay} was not paused.`);
+      tell(done.disobeyed || (done.was_paused ? `${relay} is resumed.` : `${relay} was not paused.`));
       onClose();
     }
   };

@@ -30,7 +30,7 @@ export function PauseDialog({ relay, onClose }) {
     const body = { reason: reason.trim(), for_seconds: seconds || null, until: null, limit_bytes: limitBytes, at_limit: limited ? then : "resume" };
     const done = await doing.run(() => ask(at(relay, "/pause"), { method: "POST", body }));
     if (done) {
-      tell(`${relay} is paused.`, "paused");
+      tell(done.disobeyed || `${relay} is paused.`, "paused");
       onClose();
     }
   };

@@ -1,7 +1,15 @@
 """Pausing a relay and resuming it, and what is made of that: a restart without a new process, and a drain."""
 
 from walrelay.operations.pausing.drain import Drain, DrainRequest
-from walrelay.operations.pausing.pause import Asking, PauseCost, await_obedience, pause, pause_cost, resume
+from walrelay.operations.pausing.pause import (
+    Asking,
+    PauseCost,
+    Resumption,
+    await_obedience,
+    pause,
+    pause_cost,
+    resume,
+)
 from walrelay.operations.pausing.restart import RestartStep, refuse_restart, restart
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "DrainRequest",
     "PauseCost",
     "RestartStep",
+    "Resumption",
     "await_obedience",
     "pause",
     "pause_cost",

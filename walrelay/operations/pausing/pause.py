@@ -23,8 +23,11 @@ from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.rights import OWN, Right, missing_rights
 from walrelay.postgres.role_checks import refuse_missing_rights
 from walrelay.postgres.wal_pace import WalPace
+from walrelay.wiring import RelayContact
 
 _T = TypeVar("_T")
+
+PATIENCE = 10.0  # seconds in which a leader reports that it obeys
 
 _LOOK = 0.1  # seconds between two questions
 _AGAIN = 30.0  # seconds for a server that restarts or fails over
@@ -92,21 +95,33 @@ def until_after(catalog: Catalog, seconds: float) -> str:
     return str(catalog.value("SELECT (clock_timestamp() + make_interval(secs => %s))::text", seconds))
 
 
-def await_obedience(asking: Asking, slot: str, name: str, stop: Event, patience: float = 10.0) -> str:
+def await_obedience(asking: Asking, slot: str, name: str, stop: Event, patience: float = PATIENCE) -> str:
     """Why it is not certain that the relay is paused; empty once its leader has reported that it is, or where no
     instance leads.
+    """
+    found = _await_report(asking, slot, name, stop, patience, paused=True)
+    if found is None:
+        return ""
+    return (
+        f"the pause is asked for, and the leader, which is {found.state}, has not reported within"
+        f" {patience:g} s that it obeys: it may still settle what is under way, or be of an earlier version;"
+        f" `walrelay relays` shows when it is paused, and `walrelay resume {name}` takes the pause back"
+    )
+
+
+def _await_report(
+    asking: Asking, slot: str, name: str, stop: Event, patience: float, *, paused: bool
+) -> RelayState | None:
+    """The relay's state where its leader has not reported in time that it is paused, or is not; None where it has, or
+    where no instance leads.
     """
     until = monotonic() + patience
     while True:
         led, found = asking(lambda catalog: (is_led(catalog, slot), state_of(catalog, slot, name)))
-        if not led or found.state == "paused":
-            return ""
+        if not led or (found.state == "paused") == paused:
+            return None
         if monotonic() > until or stop.is_set():
-            return (
-                f"the pause is asked for, and the leader, which is {found.state}, has not reported within"
-                f" {patience:g} s that it obeys: it may still settle what is under way, or be of an earlier version;"
-                f" `walrelay relays` shows when it is paused, and `walrelay resume {name}` takes the pause back"
-            )
+            return found
         stop.wait(_LOOK)
 
 
@@ -135,11 +150,39 @@ def pause_cost(catalog: Catalog, slot: str, name: str, pace: WalPace) -> PauseCo
     return PauseCost(wal.retained, per_minute, wal.safe, is_led(catalog, slot))
 
 
-def resume(catalog: Catalog, slot: str, name: str) -> bool:
-    """False if it was not paused."""
+class Resumption(NamedTuple):
+    """`disobeyed`: why it is not certain that the relay goes on; empty once its leader has reported that it is not
+    paused any more, or where no instance leads it: `led`.
+    """
+
+    was_paused: bool
+    led: bool
+    disobeyed: str
+
+
+def resume(contact: RelayContact, catalog: Catalog, name: str, stop: Event, patience: float = PATIENCE) -> Resumption:
+    """Ends the pause, and waits until the leader has seen that. A relay without a pause may still rest in one that is
+    just over.
+    """
+    slot = contact.slot
     refuse_missing(catalog, f"resume {name}")
     catalog.slot(slot)  # Fatal for one of another database
-    return end_pause(catalog, slot)
+    was_paused = end_pause(catalog, slot)
+    asking = Asking(catalog, contact.dsn)
+    try:
+        found = _await_report(asking, slot, name, stop, patience, paused=False)
+        led = asking(lambda catalog: is_led(catalog, slot))
+    finally:
+        asking.close()
+    if found is None:
+        return Resumption(was_paused, led, "")
+    if found.why:
+        return Resumption(was_paused, led, f"the pause was ended, and another one has begun: {name} is {found.why}")
+    disobeyed = (
+        f"the pause is over, and the leader has not reported within {patience:g} s that it goes on: it may still make"
+        " its connections, or its own to the database may be away; `walrelay relays` shows when it streams"
+    )
+    return Resumption(was_paused, led, disobeyed)
 
 
 def is_led(catalog: Catalog, slot: str) -> bool:
