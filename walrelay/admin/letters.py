@@ -120,13 +120,19 @@ class DeadLetterSelection(BaseModel):
         return self
 
 
-class ReplayRequested(ChangeRequested):
-    """What is to be replayed."""
+class LettersChosen(ChangeRequested):
+    """Which dead letters are to be changed."""
 
     select: DeadLetterSelection
 
 
-class DiscardRequested(ReplayRequested):
+class ReplayRequested(LettersChosen):
+    """What is to be replayed."""
+
+    even_expired: bool = Field(False, description="Also to topics that delete messages of that age at once.")
+
+
+class DiscardRequested(LettersChosen):
     """What is to be given up, and why: the reason is stored with each."""
 
     reason: Short
@@ -199,7 +205,7 @@ def replay(relay: Relay, caller: Operator, request: Request, body: ReplayRequest
     def prepare(catalog: Catalog) -> JobWork:
         table = DeadLetterTable(catalog, relay.wiring.slot)
         ids, statuses = table.find_to_replay(_filter(relay, body.select))
-        replaying = dead_letter_replay(relay.wiring, table, caller.name)
+        replaying = dead_letter_replay(relay.wiring, table, caller.name, even_expired=body.even_expired)
         return in_steps(
             len(ids), (Step(each.outcome, note=_note(each.id, each.why)) for each in replaying.replay(ids, statuses))
         )

@@ -19,8 +19,8 @@ from walrelay.operations import push_down as pushing
 from walrelay.operations.backfill import backfill_until
 from walrelay.outcomes import NOTHING_KNOWN, Known
 from walrelay.postgres.catalog import Catalog
+from walrelay.publish.expiry import ANYWAY
 from walrelay.table.backfill_journal import Scope
-from walrelay.table.expiry import ANYWAY
 from walrelay.table.rows import refuse_sql
 from walrelay.telemetry import logs
 from walrelay.wiring import Wiring, begin_at

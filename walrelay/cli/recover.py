@@ -11,7 +11,7 @@ from walrelay.cli.options import Moment, ZonedMomentType, waiting
 from walrelay.cli.progress import count
 from walrelay.operations import recovery, setup
 from walrelay.postgres.catalog import Catalog
-from walrelay.table.expiry import ANYWAY, refuse_expired
+from walrelay.publish.expiry import ANYWAY, refuse_expired
 from walrelay.telemetry import logs
 
 

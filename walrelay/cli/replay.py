@@ -15,7 +15,7 @@ from walrelay.errors import Fatal
 from walrelay.operations import replay as operation
 from walrelay.operations.replay import ReplayPlan, ReplayRequest
 from walrelay.postgres.catalog import Catalog
-from walrelay.table.expiry import ANYWAY, refuse_expired
+from walrelay.publish.expiry import ANYWAY, refuse_expired
 from walrelay.telemetry import logs
 
 _NAMED = 10  # ids that are named one by one

@@ -17,6 +17,7 @@ from walrelay.dead_letters.wave import Wave
 from walrelay.errors import Fatal, StartAnew, Undecodable, Unroutable, WalrelayError
 from walrelay.model import Message, Refusal
 from walrelay.publish import Sink
+from walrelay.publish.expiry import expired, refuse_expired
 from walrelay.wiring import Wiring
 
 _WAVE = 200  # dead letters
@@ -38,7 +39,8 @@ class DeadLetterReplay:
     """Publishes dead letters of `table`. `open_sink` opens another sink after a refusal that ended one; `by`: who
     replays; `patience`: seconds without a receipt until the replay fails; `block_key`: whether the relay keeps the
     later messages of a dead letter's key behind it; `in_groups`: whether it publishes exactly once, so that a dead
-    letter is durable before the messages of its group; `sink_of`: see `SinkHandle.sink_of`.
+    letter is durable before the messages of its group; `sink_of`: see `SinkHandle.sink_of`; `refuse_old`: Fatal where
+    a topic deletes messages of that age at once, by the time of the oldest for each topic.
     """
 
     def __init__(
@@ -52,13 +54,18 @@ class DeadLetterReplay:
         block_key: bool = False,
         in_groups: bool = False,
         sink_of: Callable[[str | None], str] | None = None,
+        refuse_old: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
         self._table, self._republishing, self._open, self._by = table, republishing, open_sink, by
         self._patience, self._block_key = patience, block_key
-        self._in_groups, self._sink_of = in_groups, sink_of
+        self._in_groups, self._sink_of, self._refuse_old = in_groups, sink_of, refuse_old
 
     def replay(self, ids: Sequence[int], statuses: Sequence[str]) -> Iterator[ReplayOutcome]:
-        """Replays dead letters in order, if they have one of these statuses; yields what came of each."""
+        """Replays dead letters in order, if they have one of these statuses; yields what came of each. Fatal, before
+        anything is published, where a topic would delete one of them at once.
+        """
+        if self._refuse_old is not None:
+            self._refuse_old(self.oldest(ids))
         left = self._with_keys_as_edited(self._table.keys(ids))
         self._behind = dict[int, list[int]]()
         if self._block_key:
@@ -73,6 +80,18 @@ class DeadLetterReplay:
                 if outcome.outcome == "refused":
                     stuck.update(*(each.order_keys for each in free if each.id == outcome.id))
                 yield outcome
+
+    def oldest(self, ids: Sequence[int]) -> dict[str, int]:
+        """The time of the oldest message for each topic, in microseconds since 1970, as a replay would publish it."""
+        found = dict[str, int]()
+        for stored in self._table.letters(ids):
+            try:
+                messages = self._republishing.messages(stored)
+            except (Unroutable, Undecodable):
+                continue  # it will be refused
+            for topic, at in [(each.topic, each.timestamp_ms * 1000) for each in messages if each.timestamp_ms > 0]:
+                found[topic] = min(found.get(topic, at), at)
+        return found
 
     def _with_keys_as_edited(self, keys: Sequence[DeadLetterKey]) -> list[DeadLetterKey]:
         edited = [each.id for each in keys if each.edited]
@@ -199,8 +218,13 @@ class DeadLetterReplay:
                     )
 
 
-def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None) -> DeadLetterReplay:
-    """By the rules of the relay, to its sinks. `instead`: see `Republishing`."""
+def dead_letter_replay(
+    wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None, *, even_expired: bool = False
+) -> DeadLetterReplay:
+    """By the rules of the relay, to its sinks. `instead`: see `Republishing`. `even_expired`: also to topics that
+    delete messages of that age at once.
+    """
+    asks = wiring.sink.may_expire and not even_expired
     republishing = Republishing(wiring.router(table.catalog).route, instead)
     return DeadLetterReplay(
         table,
@@ -210,6 +234,7 @@ def dead_letter_replay(wiring: Wiring, table: DeadLetterTable, by: str, instead:
         block_key=wiring.policy.block_key,
         in_groups=wiring.exactly_once,
         sink_of=wiring.sink.sink_of,
+        refuse_old=(lambda oldest: refuse_expired(expired(wiring.sink, oldest))) if asks else None,
     )
 
 

@@ -13,11 +13,11 @@ from walrelay.postgres.slot_notes import note_before_backfill
 from walrelay.postgres.slot_records import missing_rights_on_slots
 from walrelay.postgres.slots import drop_slot, new_slot
 from walrelay.postgres.snapshot import View
+from walrelay.publish.expiry import expired, refuse_expired
 from walrelay.table.backfill_journal import BackfillJournal, BackfillProgress, Scope, unfinished_progress
-from walrelay.table.expiry import expired, refuse_expired
 from walrelay.table.rows import BatchPublisher, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import RowCondition, Selection, TableDescription, describe_table, verbatim
-from walrelay.table.topics import TopicGroup, topic_groups
+from walrelay.table.topics import TopicGroup, oldest_by_topic, topic_groups
 from walrelay.wiring import Wiring, begin_at
 
 
@@ -127,7 +127,7 @@ class _BackfillAttempts:
         with View(self._wiring.dsn, catalog) as view:
             table = describe_table(catalog, self._wiring)
             groups = _rows_by_topic(self._wiring, catalog, view, table, progress, self._known)
-        refuse_expired(expired(self._wiring.sink, groups))
+        refuse_expired(expired(self._wiring.sink, oldest_by_topic(groups)))
         self._even_expired = True  # asked once
 
     def _refuse_another_condition(self, begun_with: str) -> None:

@@ -12,7 +12,7 @@ from walrelay.errors import WalrelayError
 from walrelay.model import Message
 from walrelay.observe import Happening, Noticed, Observer, Observers, Relayed
 from walrelay.publish import AnySinkHandle, Expiry
-from walrelay.table.expiry import duration
+from walrelay.publish.expiry import duration
 
 _OLD = 10.0  # seconds; the topic of a younger event is not asked about
 _ASK_AGAIN = 60.0  # seconds: settings of topics change

@@ -1,7 +1,7 @@
 """The topics that rows of the table go to by the rules of today, and how many rows to each."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from walrelay.decode.records import RowDecoder
@@ -63,6 +63,15 @@ def topic_groups(
                 last[key] = max(last.get(key, 0), int(latest))
     groups = [TopicGroup(*key, counts[key], first.get(key), last.get(key)) for key in sorted(counts)]
     return RowsByTopic(groups, total, dropped)
+
+
+def oldest_by_topic(groups: Iterable[TopicGroup]) -> dict[str, int]:
+    """The time of the oldest row for each topic, where one is known."""
+    oldest = dict[str, int]()
+    for group in groups:
+        if group.topic and group.first is not None:
+            oldest[group.topic] = min(oldest.get(group.topic, group.first), group.first)
+    return oldest
 
 
 class TopicOf:

@@ -18,6 +18,7 @@ from walrelay.dead_letters.elsewhere import letters_elsewhere
 from walrelay.dead_letters.forms import summary, whole
 from walrelay.dead_letters.replay import ReplayOutcome, dead_letter_replay
 from walrelay.errors import Fatal
+from walrelay.publish.expiry import ANYWAY, expired_if_known, refuse_expired
 from walrelay.telemetry import logs
 
 _HEAD = ("letter", "position", "status", "error", "last met")
@@ -138,8 +139,9 @@ def _show_edit(stored: StoredDeadLetter) -> None:
 @one_relay
 @filters
 @click.option("--instead", metavar="TOPIC", help="Takes the place of a topic that the rules no longer have.")
+@click.option(ANYWAY, "even_expired", is_flag=True, help="Also to topics that delete messages of that age at once.")
 @click.option("--dry-run", is_flag=True, help="List what would be published, and publish nothing.")
-def replay(relay: Chosen, dry_run: bool, instead: str | None, **given: Any) -> None:
+def replay(relay: Chosen, dry_run: bool, instead: str | None, even_expired: bool, **given: Any) -> None:
     """Publish dead letters, and those that are blocked behind them.
 
     Publishes open dead letters unless --status is given.
@@ -160,12 +162,14 @@ def replay(relay: Chosen, dry_run: bool, instead: str | None, **given: Any) -> N
     logs.configure(settings.log.format, settings.log.level)
     with opened(settings) as (wiring, table):
         ids, statuses = table.find_to_replay(selected(wiring, **given))
+        replaying = dead_letter_replay(wiring, table, operator(), instead, even_expired=even_expired)
         if dry_run:
             for stored in table.letters(ids):
                 click.echo(_short(stored))
             click.echo(f"{len(ids)} would be replayed", err=True)
+            if wiring.sink.may_expire and not even_expired:
+                refuse_expired(expired_if_known(wiring.sink, replaying.oldest(ids)))
             return
-        replaying = dead_letter_replay(wiring, table, operator(), instead)
         outcomes = list(progress(replaying.replay(ids, statuses), len(ids), "replaying"))
     _report(outcomes)
 

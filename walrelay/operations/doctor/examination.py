@@ -15,8 +15,8 @@ from walrelay.operations.doctor import marks, publication, relays, replication, 
 from walrelay.operations.doctor.expected import Expected, expected, problem, warning
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.failures import Denied, first_line
+from walrelay.publish.expiry import duration
 from walrelay.source.lag import lag_seconds
-from walrelay.table.expiry import duration
 from walrelay.wiring import Wiring
 
 Question: TypeAlias = Callable[[Catalog, Expected], Iterator[Finding]]

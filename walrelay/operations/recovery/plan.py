@@ -19,12 +19,12 @@ from walrelay.postgres.catalog import Catalog, Slot
 from walrelay.postgres.history import History, server_history
 from walrelay.postgres.slot_records import first_xmin, recorded_value
 from walrelay.postgres.snapshot import View
+from walrelay.publish.expiry import Expired, expired_if_known
 from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
-from walrelay.table.expiry import Expired, expired_if_known
 from walrelay.table.published import ended_before
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription, describe_table
-from walrelay.table.topics import topic_groups
+from walrelay.table.topics import oldest_by_topic, topic_groups
 from walrelay.wiring import Wiring, positions
 
 
@@ -136,7 +136,8 @@ def plan_recovery(wiring: Wiring, request: RecoveryRequest, kept: Sequence[KeptP
 def _expired(wiring: Wiring, view: View, table: TableDescription, selection: Selection) -> list[Expired]:
     if not wiring.sink.may_expire:
         return []
-    return expired_if_known(wiring.sink, topic_groups(wiring, view, table, selection).groups)
+    groups = topic_groups(wiring, view, table, selection).groups
+    return expired_if_known(wiring.sink, oldest_by_topic(groups))
 
 
 def _beyond(wiring: Wiring) -> str:

@@ -13,7 +13,7 @@ from walrelay.outcomes import SettledRows, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found
-from walrelay.table.expiry import Expired, expired_if_known
+from walrelay.publish.expiry import Expired, expired_if_known
 from walrelay.table.filters import Filters, filter_condition
 from walrelay.table.published import confirmed_rows
 from walrelay.table.rows import OutboxRows, in_commit_order
@@ -26,7 +26,7 @@ from walrelay.table.selection import (
     describe_table,
     xid8,
 )
-from walrelay.table.topics import TopicGroup, row_topics, topic_groups
+from walrelay.table.topics import TopicGroup, oldest_by_topic, row_topics, topic_groups
 from walrelay.wiring import Wiring
 
 _MARGIN = timedelta(minutes=10)  # between the times of a row and of its message
@@ -123,7 +123,7 @@ def plan_replay(
             why=known.why or ("a transaction was open when the replay was begun" if unconfirmed else ""),
             letters=settled.letters.total(),
             not_found=_not_found(view, table, replaying.asked.ids, found or {}),
-            expired=expired_if_known(wiring.sink, groups),
+            expired=expired_if_known(wiring.sink, oldest_by_topic(groups)),
         )
 
 

@@ -17,10 +17,11 @@ from walrelay.operations.replay.plan import ReplayPlan, selection
 from walrelay.outcomes import LeftToPublish, settled_rows
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
+from walrelay.publish.expiry import expired, refuse_expired
 from walrelay.route import Routing
-from walrelay.table.expiry import expired, refuse_expired
 from walrelay.table.rows import BATCH_ROWS, BatchPublisher, OutboxRow, OutboxRows, in_commit_order, until_finished
 from walrelay.table.selection import describe_table
+from walrelay.table.topics import oldest_by_topic
 from walrelay.wiring import Wiring
 
 READING = 60.0  # seconds
@@ -70,7 +71,7 @@ class _ReplayAttempts:
         """One attempt, to its end, to a stop, or to the error that ends it."""
         wiring, name = self._wiring, self._plan.name
         if not self._even_expired:
-            refuse_expired(expired(wiring.sink, self._plan.groups))
+            refuse_expired(expired(wiring.sink, oldest_by_topic(self._plan.groups)))
             self._even_expired = True  # asked once
         with Catalog(wiring.dsn) as catalog:
             catalog.refuse_standby()

@@ -1,17 +1,16 @@
-"""Rows that are too old for their topic: it deletes a message by the message's own time, as soon as it has it.
+"""Messages that are too old for their topic: it deletes a message by the message's own time, as soon as it has it.
 
 A record's message has the time of its commit. A broker that deletes by that time acknowledges such a message and
 throws it away; nobody can read it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from time import time
 from typing import NamedTuple
 
 from walrelay.errors import Fatal, Retryable
 from walrelay.publish import AnySinkHandle
-from walrelay.table.topics import TopicGroup
 
 ANYWAY = "--even-expired"
 
@@ -31,12 +30,10 @@ class Expired(NamedTuple):
         return f"{self.topic} deletes messages {duration(self.seconds)} after their own time, and the oldest is of {at}"
 
 
-def expired(sink: AnySinkHandle, groups: Iterable[TopicGroup]) -> list[Expired]:
-    """Retryable while the broker cannot be asked."""
-    oldest = dict[str, int]()
-    for group in groups:
-        if group.topic and group.first is not None:
-            oldest[group.topic] = min(oldest.get(group.topic, group.first), group.first)
+def expired(sink: AnySinkHandle, oldest: Mapping[str, int]) -> list[Expired]:
+    """The topics that would delete their oldest message at once. `oldest`: its time by topic, in microseconds since
+    1970. Retryable while the broker cannot be asked.
+    """
     now = time()
     return [
         Expired(topic, each.seconds, oldest[topic], each.fix)
@@ -45,10 +42,10 @@ def expired(sink: AnySinkHandle, groups: Iterable[TopicGroup]) -> list[Expired]:
     ]
 
 
-def expired_if_known(sink: AnySinkHandle, groups: Iterable[TopicGroup]) -> list[Expired]:
+def expired_if_known(sink: AnySinkHandle, oldest: Mapping[str, int]) -> list[Expired]:
     """Nothing while the broker cannot be asked: for a plan, before what acts asks again."""
     try:
-        return expired(sink, groups)
+        return expired(sink, oldest)
     except Retryable:
         return []
 
