@@ -16,6 +16,7 @@ from walrelay.admin.relays import AdminRelay
 from walrelay.observe import Backfilled, Happening, Noticed, Retrying, Stalled
 from walrelay.operations import audit as auditing
 from walrelay.operations import cleanup as cleaning_up
+from walrelay.operations import doctor
 from walrelay.operations import replay as replaying
 from walrelay.operations.cleanup import CleanupRequest
 from walrelay.operations.replay import ReplayPlan, ReplayRequest, position_range
@@ -94,9 +95,9 @@ def replay(relay: Relay, caller: Operator, request: Request, body: RowReplayRequ
     `walrelay replay` says more.
     """
 
-    def prepare(_: Catalog) -> JobWork:
+    def prepare(catalog: Catalog) -> JobWork:
         plan = _plan(relay, body)
-        notes = (*plan.left_out, *plan.unknown)
+        notes = (*plan.left_out, *plan.unknown, *doctor.no_events(catalog, relay.wiring))
         return JobWork(
             max(plan.rows + plan.dropped, plan.resumed),
             lambda progress: _replayed(relay, plan, body.rate, progress),
@@ -113,7 +114,7 @@ def audit(relay: Relay, caller: Operator, request: Request, body: AuditRequested
     """
     period = auditing.Period(body.since, body.until, body.topics, body.listed, body.tenants)
 
-    def prepare(_: Catalog) -> JobWork:
+    def prepare(catalog: Catalog) -> JobWork:
         relay.wiring.sink.reader("`walrelay audit`")  # Fatal where topics cannot be read
 
         def do(progress: JobProgress) -> bool:
@@ -126,7 +127,7 @@ def audit(relay: Relay, caller: Operator, request: Request, body: AuditRequested
             progress.notes += [report.verdict]
             return True
 
-        return JobWork(1, do, tells=True)
+        return JobWork(1, do, tells=True, notes=tuple(doctor.no_events(catalog, relay.wiring)))
 
     return started_change(request, relay, caller, "audit", body, prepare)
 

@@ -8,9 +8,11 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.doctor import note_no_events
 from walrelay.cli.options import Moment, MomentType
 from walrelay.operations import audit as operation
 from walrelay.operations.audit import AuditReport
+from walrelay.postgres.catalog import Catalog
 from walrelay.publish import Found
 
 _INDENT = " " * 14
@@ -66,8 +68,11 @@ def audit(
       walrelay audit --tenant acme --from 2h
     """
     period = operation.Period(since and since.at, until and until.at, topics, listed, tenants)
-    report = operation.audit(compose.wiring(relay.settings()), period, sleep)
+    wiring = compose.wiring(relay.settings())
+    report = operation.audit(wiring, period, sleep)
     click.echo(report.as_json() if as_json else "\n".join(lines(report)))
+    with Catalog(wiring.dsn) as catalog:
+        note_no_events(catalog, wiring)
     ctx.exit(1 if report.faults else 0)
 
 

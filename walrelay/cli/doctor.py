@@ -12,6 +12,8 @@ from walrelay import compose
 from walrelay.cli.chosen import Chosen, each_relay
 from walrelay.model import Finding
 from walrelay.operations import doctor as operation
+from walrelay.postgres.catalog import Catalog
+from walrelay.wiring import Wiring
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 _PLAIN_MARKS = {"ok": "+", "warning": "!", "problem": "x"}  # for a terminal that cannot print those
@@ -37,6 +39,12 @@ def doctor(ctx: click.Context, relay: Chosen, as_json: bool) -> None:
     counts = _print_json(findings, relay.name) if as_json else _print(findings)
     if counts["problem"]:
         ctx.exit(1)
+
+
+def note_no_events(catalog: Catalog, wiring: Wiring) -> None:
+    """Says on stderr which rows are no events, for another command."""
+    for text in operation.no_events(catalog, wiring):
+        click.echo(f"note: {text}", err=True)
 
 
 def _print_json(findings: Iterable[Finding], relay: str) -> Counter[str]:

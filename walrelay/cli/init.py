@@ -9,6 +9,7 @@ from click.core import ParameterSource
 from walrelay import compose
 from walrelay.cli.adopt import settings_for
 from walrelay.cli.chosen import Chosen, each_relay
+from walrelay.cli.doctor import note_no_events
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import waiting
 from walrelay.cli.progress import BarObserver, count
@@ -142,6 +143,7 @@ def init(
     making = wiring.sink.make_topics(names, partitions, replication_factor) if names else ()
     with Catalog(wiring.dsn) as catalog:
         doctor.refuse(catalog, wiring, "init", but=doctor.BY_ANOTHER_ROLE if dry_run else ())
+        note_no_events(catalog, wiring)
         if where:
             refuse_sql(
                 catalog, wiring, f"--where {where!r}", where, "an SQL condition over the columns", "published = false"

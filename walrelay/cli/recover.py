@@ -6,6 +6,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.doctor import note_no_events
 from walrelay.cli.init import make, publish
 from walrelay.cli.options import Moment, ZonedMomentType, waiting
 from walrelay.cli.progress import count
@@ -70,6 +71,8 @@ def recover(
     request = recovery.RecoveryRequest(since and since.at.isoformat(), everything, recall, replace, topics)
     plan = recovery.plan_recovery(wiring, request)
     click.echo(_told(plan))
+    with Catalog(wiring.dsn) as catalog:
+        note_no_events(catalog, wiring)
     if not even_expired:
         refuse_expired(plan.expired)
     if dry_run:

@@ -8,6 +8,7 @@ import click
 
 from walrelay import compose
 from walrelay.cli.chosen import Chosen, one_relay
+from walrelay.cli.doctor import note_no_events
 from walrelay.cli.ending import signalled
 from walrelay.cli.options import Moment, MomentType, PositionsType
 from walrelay.cli.progress import BarObserver, count
@@ -102,6 +103,8 @@ def replay(
     stop = signalled()
     plan = operation.plan_replay(wiring, request, stop.wait, since=first, until=last, name=name, restart=restart)
     click.echo("\n".join(_plan(plan)))
+    with Catalog(wiring.dsn) as catalog:
+        note_no_events(catalog, wiring)
     rows = plan.rows
     nothing = not rows and not plan.resumed
     if nothing:

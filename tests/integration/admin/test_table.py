@@ -57,6 +57,9 @@ def test_rows_are_published_again(api: Api, database: Database, published: Path)
     told = api.post(path, {"select": {"everything": True}, "dry_run": True}).json()
     assert told["matched"] == 3
     assert "1 row that the relay may not have confirmed" in told["notes"][0]
+    database.execute("CREATE RULE away AS ON INSERT TO outbox DO INSTEAD NOTHING")
+    told = api.post(path, {**some, "dry_run": True}).json()
+    assert told["notes"][-1].startswith("rule away of public.outbox keeps every row out of it")
 
 
 def test_a_replay_that_is_cancelled_goes_on_when_it_is_asked_for_again(

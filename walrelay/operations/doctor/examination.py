@@ -164,6 +164,11 @@ def told(catalog: Catalog, wiring: Wiring, command: Command) -> Iterator[Finding
     yield from _of(_TOLD[command], catalog, expected(wiring))
 
 
+def no_events(catalog: Catalog, wiring: Wiring) -> list[str]:
+    """Rows that no slot delivers, each with its fix, for commands that read the table: its other rows are events."""
+    return [f"{each.detail}: {each.fix}" for each in _of(_NO_EVENTS, catalog, expected(wiring))]
+
+
 def _of(questions: Collection[Question], catalog: Catalog, expected: Expected) -> Iterator[Finding]:
     """The problems; raises if the connection breaks."""
     for chain in (_FIRST, *(chain for _, chain in _CHAINS)):
