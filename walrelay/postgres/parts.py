@@ -147,6 +147,16 @@ def not_delivered(catalog: Catalog, table: str) -> str:
     return names and f"{names} inherits from {table}, and has rows: they are no events"
 
 
+def unaltered(catalog: Catalog, table: str) -> tuple[str, list[Any]]:
+    """SQL, a condition and its parameters: the name is that of the table of now, which is no partition, and was neither
+    attached, renamed nor rewritten since.
+    """
+    query = "SELECT oid::int8, xmin::text::int8 FROM pg_class WHERE oid = to_regclass(%s)"
+    ((oid, version),) = catalog.rows(query, table) or [(0, 0)]
+    here = "oid = to_regclass(%s) AND oid = %s::int8 AND xmin::text::int8 = %s AND NOT relispartition"
+    return f"EXISTS (SELECT FROM pg_class WHERE {here})", [table, oid, version]
+
+
 def part(catalog: Catalog, table: str) -> Part | None:
     """One table by its quoted name, even if it is no part of the outbox."""
     return next((each for each in parts(catalog, table) if not each.attached), None)

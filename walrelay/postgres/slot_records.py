@@ -29,6 +29,13 @@ _NOT_FOREIGN = (
 )
 """SQL: a condition on rows `s` of walrelay.slots. A copied database has the records of the original's slots."""
 
+_OF_OUTBOX = (
+    "FROM walrelay.slots s, pg_control_system() c, LATERAL (SELECT (to_jsonb(s)->>'table_oid')::int8 AS oid) AS noted"
+    " WHERE slot_name = %s OR (s.system_identifier = c.system_identifier::text"
+    f" AND {_NOT_FOREIGN} AND (noted.oid IS NULL OR noted.oid = to_regclass(%s)::oid::int8"
+    " OR NOT EXISTS (SELECT FROM pg_class WHERE pg_class.oid::int8 = noted.oid)))"
+)
+
 
 def slots_table_exists(catalog: Catalog) -> bool:
     """Also true if the role may not use the table."""
@@ -82,18 +89,16 @@ def slot_records(catalog: Catalog, slot: str, table: str) -> dict[str, SlotRecor
     """
     if not slots_table_exists(catalog):
         return {}
-    rows = catalog.rows(
-        "SELECT to_jsonb(s), s.system_identifier = c.system_identifier::text"
-        " FROM walrelay.slots s, pg_control_system() c,"
-        " LATERAL (SELECT (to_jsonb(s)->>'table_oid')::int8 AS oid) AS noted"
-        " WHERE slot_name = %s OR (s.system_identifier = c.system_identifier::text"
-        f" AND {_NOT_FOREIGN} AND (noted.oid IS NULL"
-        " OR noted.oid = to_regclass(%s)::oid::int8"
-        " OR NOT EXISTS (SELECT FROM pg_class WHERE pg_class.oid::int8 = noted.oid))) ORDER BY slot_name",
-        slot,
-        table,
-    )
-    return {row["slot_name"]: _record(row, here) for row, here in rows}
+    query = f"SELECT to_jsonb(s), s.system_identifier = c.system_identifier::text {_OF_OUTBOX} ORDER BY slot_name"
+    return {row["slot_name"]: _record(row, here) for row, here in catalog.rows(query, slot, table)}
+
+
+def records_unchanged(slot: str, table: str, records: Mapping[str, SlotRecord]) -> tuple[str, list[str]]:
+    """SQL, a condition and its parameters: `slot_records` are still these, to the statement that acts on them. The time
+    zone of the session is that in which they were read.
+    """
+    noted = json.dumps([record.row for record in records.values()])
+    return f"(SELECT jsonb_agg(to_jsonb(s) ORDER BY slot_name) {_OF_OUTBOX}) = %s::jsonb", [slot, table, noted]
 
 
 def _record(row: dict[str, Any], here: bool) -> SlotRecord:

@@ -17,9 +17,25 @@ from walrelay.errors import Fatal
 from walrelay.identifiers import identifier
 from walrelay.lsn import LSN, ZERO
 from walrelay.postgres.catalog import Catalog, Slot
-from walrelay.postgres.parts import ALL, NotedPart, NothingKnown, Part, PublishedSince, part, parts, published_since
+from walrelay.postgres.parts import (
+    ALL,
+    NotedPart,
+    NothingKnown,
+    Part,
+    PublishedSince,
+    part,
+    parts,
+    published_since,
+    unaltered,
+)
 from walrelay.postgres.slot_moves import refuse_gap
-from walrelay.postgres.slot_records import SlotRecord, declare_all_published, missing_slot, slot_records
+from walrelay.postgres.slot_records import (
+    SlotRecord,
+    declare_all_published,
+    missing_slot,
+    records_unchanged,
+    slot_records,
+)
 from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
 from walrelay.table.backfill_journal import unfinished_backfill_error, unfinished_progress
@@ -104,9 +120,14 @@ _NEWEST = "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 - 1)"
 _XID8 = f"({_NEWEST} - (({_NEWEST} - o.xmin::text::int8) & 4294967295))"
 
 
+SqlCondition = tuple[str, list[Any]]
+"""SQL, and its parameters."""
+
+
 class CleanupHorizon(NamedTuple):
     """Rows of transactions below `xmin` are published once `slots` have confirmed up to `lsn`; the slot's `own` record
     says from when on. `came_round`: transaction numbers wrapped around, so they do not say what is from before.
+    `unchanged`: the records of `slots` are still these.
     """
 
     slots: Mapping[str, SlotRecord]
@@ -114,6 +135,7 @@ class CleanupHorizon(NamedTuple):
     lsn: LSN
     own: SlotRecord
     came_round: bool
+    unchanged: SqlCondition
 
 
 def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | None) -> CleanupHorizon:
@@ -137,18 +159,19 @@ def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | 
         )
     _refuse_unfinished(catalog, noted)
     newest = int(catalog.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8"))
-    return CleanupHorizon(noted, xmin, lsn, own, 0 < own.published_from <= newest - _ROUND)
+    came_round = 0 < own.published_from <= newest - _ROUND
+    return CleanupHorizon(noted, xmin, lsn, own, came_round, records_unchanged(slot, table, noted))
 
 
 def refuse_changed_records(catalog: Catalog, horizon: CleanupHorizon, table: str) -> None:
     """Fatal if a slot, or the record of its outbox, was replaced since: then what the slot has confirmed says nothing
-    about earlier rows.
+    about earlier rows. Each statement that deletes asks that, too.
     """
     now = slot_records(catalog, horizon.own.slot, table)
     _refuse_unfinished(catalog, now)
     if now != horizon.slots:
         raise Fatal(
-            f"walrelay.slots changed while the clean-up waited for the slots of {table}",
+            f"walrelay.slots changed while the clean-up of {table} was at work: nothing was deleted after that",
             hint="`walrelay init`, `walrelay recover` or `walrelay drop` was run. Run the clean-up again.",
         )
 
@@ -220,17 +243,20 @@ class PartConditions:
                 self._known = f"({self._known} AND coalesce({written} >= %s::timestamptz, false))"
                 self._times_known = [since.time or horizon.own.made_at]
         self._ended = f"{_XID8} < {horizon.xmin}"
+        self._unchanged = horizon.unchanged
 
-    def published(self) -> tuple[str, list[Any]]:
-        """Published and confirmed, of any age."""
-        return f"{self._is_this} AND {self._ours} AND {self._ended} AND {self._known}", self._times_known
+    def published(self) -> SqlCondition:
+        """Published and confirmed, of any age. No row is where a backfill or `walrelay init` was begun since."""
+        unchanged, parameters = self._unchanged
+        condition = f"{self._is_this} AND {unchanged} AND {self._ours} AND {self._ended} AND {self._known}"
+        return condition, [*parameters, *self._times_known]
 
-    def going(self) -> tuple[str, list[Any]]:
+    def going(self) -> SqlCondition:
         """`published`, and old enough to be deleted."""
         published, parameters = self.published()
         return f"{self._old} AND {published}", [self._cutoff, *parameters]
 
-    def unknown(self) -> tuple[str, list[Any]]:
+    def unknown(self) -> SqlCondition:
         """Old enough, but from before anything is known to be published."""
         return f"{self._old} AND {self._ours} AND NOT {self._known}", [self._cutoff, *self._times_known]
 
@@ -269,6 +295,13 @@ class CleanupParts:
         original = NotedPart(found.oid if found.original else 0, "", PublishedSince(self._published_from))
         noted = (self._horizon.own.parts or {}).get(found.oid, original)._replace(attached=found.attached)
         return self._rows(found, published_since(found, self._published_from, {found.oid: noted}))
+
+    def unchanged(self, name: str) -> SqlCondition:
+        """The table of that name is the one of now, was neither attached nor altered since, and the records still say
+        from when on its rows are published.
+        """
+        (unaltered_table, its), (unchanged, others) = unaltered(self._catalog, name), self._horizon.unchanged
+        return f"{unaltered_table} AND {unchanged}", [*its, *others]
 
     def _rows(self, found: Part, since: PublishedSince | NothingKnown) -> PartConditions | NothingKnown:
         if isinstance(since, NothingKnown):

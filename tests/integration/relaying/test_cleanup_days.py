@@ -4,6 +4,7 @@ import json
 from datetime import date, timedelta
 from threading import Event, Thread
 from time import monotonic
+from typing import Any
 
 import psycopg
 import pytest
@@ -202,10 +203,10 @@ def test_a_crash_between_detaching_and_dropping_is_made_good_by_the_next_pass(
     write(outbox, 5, 5)
     done = Session.at_once
 
-    def crash(self: Session, *statements: str) -> None:
-        if statements[0].startswith("DROP"):
+    def crash(self: Session, *statements: str, **given: Any) -> bool:
+        if statements[-1].startswith("DROP"):
             raise ConnectionAbortedError
-        done(self, *statements)
+        return done(self, *statements, **given)
 
     with outbox.relay() as relay:
         outbox.values(relay)

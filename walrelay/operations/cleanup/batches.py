@@ -15,7 +15,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.connect import Cursor
 from walrelay.postgres.failures import ErrorWords, InTheWay, explained, first_line
 from walrelay.postgres.locks import cleanup_lock, hold
-from walrelay.table.published import PartConditions
+from walrelay.table.published import PartConditions, SqlCondition
 from walrelay.table.selection import verbatim
 
 ROW_PATIENCE = 0.5  # seconds to wait for a locked row: no one else waits meanwhile
@@ -63,17 +63,28 @@ class Session(Catalog):
         (row,) = self._attempt(query, list(parameters)).fetchall()
         return tuple(row)
 
-    def at_once(self, *statements: str) -> None:
-        """Executes all of them in one transaction, or none: Busy unless every lock is free."""
+    def at_once(self, *statements: str, provided: SqlCondition | None = None) -> bool:
+        """Executes all of them in one transaction, or none: Busy unless every lock is free. `provided`: a condition,
+        asked when the first has taken its lock; False, and nothing is changed, where it does not hold.
+        """
         self._give_way(TABLE_PATIENCE)
         try:
             with self._explained(""), self.connection.transaction():
                 self.connection.execute("SET LOCAL statement_timeout = '1s'")  # others wait while it has its locks
-                for statement in statements:
+                first, *others = statements
+                self._attempt(first, None)
+                if provided is not None and not self._holds(*provided):
+                    return False
+                for statement in others:
                     self._attempt(statement, None)
+            return True
         finally:
             if not self.connection.closed:
                 self._give_way(ROW_PATIENCE)
+
+    def _holds(self, condition: str, parameters: list[Any]) -> bool:
+        ((holds,),) = self._attempt(f"SELECT coalesce({condition}, false)", parameters).fetchall()
+        return bool(holds)
 
     def alone(self, table: str) -> None:
         """Fatal if another clean-up of the table runs. Keeps others out for as long as this connection lives."""
@@ -130,7 +141,6 @@ class Rhythm:
 _ATTEMPTS = 5
 _PAUSE = 0.2  # seconds after which a batch that gave way is tried again
 
-CountCondition = tuple[str, list[Any]]
 Wait = Callable[[float], object]
 
 
@@ -157,7 +167,7 @@ class Heap:
         """Deletes rows that may go; counts them, and rows that are not known to be published."""
         yield from self._batches(first, lambda tids: self._deleted(tids, rows))
 
-    def count(self, *conditions: CountCondition) -> Iterator[Batch]:
+    def count(self, *conditions: SqlCondition) -> Iterator[Batch]:
         """Counts the rows of each condition."""
         yield from self._batches(0, lambda tids: self._counts(tids, conditions))
 
@@ -167,7 +177,7 @@ class Heap:
         statement = f"DELETE FROM ONLY {self._quoted} AS o WHERE {tids} AND {condition}"
         return self._session.changed(statement, *parameters), *unknown
 
-    def _counts(self, tids: str, conditions: Sequence[CountCondition]) -> tuple[int, ...]:
+    def _counts(self, tids: str, conditions: Sequence[SqlCondition]) -> tuple[int, ...]:
         listed = ", ".join(f"count(*) FILTER (WHERE {condition})" for condition, _ in conditions)
         parameters = [each for _, parameters in conditions for each in parameters]
         return self._session.counts(f"SELECT {listed} FROM ONLY {self._quoted} AS o WHERE {tids}", *parameters)

@@ -16,6 +16,7 @@ from walrelay.table.published import (
     CleanupHorizon,
     CleanupParts,
     PartConditions,
+    SqlCondition,
     cleanup_horizon,
     refuse_changed_records,
     slot_behind_error,
@@ -83,6 +84,7 @@ class Cleanup:
             refuse_changed_records(self._session, edge, self._table)
             self._tell_what_holds_back(cutoff)
             yield from self._clean(parts, cutoff)
+            refuse_changed_records(self._session, edge, self._table)
             if rows := self.tally.unknown:
                 they = "1 row is" if rows == 1 else f"{rows} rows are"
                 self.tally.notes.append(f"{they} from before the slot: it is not known whether they were published")
@@ -203,9 +205,13 @@ class PartitionDays:
             yield from self._finish(day.table, parts)
 
     def _finish(self, table: str, parts: CleanupParts) -> Iterator[tuple[str, Batch]]:
-        """Rows may have been written to it until it was detached."""
+        """Rows may have been written to it until it was detached, and again where it was attached meanwhile."""
+        still = parts.unchanged(table)
         count = yield from self._published(table, parts.rows_of_detached(table))
-        if count is not None and (self._dry_run or self._done(f"DROP TABLE {table}")):
+        if count is None:
+            return
+        lock = f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
+        if self._dry_run or self._done(lock, f"DROP TABLE {table}", provided=still):
             self._goes(table, count)
 
     def _goes(self, table: str, rows: int) -> None:
@@ -230,12 +236,14 @@ class PartitionDays:
             return None
         return count
 
-    def _done(self, *statements: str) -> bool:
-        """Executes them when their locks are free; returns whether it could."""
+    def _done(self, *statements: str, provided: SqlCondition | None = None) -> bool:
+        """Executes them when their locks are free; returns whether it could. `provided`: see `Session.at_once`."""
         for _ in range(_ATTEMPTS):
             try:
-                self._session.at_once(*statements)
-                return True
+                if self._session.at_once(*statements, provided=provided):
+                    return True
+                self._tally.notes.append(f"it was changed after its rows were counted, and stays ({statements[-1]})")
+                return False
             except Busy as cause:
                 busy = cause
                 if self._wait(uniform(0.1, _PAUSE)):
