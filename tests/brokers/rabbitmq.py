@@ -83,11 +83,13 @@ class RabbitmqCase:
 class RabbitmqQueue:
     """A quorum queue."""
 
+    arguments: dict[str, Any] = {"x-queue-type": "quorum"}  # noqa: RUF012
+
     def __init__(self, server: RabbitmqServer) -> None:
         self._server, self.topic = server, f"test-{uuid4().hex[:12]}"
         self.kill, self.start = server.kill, server.start
         connection = self._connect()
-        connection.channel().queue_declare(self.topic, durable=True, arguments={"x-queue-type": "quorum"})
+        connection.channel().queue_declare(self.topic, durable=True, arguments=self.arguments)
         connection.close()
 
     @property

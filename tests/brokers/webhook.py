@@ -48,7 +48,7 @@ class WebhookCase:
         os.kill(self.server.pid, signal.SIGCONT)
 
     def arrived(self) -> list[Arrived]:
-        return [_arrived(request) for request in self.server.requests(f"/{self.topic}")]
+        return [arrived_in(request) for request in self.server.requests(f"/{self.topic}")]
 
     def close(self) -> None:
         """The receiver keeps its requests until it ends."""
@@ -69,13 +69,13 @@ class WebhookPath:
         keys: dict[bytes | None, int] = {}
         received: list[Received] = []
         for request in self._server.requests(f"/{self.topic}"):
-            key, value, headers = _arrived(request)
+            key, value, headers = arrived_in(request)
             partition = keys.setdefault(key, len(keys))
             received.append(Received(self.topic, partition, len(received), key, value, headers, 0))
         return received
 
 
-def _arrived(request: Request) -> Arrived:
+def arrived_in(request: Request) -> Arrived:
     """Without what is HTTP's own."""
     headers: list[tuple[str, bytes | None]] = [
         (name, value) for name, value in request.headers if name.lower() not in _HTTP and name != "key"

@@ -9,6 +9,7 @@ from walrelay.errors import WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.groups import Culprit
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
+from walrelay.sinks.postgres.errors import NoRoomForGroup
 from walrelay.sinks.postgres.settings import PostgresSettings
 from walrelay.sinks.postgres.writer import TableWriter, TargetMemory
 
@@ -48,7 +49,7 @@ class PostgresConnection:
 
     def close(self) -> None:
         if self._writes and monotonic() - self._began >= self._patience:
-            self._memory.too_slow(self._group)
+            self._memory.too_many(self._group)
         self._writer.abort()
 
     async def _write(self) -> None:
@@ -57,17 +58,27 @@ class PostgresConnection:
                 group = [*islice(self._queue, self._memory.group_messages(self._settings))]
                 self._group = len(group)
                 self._began = group[0].sent_at = monotonic()  # it may have waited for others
-                messages = [sending.taken[0].message for sending in group]
-                refused = await self._writer.write(messages)
-                if refused is None:
-                    self._durable(group)
-                    if monotonic() - self._began < self._patience / 4:
-                        self._memory.fast(len(group))
-                elif not await self._refuse(refused, group, messages):
-                    return  # what comes behind a refusal is not written
+                try:
+                    if not await self._write_group(group):
+                        return  # what comes behind a refusal is not written
+                except NoRoomForGroup:
+                    if len(group) < 2:
+                        raise
+                    self._memory.too_many(len(group))
             self._writes = False
         except WalrelayError as why:
             self._fail(why)
+
+    async def _write_group(self, group: Sequence[Sending]) -> bool:
+        """Whether the sink goes on."""
+        messages = [sending.taken[0].message for sending in group]
+        refused = await self._writer.write(messages)
+        if refused is not None:
+            return await self._refuse(refused, group, messages)
+        self._durable(group)
+        if monotonic() - self._began < self._patience / 4:
+            self._memory.fast(len(group))
+        return True
 
     async def _refuse(self, refused: Culprit, group: Sequence[Sending], messages: Sequence[Message]) -> bool:
         """Writes those ahead of it, and refuses it; whether the sink goes on."""

@@ -13,6 +13,7 @@ _OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, wh
 _OWN = re.compile(r"0[0-3089ABFLPZ]|10|2[0-8BDF]|34|3[89BDF]|4[024]|5[34578]|72|F0|HV|P0|XX")
 """Classes that PostgreSQL has: any other is of a trigger, and so of a row."""
 _PASSING = ("08", "40", "53", "57")  # also where a trigger says so: another time may do
+_NO_ROOM = "53"
 _LOCKED = ("55P03", "55006")
 _TOO_LARGE = "54000"
 _OF_A_TABLE = ("42", "3F", "0A")
@@ -26,6 +27,10 @@ _WORDS = {  # error, hint
     "42703": ("unknown_topic", "Add the column, or correct sink.columns."),
     "42501": ("not_authorized", "GRANT INSERT ON the table TO the role of sink.dsn;"),
 }
+
+
+class NoRoomForGroup(Retryable):
+    """The database has no room for a group now. A smaller group may fit."""
 
 
 def culprit(error: psycopg.Error, number: int) -> Culprit:
@@ -57,7 +62,8 @@ def broken(error: Exception) -> Retryable:
         why = "the connection to the database of the sink broke, and it is not known whether it took the last rows"
         return Retryable(f"{why}: {first_line(error)}")
     state = error.sqlstate if isinstance(error, psycopg.Error) else ""
-    return Retryable(f"the database of the sink took nothing: {first_line(error)}" + (f" ({state})" if state else ""))
+    text = f"the database of the sink took nothing: {first_line(error)}" + (f" ({state})" if state else "")
+    return NoRoomForGroup(text) if (state or "")[:2] == _NO_ROOM else Retryable(text)
 
 
 def not_connected(error: psycopg.Error, dsn: str, *, ever: bool) -> WalrelayError:

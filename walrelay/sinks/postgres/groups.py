@@ -112,7 +112,7 @@ class PostgresGroups:
             why = f"the database of the sink has not answered for {self._settings.request_timeout:g} s"
             if self._group < 2:
                 raise Retryable(why)
-            self._memory.too_slow(self._group)
+            self._memory.too_many(self._group)
             raise TooSlow(f"{why} to a group of {self._group} messages")
         self._work = None
         try:

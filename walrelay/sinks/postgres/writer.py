@@ -59,10 +59,10 @@ class TargetMemory(RefusalMemory):
     """What the sinks of one relay know of the target."""
 
     connected = False  # ever
-    most: int | None = None  # messages of a group, where the target did not get done with more in time
+    most: int | None = None  # messages of a group, where the target took no more in time
 
-    def too_slow(self, messages: int) -> None:
-        """A group of so many took longer than an answer may take: the next ones are smaller."""
+    def too_many(self, messages: int) -> None:
+        """A group of so many took longer than an answer may take, or there was no room: the next ones are smaller."""
         self.most = max(1, messages // 4)
 
     def fast(self, messages: int) -> None:
