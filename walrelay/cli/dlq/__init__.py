@@ -220,6 +220,8 @@ def discard(relay: Chosen, reason: str, dry_run: bool, yes: bool, **given: Any) 
             click.confirm(question, abort=True, err=True)
         done = table.discard(ids, operator(), reason)
     click.echo(f"{done} discarded")
+    if left := len(ids) - done:
+        click.echo(f"{count(left, 'dead letter was', 'dead letters were')} closed meanwhile, and stay so", err=True)
 
 
 @dlq.command()
