@@ -73,10 +73,11 @@ class AuditEntry(NamedTuple):
 
 
 class AdminJournal:
-    """Both tables for one slot. Fatal where one is missing."""
+    """Both tables for one slot. Fatal where one is missing, or where the slot belongs to another database."""
 
     def __init__(self, catalog: Catalog, slot: str) -> None:
         self._catalog, self._slot = catalog, slot
+        catalog.slot(slot)  # Fatal for one of another database: its jobs came along with a copy of that database
         for table in _TABLES:
             if catalog.value("SELECT to_regclass(%s)", table) is None:
                 raise Fatal(

@@ -200,6 +200,7 @@ def _answer(catalog: Catalog, question: Question, patience: float) -> Mapping[st
     if slot in found:
         return found[slot]
     if not _led(catalog, [slot]):
+        catalog.slot(slot)  # Fatal for one of another database
         wal = slot_wal(catalog, [slot]).get(slot)
         state = relay_state(facts_of(relay_row(catalog, slot, slot), wal, led=False))
         said = f"no instance leads the relay of slot {slot!r}, so there is nobody to ask"

@@ -68,6 +68,11 @@ def copy(tmp_path: Path, database: Database) -> Iterator[Copy]:
         ["dlq", "list"],
         ["dlq", "replay"],
         ["dlq", "discard", "--reason", "none", "--yes"],
+        ["dlq", "show", "1"],
+        ["dlq", "export"],
+        ["dlq", "edit", "1", "--take-back", "--yes"],
+        ["events"],
+        ["find", "1"],
     ],
     ids=" ".join,
 )
