@@ -11,7 +11,10 @@ import pytest
 from nats.aio.client import Client
 
 from tests.acceptance.conftest import Deploy
+from tests.acceptance.deployment import Deployment
+from tests.acceptance.relay_process import RelayProcess
 from tests.acceptance.test_every_broker_away import one_run
+from tests.acceptance.test_exactly_once import EXACTLY_ONCE
 from tests.brokers.nats import NatsStream, request, with_client
 from tests.brokers.postgres import PostgresTable, execute
 from tests.brokers.rabbitmq import RabbitmqQueue
@@ -157,7 +160,22 @@ def room(request: pytest.FixtureRequest) -> Iterator[Room]:
 
 
 def test_a_transaction_larger_than_the_room_gets_through_once(deploy: Deploy, database: Database, room: Room) -> None:
-    deployment = deploy(database, room, room.topic)
+    relay = larger_than_the_room(deploy(database, room, room.topic), room)
+    assert one_run(relay)
+    relay.stop()
+
+
+@pytest.mark.parametrize("room", ["postgres", pytest.param("redis", marks=pytest.mark.slow)], indirect=True)
+def test_a_transaction_larger_than_the_room_gets_through_exactly_once(
+    deploy: Deploy, database: Database, room: Room
+) -> None:
+    relay = larger_than_the_room(deploy(database, room, room.topic, **EXACTLY_ONCE), room)
+    assert relay.events("fatal") == []
+    relay.stop()
+
+
+def larger_than_the_room(deployment: Deployment, room: Room) -> RelayProcess:
+    """The relay that publishes such a transaction; each event is there once, in the order of its key."""
     relay = deployment.start()
     deployment.write('{"n": 0}')
     deployment.catch_up()
@@ -178,5 +196,4 @@ def test_a_transaction_larger_than_the_room_gets_through_once(deploy: Deploy, da
     for key in range(_KEYS):
         of_it = [number for number in numbers[1:] if number % _KEYS == key]
         assert of_it == sorted(of_it), "out of order"
-    assert one_run(relay)
-    relay.stop()
+    return relay

@@ -32,6 +32,7 @@ class FakeStore:
         self._epoch = 0
         self._last: RelayPosition | None = None
         self._writes = False
+        self.largest = 0  # group
 
     @boundary
     def fence(self, timeout: float) -> bool:
@@ -56,6 +57,7 @@ class FakeStore:
     def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
         assert not self._writes, "two groups at a time"
         self._is_owner()
+        self.largest = max(self.largest, len(messages))
         self._broker.asked[_OWNER] = Group(self._broker.sent, tuple(messages), position)
         self._broker.sent += len(messages)
         self._writes = True
@@ -105,11 +107,12 @@ class _Unfenced(FakeStore):
 
 
 class GroupedWorld(ExactlyOnceWorld):
+    store: FakeStore
     store_type: type[FakeStore] = FakeStore
     grouped_type: type[GroupedSink] = GroupedSink
 
     def exactly_once_sink(self, system: System) -> ExactlyOnceSink:
-        store = self.store_type(self.groups, self.fuse, self.clock)
+        self.store = store = self.store_type(self.groups, self.fuse, self.clock)
         return self.grouped_type(store, GroupSize(self.groups.room, 2**20), system, "slot", self.counting)
 
     def store_breaks(self) -> None:
@@ -162,6 +165,16 @@ def test_a_store_that_breaks_at_any_step_ends_no_run(make_world: MakeGroupedWorl
     worlds: list[GroupedWorld] = []
     broken_at_each_step(make, "store_breaks", stride=stride)
     assert [each for world in worlds for each in world.seen.happenings if isinstance(each, Retrying)] == []
+
+
+@pytest.mark.parametrize("room", [1, 3, 10])
+def test_a_large_transaction_is_cut_into_groups_of_the_size_that_is_set(
+    make_world: MakeGroupedWorld, room: int
+) -> None:
+    world = make_world(large_wal(Random(1)), room=room, batch=100)
+    world.live()
+    world.verify()
+    assert world.store.largest == room
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -181,9 +181,11 @@ class Relay:
         told = paused
         earlier = self._resumed.messages if self._resumed[:2] == (commit_lsn, ordinal) else 0
         self._begun = Begun(commit_lsn, ordinal, earlier + taken)
-        while not self._sink.publish(message, self.ledger.ticket):
+        while True:
             if not self._begun.messages:  # what is marked lies between two records
                 self._sink.mark(self.ledger.latest, commit_lsn, ordinal)
+            if self._sink.publish(message, self.ledger.ticket):
+                return
             if self._stop():
                 self.settling.begin_to_leave(self._limits.shutdown)
             if monotonic() > min(paused + self._limits.pause, self.settling.deadline):

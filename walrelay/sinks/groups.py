@@ -22,11 +22,12 @@ from walrelay.errors import Fatal, Retryable, StartAnew, Superseded
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Counting, LatestCommit, Message, Receipt, Refusal, RelayPosition, System
 from walrelay.sinks.hosting.circuit import backed_off
-from walrelay.sinks.hosting.sink import Misfit, Taken
+from walrelay.sinks.hosting.sink import Misfit, RefusalMemory, Taken
 
 _INTERVAL = 0.1  # seconds after which a group ends though more messages come
 _QUIET = 0.005  # seconds without another message after which a group ends without a flush
 _PATIENCE = 1.0  # seconds that `keep` may take
+_LARGER_AFTER = 10  # groups
 _FENCE_WAIT = 0.5  # seconds that a fence waits at a time
 
 
@@ -40,8 +41,34 @@ class Culprit(NamedTuple):
     scope: str = "message"
 
 
-class TooSlow(Retryable):
-    """The store did not write a group in time. It has smaller limits for the next ones."""
+class GroupTooLarge(Retryable):
+    """The store did not write a group in time, or had no room for it. It has smaller limits for the next ones."""
+
+
+class GroupMemory(RefusalMemory):
+    """What the sinks of one relay know of the size that a group may have."""
+
+    most: int | None = None  # messages, where the store took no more
+    _written = 0  # groups in a row
+
+    def too_many(self, messages: int) -> bool:
+        """A group of so many took too long, or there was no room for it: the next ones are smaller, if they can be."""
+        smaller = messages > 1 and self.most != 1
+        self._written = 0
+        if messages > 1:
+            self.most = max(1, messages // 4)
+        return smaller
+
+    def written(self, messages: int) -> None:
+        """A group of so many was written in good time. Several in a row, and the next ones are larger."""
+        if self.most is not None and messages >= self.most:
+            self._written += 1
+            if self._written >= _LARGER_AFTER:
+                self.most, self._written = 2 * self.most, 0
+
+    def at_most(self, messages: int) -> int:
+        """The limit, where `messages` is that of the settings."""
+        return min(messages, self.most or messages)
 
 
 class GroupStore(Protocol):
@@ -135,7 +162,7 @@ class GroupedSink:
         self._over = False
         self._there: RelayPosition | None = None  # the store's position, as far as this sink knows
         self._broken = ""  # why the store is of no use now
-        self._too_slow = False  # with the group that is being written
+        self._too_large = False  # with the group that is being written
         self._failures, self._again_at = 0, 0.0  # in a row, and when the store is asked next
 
     def fence(self) -> bool:
@@ -221,7 +248,7 @@ class GroupedSink:
         again, and nothing can end, so that has room.
         """
         waiting = len(self._waiting)
-        if waiting < 2 * self._size.messages and self._bytes < 2 * self._size.bytes:
+        if waiting < self._size.messages and self._bytes < self._size.bytes:
             return True
         if self._latest.messages or self._writing or self._asked != waiting:
             self._asked = waiting
@@ -284,7 +311,7 @@ class GroupedSink:
         if isinstance(why, Superseded):
             raise why
         self._failures += 1
-        self._too_slow |= isinstance(why, TooSlow)
+        self._too_large |= isinstance(why, GroupTooLarge)
         self._broken, self._again_at = str(why), monotonic() + backed_off(self._failures)
 
     def _fenced(self, timeout: float) -> bool:
@@ -307,7 +334,7 @@ class GroupedSink:
         found = self._store.last()
         if self._writing is not None and found == self._writing[1]:
             taken, self._durable = self._writing
-            self._there, self._writing, self._too_slow = found, None, False
+            self._there, self._writing, self._too_large = found, None, False
             self._settled.update(each.ticket for each in taken)
         elif found != self._there:
             there = "no position" if found is None else f"the position {found.lsn}"
@@ -315,8 +342,8 @@ class GroupedSink:
                 f"the broker has {there} of slot {self._durable.slot!r}, which this run did not write: another instance"
                 " publishes now, or the broker lost what it had"
             )
-        elif self._too_slow:  # only the stream knows where else the group can be divided
-            raise StartAnew("the store was too slow for a group, and gets smaller ones")
+        elif self._too_large:  # only the stream knows where else the group can be divided
+            raise StartAnew("the store was too slow for a group, or had no room for it, and gets smaller ones")
         elif self._writing is not None:
             self._begin()
 

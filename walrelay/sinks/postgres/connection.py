@@ -55,16 +55,15 @@ class PostgresConnection:
     async def _write(self) -> None:
         try:
             while self._queue:
-                group = [*islice(self._queue, self._memory.group_messages(self._settings))]
+                group = [*islice(self._queue, self._memory.at_most(self._settings.group_messages))]
                 self._group = len(group)
                 self._began = group[0].sent_at = monotonic()  # it may have waited for others
                 try:
                     if not await self._write_group(group):
                         return  # what comes behind a refusal is not written
                 except NoRoomForGroup:
-                    if len(group) < 2:
+                    if not self._memory.too_many(len(group)):
                         raise
-                    self._memory.too_many(len(group))
             self._writes = False
         except WalrelayError as why:
             self._fail(why)
@@ -77,7 +76,7 @@ class PostgresConnection:
             return await self._refuse(refused, group, messages)
         self._durable(group)
         if monotonic() - self._began < self._patience / 4:
-            self._memory.fast(len(group))
+            self._memory.written(len(group))
         return True
 
     async def _refuse(self, refused: Culprit, group: Sequence[Sending], messages: Sequence[Message]) -> bool:

@@ -19,9 +19,9 @@ from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message, RelayPosition, System
 from walrelay.postgres.failures import first_line
-from walrelay.sinks.groups import Culprit, TooSlow
+from walrelay.sinks.groups import Culprit, GroupTooLarge
 from walrelay.sinks.hosting import Misfit, PumpedLoop
-from walrelay.sinks.postgres.errors import broken
+from walrelay.sinks.postgres.errors import NoRoomForGroup, broken
 from walrelay.sinks.postgres.settings import PostgresSettings
 from walrelay.sinks.postgres.writer import TableWriter, TargetMemory
 
@@ -45,14 +45,14 @@ _KEEP = f"UPDATE {{}} SET position = %s, kept_at = pg_catalog.clock_timestamp() 
 
 
 class TargetGroupSize:
-    """As in the settings, and smaller where the target is too slow for that."""
+    """As in the settings, and smaller where the target is too slow or has no room for that."""
 
     def __init__(self, settings: PostgresSettings, memory: TargetMemory) -> None:
         self._settings, self._memory = settings, memory
 
     @property
     def messages(self) -> int:
-        return self._memory.group_messages(self._settings)
+        return self._memory.at_most(self._settings.group_messages)
 
     @property
     def bytes(self) -> int:
@@ -110,19 +110,22 @@ class PostgresGroups:
             work.cancel()
             self._writer.abort()
             why = f"the database of the sink has not answered for {self._settings.request_timeout:g} s"
-            if self._group < 2:
+            if not self._memory.too_many(self._group):
                 raise Retryable(why)
-            self._memory.too_many(self._group)
-            raise TooSlow(f"{why} to a group of {self._group} messages")
+            raise GroupTooLarge(f"{why} to a group of {self._group} messages")
         self._work = None
         try:
             refused = work.result()
+        except NoRoomForGroup as why:
+            if not self._memory.too_many(self._group):
+                raise
+            raise GroupTooLarge(f"{why}, for a group of {self._group} messages") from why
         except WalrelayError:
             raise
         except psycopg.Error as why:
             raise broken(why) from why
         if refused is None and monotonic() - self._began < self._settings.request_timeout / 4:
-            self._memory.fast(self._group)
+            self._memory.written(self._group)
         return True if refused is None else refused
 
     def descriptor(self) -> int | None:

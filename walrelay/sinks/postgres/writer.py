@@ -14,8 +14,8 @@ from walrelay.identifiers import qualified_name
 from walrelay.model import Message
 from walrelay.postgres.session import without_limits
 from walrelay.sinks.address import AddressTemplate, NoAddress
-from walrelay.sinks.groups import Culprit
-from walrelay.sinks.hosting.sink import Misfit, RefusalMemory
+from walrelay.sinks.groups import Culprit, GroupMemory
+from walrelay.sinks.hosting.sink import Misfit
 from walrelay.sinks.postgres.errors import broken, culprit, not_connected
 from walrelay.sinks.postgres.rows import Encode, Unfit, encoder, header_misfit
 from walrelay.sinks.postgres.settings import PostgresSettings
@@ -55,23 +55,10 @@ Table = tuple[str, ...]
 Finish = Callable[["TableWriter"], Awaitable[None]]
 
 
-class TargetMemory(RefusalMemory):
+class TargetMemory(GroupMemory):
     """What the sinks of one relay know of the target."""
 
     connected = False  # ever
-    most: int | None = None  # messages of a group, where the target took no more in time
-
-    def too_many(self, messages: int) -> None:
-        """A group of so many took longer than an answer may take, or there was no room: the next ones are smaller."""
-        self.most = max(1, messages // 4)
-
-    def fast(self, messages: int) -> None:
-        """A group of so many took little of that time."""
-        if self.most is not None and messages >= self.most:
-            self.most *= 2
-
-    def group_messages(self, settings: PostgresSettings) -> int:
-        return min(settings.group_messages, self.most or settings.group_messages)
 
 
 class TableWriter:

@@ -25,7 +25,8 @@ from walrelay.sinks.redis.waiting import Wait, check_append_only_file
 GROUP = 500  # messages: while they are added, Redis does nothing else
 GROUP_BYTES = 2**20
 _BULK = 512 * 2**20  # bytes of one value, unless proto-max-bulk-len says something else
-_NO_ROOM = ("BUSY", "MISCONF", "NOREPLICAS", "OOM")  # this server may take it later
+NO_MEMORY = "OOM"
+_NO_ROOM = ("BUSY", "MISCONF", "NOREPLICAS", NO_MEMORY)  # this server may take it later
 _NOT_HERE = ("CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOAUTH", "READONLY")  # another may, or a new connection
 ELSEWHERE = ("MOVED", "ASK", "CROSSSLOT", "TRYAGAIN")
 _RIGHTS = "ACL SETUSER {user} ~{stream} +eval +xadd +info +config|get"

@@ -17,13 +17,13 @@ from redis.exceptions import RedisError, ResponseError
 
 from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
 from walrelay.model import Message, RelayPosition, System
-from walrelay.sinks.groups import Culprit, GroupSize
+from walrelay.sinks.groups import Culprit, GroupMemory, GroupTooLarge
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.contract import Taken
 from walrelay.sinks.hosting.link import LastingSelector
 from walrelay.sinks.redis.client import Client, answered, said
 from walrelay.sinks.redis.cluster import connected_to_master_of
-from walrelay.sinks.redis.connection import ELSEWHERE, GROUP, GROUP_BYTES, OF_A_KEY, RedisConnection
+from walrelay.sinks.redis.connection import ELSEWHERE, GROUP, GROUP_BYTES, NO_MEMORY, OF_A_KEY, RedisConnection
 from walrelay.sinks.redis.groups import FENCED, arguments, encoded, script
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -34,10 +34,16 @@ return 1
 """
 
 
-def group_size(settings: RedisSettings) -> GroupSize:
-    """Two groups at most wait while one is added: while that happens, Redis does nothing else."""
-    messages, size = settings.max_in_flight // 2, settings.max_in_flight_bytes // 2
-    return GroupSize(max(1, min(GROUP, messages)), min(GROUP_BYTES, size))
+class RedisGroupSize:
+    """One group at most waits while one is added: while that happens, Redis does nothing else."""
+
+    def __init__(self, settings: RedisSettings, memory: GroupMemory) -> None:
+        self._memory, self._messages = memory, max(1, min(GROUP, settings.max_in_flight // 2))
+        self.bytes = min(GROUP_BYTES, settings.max_in_flight_bytes // 2)
+
+    @property
+    def messages(self) -> int:
+        return self._memory.at_most(self._messages)
 
 
 class OwnerConnection(RedisConnection):
@@ -146,6 +152,8 @@ class OwnerConnection(RedisConnection):
             raise Superseded("a later run of this slot publishes now, and this one may not any more")
         if not rest:
             raise Retryable(f"the position could not be stored: {why}")
+        if why.startswith(NO_MEMORY):  # a group counts as memory while it is read
+            raise GroupTooLarge(f"Redis takes nothing now: {why}")
         forbidden = await self._forbidden(rest) if why.startswith("NOPERM") and OF_A_KEY in why else 0
         await super()._not_added(rest[forbidden:], why)
 
@@ -166,7 +174,8 @@ class OwnerConnection(RedisConnection):
 class RedisGroups:
     """Implements `walrelay.sinks.groups.GroupStore`."""
 
-    def __init__(self, settings: RedisSettings, system: System, slot: str) -> None:
+    def __init__(self, settings: RedisSettings, memory: GroupMemory, system: System, slot: str) -> None:
+        self._memory, self._group = memory, 0  # how many messages
         self._settings, self._key = settings, f"{settings.positions_key}:{system.identifier}/{slot}"
         self._selector = LastingSelector()
         self._loop = PumpedLoop(self._selector)
@@ -196,7 +205,7 @@ class RedisGroups:
 
     def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
         sendings = [Sending(self, None, (Taken(message, number),)) for number, message in enumerate(messages)]
-        self._writes = True
+        self._writes, self._group = True, len(messages)
         self._start(self._connection.write(sendings, position))
 
     def step(self, timeout: float) -> bool | Culprit:
@@ -204,6 +213,8 @@ class RedisGroups:
             return False
         self._writes = False
         culprit, self._culprit = self._culprit, None
+        if culprit is None:
+            self._memory.written(self._group)
         return culprit or True
 
     def descriptor(self) -> int | None:
@@ -262,8 +273,14 @@ class RedisGroups:
             self._failure = self._failure or _error_of(work)
         if (failure := self._failure) is not None:
             self._disconnect()
-            raise failure
+            raise self._translated(failure)
         return True
+
+    def _translated(self, failure: WalrelayError) -> WalrelayError:
+        if not isinstance(failure, GroupTooLarge):
+            return failure
+        kind = GroupTooLarge if self._memory.too_many(self._group) else Retryable
+        return kind(f"{failure}, for a group of {self._group} messages")
 
 
 def _error_of(work: asyncio.Task[None]) -> WalrelayError | None:

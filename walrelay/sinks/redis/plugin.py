@@ -8,7 +8,7 @@ from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeep
 from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.clients import client_library
 from walrelay.sinks.group_positions import GroupPositionKeeper
-from walrelay.sinks.groups import GroupedSink
+from walrelay.sinks.groups import GroupedSink, GroupMemory
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -23,17 +23,18 @@ def _open(settings: RedisSettings, memory: RefusalMemory) -> Sink:
 
 
 def _open_exactly_once(
-    settings: RedisSettings, memory: RefusalMemory, system: System, slot: str, counting: Counting | None = None
+    settings: RedisSettings, memory: GroupMemory, system: System, slot: str, counting: Counting | None = None
 ) -> ExactlyOnceSink:
     with client_library("Redis", "redis"):
-        from walrelay.sinks.redis.exactly_once import RedisGroups, group_size
-    return GroupedSink(RedisGroups(settings, system, slot), group_size(settings), system, slot, counting)
+        from walrelay.sinks.redis.exactly_once import RedisGroups, RedisGroupSize
+    size = RedisGroupSize(settings, memory)
+    return GroupedSink(RedisGroups(settings, memory, system, slot), size, system, slot, counting)
 
 
 def _open_positions(settings: RedisSettings, system: System, slot: str) -> PositionKeeper:
     with client_library("Redis", "redis"):
         from walrelay.sinks.redis.exactly_once import RedisGroups
-    return GroupPositionKeeper(RedisGroups(settings, system, slot))
+    return GroupPositionKeeper(RedisGroups(settings, GroupMemory(), system, slot))
 
 
 def _examine_positions(settings: RedisSettings) -> Iterable[Finding]:
@@ -65,7 +66,7 @@ plugin = SinkPlugin(
     RedisSettings,
     open=_open,
     examine=_examine,
-    memory=RefusalMemory,
+    memory=GroupMemory,
     topic_fault=topic_fault,
     place=lambda settings: place_by(AddressTemplate(settings.stream)),
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
