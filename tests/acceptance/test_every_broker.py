@@ -42,6 +42,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         yield FileOfLines(tmp_path)
         return
     server = request.getfixturevalue("stoppable_moto" if request.param in AWS else f"stoppable_{request.param}")
+    yield place_at(request.param, server)
+    server.start()
+
+
+def place_at(kind: str, server: Any) -> Broker:
+    """A place of its own at a server of that kind."""
     made: dict[str, Callable[[Any], Broker]] = {
         "nats": NatsStream,
         "postgres": PostgresTable,
@@ -53,8 +59,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         "webhook": WebhookPath,
         **{kind: aws.place(kind, case) for kind, case in AWS.items()},
     }
-    yield made[request.param](server)
-    server.start()
+    return made[kind](server)
 
 
 @pytest.mark.parametrize("place", ALSO_ALWAYS_THERE, indirect=True)
