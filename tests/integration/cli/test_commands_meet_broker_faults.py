@@ -49,7 +49,7 @@ _EVENT = "SELECT walrelay.emit('order', '42', 'Placed', jsonb_build_object('n', 
 _END = "SELECT pg_current_wal_insert_lsn()::text"
 _CONFIRMED = "SELECT coalesce(confirmed_flush_lsn, '0/0')::text FROM pg_replication_slots WHERE slot_name = %s"
 _ADVANCE = "SELECT pg_replication_slot_advance(%s, pg_current_wal_insert_lsn())"
-_GOES_ON = "UPDATE walrelay.relays SET state = 'not started' WHERE slot_name = %s AND state IN ('stopped', 'failed')"
+_GOES_ON = "UPDATE walrelay.relays SET state = 'not started', ended_at = NULL WHERE slot_name = %s"
 _IMPATIENT = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,
