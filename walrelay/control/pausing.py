@@ -23,7 +23,7 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.sizes import size
 from walrelay.postgres.slots import drop_slot
-from walrelay.table.published import ended_before
+from walrelay.table.confirmed import ended_before
 
 _LOOK = 5.0  # seconds after which the table is read again, whatever was notified
 _LIMIT_LOOK = 2.0  # seconds between two looks at the WAL that is retained, if it has a limit

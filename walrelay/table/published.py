@@ -1,16 +1,16 @@
-"""Which rows are confirmed (by this relay, or by every slot of the outbox), and which may be deleted.
+"""Which rows are confirmed by every slot of the outbox, and which may be deleted.
 
-A row has no LSN; its transaction is known by its number. What a snapshot shows was committed before the WAL position
-that the server has afterwards, so it is confirmed once the slot's confirmed position is there. In the same way, what
-transactions below a snapshot's xmin committed is published once every slot confirmed up to the end of the WAL that was
-looked up after the snapshot. What a later transaction wrote is left to the next pass.
+As in `walrelay.table.confirmed`, a row is known by its transaction: what transactions below a snapshot's xmin committed
+is published once every slot confirmed up to the end of the WAL that was looked up after the snapshot. What a later
+transaction wrote is left to the next pass.
 
 The clean-up asks whether the outbox is published, and what its tables are, after that snapshot. So a later change
 cannot have kept a row of an earlier transaction from being published; it can only put other rows in a table's place,
-and each statement that deletes looks, when it has locked the table, whether it is still the same table.
+or begin to publish the rows again. So each statement that deletes looks, when it has locked the table, whether it is
+still the same table, and whether the records of the slots are the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from walrelay.errors import Fatal
@@ -32,82 +32,12 @@ from walrelay.postgres.slot_moves import refuse_gap
 from walrelay.postgres.slot_records import (
     SlotRecord,
     declare_all_published,
-    missing_slot,
     records_unchanged,
     slot_records,
 )
-from walrelay.postgres.snapshot import View
 from walrelay.source.start import refuse_future
 from walrelay.table.backfill_journal import unfinished_backfill_error, unfinished_progress
 from walrelay.table.selection import TableDescription
-
-_LOOK = 0.05  # seconds between two looks
-
-# Each transaction number leaves at least 8 bytes of WAL (a subtransaction's: 4 in the record of its assignment, 4 in
-# that of the commit), so within so much WAL the 32 bits of a number cannot have wrapped around.
-_WAL_OF_A_ROUND = 2**32 * 8
-
-
-class ConfirmedRows(NamedTuple):
-    """`everything` in the snapshot, or what transactions before `xmin` wrote; then `why`, for people."""
-
-    everything: bool
-    xmin: int
-    why: str
-
-
-def confirmed_rows(
-    catalog: Catalog, view: View, slot: str, patience: float, wait: Callable[[float], object]
-) -> ConfirmedRows:
-    """Waits up to `patience` seconds for the relay to confirm the snapshot. Fatal if the slot does not say what is
-    confirmed.
-    """
-    end = catalog.current_lsn()
-    found, waited = _slot(catalog, slot), 0.0
-    while not _is_at(found, end) and found.active_pid is not None and waited < patience:
-        wait(_LOOK)
-        waited += _LOOK
-        found = _slot(catalog, slot)
-    refuse_future(found, catalog.current_lsn())
-    refuse_gap(catalog, found)
-    if _is_at(found, end):
-        return ConfirmedRows(True, view.xmin, "")
-    xmin = ended_before(catalog, found, end)
-    if xmin is None:
-        raise Fatal(
-            f"slot {slot!r} does not say what the relay has confirmed (its position is {found.confirmed_flush_lsn})",
-            hint="`walrelay status` shows the slot; `walrelay recover --dry-run` what may not have been published.",
-        )
-    state = "no relay reads the slot" if found.active_pid is None else "the relay is behind"
-    why = f"{state}: it has confirmed up to {found.confirmed_flush_lsn}, and the server is at {end}"
-    return ConfirmedRows(False, min(xmin, view.xmin), why)
-
-
-def ended_before(catalog: Catalog, slot: Slot, end: LSN) -> int | None:
-    """The xid8 below which all transactions had ended before the slot's position. None if the slot does not say, or is
-    so far behind the WAL's `end` that the 32 bits of a number may have wrapped around.
-    """
-    if slot.confirmed_flush_lsn is None or end - slot.confirmed_flush_lsn > _WAL_OF_A_ROUND:
-        return None
-    xmin = catalog.value(
-        "SELECT n - ((n - catalog_xmin::text::int8) & 4294967295) FROM pg_replication_slots,"
-        " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS n) AS next"
-        " WHERE slot_name = %s AND database = current_database()",
-        slot.name,
-    )
-    return int(xmin) if xmin else None
-
-
-def _slot(catalog: Catalog, name: str) -> Slot:
-    found = catalog.slot(name)
-    if found is None:
-        raise missing_slot(catalog, name)
-    return found
-
-
-def _is_at(slot: Slot, end: LSN) -> bool:
-    return slot.confirmed_flush_lsn is not None and slot.confirmed_flush_lsn >= end
-
 
 _ROUND = 2**32
 TIMES = {1114, 1184}  # timestamp, timestamptz

@@ -30,7 +30,7 @@ from walrelay.postgres.snapshot import View
 from walrelay.source.peek import Peek, temporary_stream
 from walrelay.source.positions import TablePositions
 from walrelay.source.stream import Timing
-from walrelay.table.published import confirmed_rows
+from walrelay.table.confirmed import confirmed_rows
 from walrelay.wire.commands import pgoutput_options, start_replication
 from walrelay.wire.frames import status_update
 

@@ -13,8 +13,8 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.slot_records import first_xmin
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found, ReadBack, RecalledMessage, Span
+from walrelay.table.confirmed import ConfirmedRows, confirmed_rows
 from walrelay.table.filters import Filters, filter_condition
-from walrelay.table.published import ConfirmedRows, confirmed_rows
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, describe_table, xid8
 from walrelay.table.topics import TopicOf, row_topics

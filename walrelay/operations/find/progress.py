@@ -14,7 +14,8 @@ from walrelay.postgres.sizes import size
 from walrelay.postgres.slot_records import SlotRecord
 from walrelay.postgres.snapshot import View
 from walrelay.source.lag import lag_seconds
-from walrelay.table.published import CleanupHorizon, cleanup_horizon, confirmed_rows
+from walrelay.table.confirmed import confirmed_rows
+from walrelay.table.published import CleanupHorizon, cleanup_horizon
 from walrelay.wiring import Wiring
 
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"

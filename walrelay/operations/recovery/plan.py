@@ -21,7 +21,7 @@ from walrelay.postgres.slot_records import first_xmin, recorded_value
 from walrelay.postgres.snapshot import View
 from walrelay.publish.expiry import Expired, expired_if_known
 from walrelay.table.backfill_journal import Scope, unfinished_backfill_error, unfinished_progress
-from walrelay.table.published import ended_before
+from walrelay.table.confirmed import ended_before
 from walrelay.table.rows import OutboxRows
 from walrelay.table.selection import Selection, TableDescription, describe_table
 from walrelay.table.topics import oldest_by_topic, topic_groups

@@ -14,8 +14,8 @@ from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.snapshot import View
 from walrelay.publish import Found
 from walrelay.publish.expiry import Expired, expired_if_known
+from walrelay.table.confirmed import confirmed_rows
 from walrelay.table.filters import Filters, filter_condition
-from walrelay.table.published import confirmed_rows
 from walrelay.table.rows import OutboxRows, in_commit_order
 from walrelay.table.selection import (
     Reached,
