@@ -165,11 +165,12 @@ def test_a_transaction_larger_than_the_room_gets_through_once(deploy: Deploy, da
     relay.stop()
 
 
-@pytest.mark.parametrize("room", ["postgres", pytest.param("redis", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("room", ["nats", "postgres", pytest.param("redis", marks=pytest.mark.slow)], indirect=True)
 def test_a_transaction_larger_than_the_room_gets_through_exactly_once(
     deploy: Deploy, database: Database, room: Room
 ) -> None:
-    relay = larger_than_the_room(deploy(database, room, room.topic, **EXACTLY_ONCE), room)
+    sink = {**room.sink, "stream": room.topic} if isinstance(room, NatsRoom) else room.sink
+    relay = larger_than_the_room(deploy(database, room, room.topic, sink=sink, **EXACTLY_ONCE), room)
     assert relay.events("fatal") == []
     relay.stop()
 

@@ -45,6 +45,10 @@ class GroupTooLarge(Retryable):
     """The store did not write a group in time, or had no room for it. It has smaller limits for the next ones."""
 
 
+class PartlyWritten(Retryable):
+    """The store takes no more of a group now, and took a part of it since the group was begun."""
+
+
 class GroupMemory(RefusalMemory):
     """What the sinks of one relay know of the size that a group may have."""
 
@@ -310,7 +314,7 @@ class GroupedSink:
         """The store is asked for a new connection after a delay, which grows until a group is durable."""
         if isinstance(why, Superseded):
             raise why
-        self._failures += 1
+        self._failures = 1 if isinstance(why, PartlyWritten) else self._failures + 1
         self._too_large |= isinstance(why, GroupTooLarge)
         self._broken, self._again_at = str(why), monotonic() + backed_off(self._failures)
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message, RelayPosition, System
-from walrelay.sinks.groups import Culprit
+from walrelay.sinks.groups import Culprit, PartlyWritten
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.contract import Taken
 from walrelay.sinks.hosting.link import LastingSelector
@@ -24,7 +24,7 @@ from walrelay.sinks.nats.connection import ID, NatsConnection
 from walrelay.sinks.nats.messages import Outgoing
 from walrelay.sinks.nats.positions import Covered, PositionSubject
 from walrelay.sinks.nats.settings import NatsSettings
-from walrelay.sinks.nats.tail import Stored, StreamTail
+from walrelay.sinks.nats.tail import Stored, StreamTail, content_of
 
 _FENCE_WAIT = 0.5  # seconds
 _AT_ONCE = 100  # messages of the stream that are asked for together
@@ -75,6 +75,8 @@ class NatsGroups:
         self._positions: PositionSubject | None = None  # once fenced
         self._found, self._end = Covered(None, 0), 0
         self._tail = StreamTail()
+        self._acknowledged: dict[int, bytes] = {}  # behind the last position, by number
+        self._moves = False  # something was acknowledged since the group was begun
         self._sent: set[Sending] = set()  # and not answered
         self._covered = 0  # the number of the last message that is there
         self._position: RelayPosition | None = None  # of the group that is written
@@ -104,7 +106,7 @@ class NatsGroups:
         return self._connection.misfit(message)
 
     def begin(self, messages: Sequence[Message], position: RelayPosition) -> None:
-        self._position, self._heard_at = position, monotonic()
+        self._position, self._heard_at, self._moves = position, monotonic(), False
         for number, message in enumerate(messages):
             outgoing = self._connection.look(message)
             if isinstance(outgoing, Misfit):
@@ -132,6 +134,7 @@ class NatsGroups:
             return False
         if self._is_done():
             self._position = None
+            self._acknowledged.clear()
             return True
         if monotonic() - self._heard_at > self._settings.request_timeout:
             self._disconnect()
@@ -155,7 +158,9 @@ class NatsGroups:
             return  # an earlier connection sent it
         self._sent.remove(sending)
         self._heard_at = monotonic()
-        self._covered = self._connection.sequence
+        self._covered, self._moves = self._connection.sequence, True
+        (made,) = sending.prepared
+        self._acknowledged[self._covered] = content_of(made.outgoing)
         self._keep_if_there()
 
     def refuse(self, sending: Sending, reason: str, hint: str, error: str, scope: str, *, ends: bool) -> None:
@@ -167,6 +172,8 @@ class NatsGroups:
         self.fail(Retryable(why))
 
     def fail(self, why: WalrelayError) -> None:
+        if self._moves and type(why) is Retryable:
+            why = PartlyWritten(str(why))
         self._failure = self._failure or why
         self._loop.wake()
 
@@ -233,7 +240,9 @@ class NatsGroups:
             self._covered = self._end = end
             if self._publishes:
                 self._end, _ = await self._look()  # an earlier run may have published meanwhile
-                self._tail = StreamTail(await self._stored(self._found.sequence + 1, self._end, limit))
+                stored = await self._stored(self._found.sequence + 1, self._end, limit)
+                behind = {number: each for number, each in self._acknowledged.items() if number > self._found.sequence}
+                self._tail = StreamTail(stored, behind)
                 self._covered = min(self._found.sequence, self._end)
                 connection.begin_behind(self._end)
         self._positions = positions

@@ -33,10 +33,13 @@ class Stored(NamedTuple):
 
 
 class StreamTail:
-    """`stored`: in the order of the stream, and of the relay's own messages alone."""
+    """`stored`: in the order of the stream, and of the relay's own messages alone. `acknowledged`: of those that this
+    process stored, by number, what `content_of` says; a stream that is consumed may have them no longer.
+    """
 
-    def __init__(self, stored: Iterable[Stored] = ()) -> None:
-        self._left = deque((each.sequence, _of_stored(each)) for each in stored)
+    def __init__(self, stored: Iterable[Stored] = (), acknowledged: Mapping[int, bytes] | None = None) -> None:
+        found = {**(acknowledged or {}), **{each.sequence: _of_stored(each) for each in stored}}
+        self._left = deque(sorted(found.items()))
 
     def has(self, outgoing: Outgoing) -> int:
         """The number of the next message that is there, if it is this one; otherwise 0, and then the settings make
@@ -45,10 +48,15 @@ class StreamTail:
         if not self._left:
             return 0
         sequence, found = self._left.popleft()
-        if found == _hashed(as_bytes(*outgoing[:3])):
+        if found == content_of(outgoing):
             return sequence
         self._left.clear()
         return 0
+
+
+def content_of(outgoing: Outgoing) -> bytes:
+    """A hash of all that a consumer sees."""
+    return _hashed(as_bytes(*outgoing[:3]))
 
 
 def _of_stored(message: Stored) -> bytes:
