@@ -16,7 +16,8 @@ from walrelay.errors import Refused, Retryable, Superseded
 from walrelay.model import Message, RelayPosition, System
 from walrelay.observe import Retrying
 from walrelay.publish import ExactlyOnceSink
-from walrelay.sinks.groups import Culprit, GroupedSink, GroupSize
+from walrelay.sinks.group_contract import Culprit, GroupSize
+from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting.sink import Misfit
 
 _OWNER = "owner"

@@ -8,7 +8,7 @@ from weakref import finalize
 from walrelay.errors import Retryable, Superseded
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import RelayPosition
-from walrelay.sinks.groups import GroupStore
+from walrelay.sinks.group_contract import GroupStore
 from walrelay.sinks.hosting.circuit import backed_off
 
 _LAST, _FENCE, _KEEP, _KEEP_FENCE = 30.0, 0.5, 1.0, 0.05  # seconds that each may take

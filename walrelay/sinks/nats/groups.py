@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.model import Message, RelayPosition, System
-from walrelay.sinks.groups import Culprit, PartlyWritten
+from walrelay.sinks.group_contract import Culprit, PartlyWritten
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.contract import Taken
 from walrelay.sinks.hosting.link import LastingSelector
@@ -60,7 +60,7 @@ class ChainedConnection(NatsConnection):
 
 
 class NatsGroups:
-    """Implements `walrelay.sinks.groups.GroupStore`. `publishes` False: it is about the position alone."""
+    """Implements `walrelay.sinks.group_contract.GroupStore`. `publishes` False: it is about the position alone."""
 
     def __init__(self, settings: NatsSettings, system: System, slot: str, *, publishes: bool = True) -> None:
         self._settings, self._publishes, self._system, self._slot = settings, publishes, system, slot

@@ -17,8 +17,9 @@ from walrelay.publish.contract import (
 )
 from walrelay.sinks.address import AddressTemplate, hosts, place_by
 from walrelay.sinks.clients import client_library
+from walrelay.sinks.group_contract import GroupSize
 from walrelay.sinks.group_positions import GroupPositionKeeper
-from walrelay.sinks.groups import GroupedSink, GroupSize
+from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting import HostedSink, PreparedMessages, RefusalMemory
 from walrelay.sinks.hosting.sink import lane_of_key
 from walrelay.sinks.nats.settings import NatsSettings, addresses

@@ -7,7 +7,7 @@ from time import monotonic
 
 from walrelay.errors import WalrelayError
 from walrelay.model import Message
-from walrelay.sinks.groups import Culprit
+from walrelay.sinks.group_contract import Culprit
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.postgres.errors import NoRoomForGroup
 from walrelay.sinks.postgres.settings import PostgresSettings

@@ -7,7 +7,7 @@ import psycopg
 from walrelay.errors import Fatal, Retryable, WalrelayError
 from walrelay.postgres.dsn import address, cure
 from walrelay.postgres.failures import connection_lost, first_line
-from walrelay.sinks.groups import Culprit
+from walrelay.sinks.group_contract import Culprit
 
 _OF_A_MESSAGE = ("22", "23", "P0")  # data exceptions, integrity constraints, what PL/pgSQL raises
 _OWN = re.compile(r"0[0-3089ABFLPZ]|10|2[0-8BDF]|34|3[89BDF]|4[024]|5[34578]|72|F0|HV|P0|XX")

@@ -19,7 +19,7 @@ from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message, RelayPosition, System
 from walrelay.postgres.failures import first_line
-from walrelay.sinks.groups import Culprit, GroupTooLarge
+from walrelay.sinks.group_contract import Culprit, GroupTooLarge
 from walrelay.sinks.hosting import Misfit, PumpedLoop
 from walrelay.sinks.postgres.errors import NoRoomForGroup, broken
 from walrelay.sinks.postgres.settings import PostgresSettings
@@ -60,7 +60,7 @@ class TargetGroupSize:
 
 
 class PostgresGroups:
-    """Implements `walrelay.sinks.groups.GroupStore`."""
+    """Implements `walrelay.sinks.group_contract.GroupStore`."""
 
     def __init__(self, settings: PostgresSettings, memory: TargetMemory, system: System, slot: str) -> None:
         self._settings, self._memory, self._key = settings, memory, (system.identifier, slot)

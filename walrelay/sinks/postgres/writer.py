@@ -14,7 +14,7 @@ from walrelay.identifiers import qualified_name
 from walrelay.model import Message
 from walrelay.postgres.session import without_limits
 from walrelay.sinks.address import AddressTemplate, NoAddress
-from walrelay.sinks.groups import Culprit, GroupMemory
+from walrelay.sinks.group_contract import Culprit, GroupMemory
 from walrelay.sinks.hosting.sink import Misfit
 from walrelay.sinks.postgres.errors import broken, culprit, not_connected
 from walrelay.sinks.postgres.rows import Encode, Unfit, encoder, header_misfit

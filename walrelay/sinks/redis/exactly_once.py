@@ -17,7 +17,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
 from walrelay.model import Message, RelayPosition, System
-from walrelay.sinks.groups import Culprit, GroupMemory, GroupTooLarge
+from walrelay.sinks.group_contract import Culprit, GroupMemory, GroupTooLarge
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
 from walrelay.sinks.hosting.contract import Taken
 from walrelay.sinks.hosting.link import LastingSelector
@@ -172,7 +172,7 @@ class OwnerConnection(RedisConnection):
 
 
 class RedisGroups:
-    """Implements `walrelay.sinks.groups.GroupStore`."""
+    """Implements `walrelay.sinks.group_contract.GroupStore`."""
 
     def __init__(self, settings: RedisSettings, memory: GroupMemory, system: System, slot: str) -> None:
         self._memory, self._group = memory, 0  # how many messages

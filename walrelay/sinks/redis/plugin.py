@@ -7,8 +7,9 @@ from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import ExactlyOnce, ExactlyOnceSink, PositionKeeper, Sink, SinkPlugin, SinkTraits
 from walrelay.sinks.address import AddressTemplate, place_by
 from walrelay.sinks.clients import client_library
+from walrelay.sinks.group_contract import GroupMemory
 from walrelay.sinks.group_positions import GroupPositionKeeper
-from walrelay.sinks.groups import GroupedSink, GroupMemory
+from walrelay.sinks.groups import GroupedSink
 from walrelay.sinks.hosting import HostedSink, RefusalMemory
 from walrelay.sinks.redis.settings import RedisSettings
 
