@@ -12,7 +12,7 @@ PIP_INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check 
 # The suites in the order in which they run. A directory that is missing is left out.
 SERVERLESS := $(wildcard $(addprefix tests/, unit golden properties simulation))
 EMBEDDED := tests/contract/test_every_sink.py tests/integration/lab/test_embedded_postgres.py
-SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration acceptance browser))
+SUITES := $(SERVERLESS) $(wildcard $(addprefix tests/, contract integration lives acceptance browser))
 
 # How many workers run tests side by side, each with servers of its own; most of the time tests wait. 0: the tests run one
 # after the other, as they must if they share a server that somebody else runs (tests/servers/choose.py).
@@ -24,7 +24,7 @@ ROWS ?= 10 1 1000 all
 # The tests start walrelay thousands of times, and Python would compile its modules again each time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo quick test slow check bench throughput peers chaos servers clean
+.PHONY: help demo quick test slow check bench throughput peers chaos lives life servers clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -61,6 +61,12 @@ peers: $(VENV)/dev.stamp servers  ## other relays on the same rows
 
 chaos: $(VENV)/dev.stamp servers  ## the long tests that break things at random
 	@exec $(PYTEST) -m chaos $(ARGS) tests
+
+lives: $(VENV)/dev.stamp  ## whole lives against a model, for as long as ARGS="--seconds 3600 --seed 1" says
+	@exec $(RUN)/python -m tests.lives $(ARGS)
+
+life: $(VENV)/dev.stamp  ## one of them, step by step, and minimised if it fails: SEED=17
+	@exec $(RUN)/python -m tests.lives --life $(SEED) $(ARGS)
 
 servers: $(VENV)/dev.stamp  ## install what the tests' servers need
 	@tests/servers/install $(RUN)/python >&2

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-_ORDER = ["browser", "acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
+_ORDER = ["browser", "lives", "acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
 _ALONE = ("tests/acceptance/", "tests/integration/")
 _TOGETHER = "tests/browser/"
 
