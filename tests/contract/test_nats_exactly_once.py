@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,6 +115,27 @@ def test_what_a_run_stored_and_did_not_cover_is_not_sent_again(
             assert settle(successor, 5) == {20: 2, 30: 3}
     assert numbers(case.arrived()) == [0, 1, 2, 3, 4, 5]
     assert last(case) == position(30)
+
+
+def test_what_was_acknowledged_and_consumed_is_not_sent_again(stoppable_nats: NatsServer) -> None:
+    """Neither by the same sink, which connects again, nor by the next one of the process."""
+    stoppable_nats.start()
+    with closing(NatsCase(stoppable_nats, max_msgs=2, discard="new")) as case:
+        taken = list[int]()
+
+        def full(sink: ExactlyOnceSink) -> bool:
+            """Or all is durable."""
+            durable = [*sink.receipts(0.05)]
+            return bool(durable) or (len(case.arrived()) == 2 and "maximum messages" in sink.trouble())
+
+        for _ in range(2):
+            with closing(begun(case)) as sink:
+                transaction(sink, case, *range(8), end=10)
+                for _ in range(2):
+                    wait_until(partial(full, sink), 20, "the stream to be full")
+                    taken += numbers(case.arrived())
+                    request(stoppable_nats.url, f"STREAM.PURGE.{case.topic}")
+        assert taken == [*range(8)]
 
 
 def test_messages_that_are_the_same_are_all_stored(case: NatsCase) -> None:

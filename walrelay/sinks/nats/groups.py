@@ -60,9 +60,21 @@ class ChainedConnection(NatsConnection):
 
 
 class NatsGroups:
-    """Implements `walrelay.sinks.group_contract.GroupStore`. `publishes` False: it is about the position alone."""
+    """Implements `walrelay.sinks.group_contract.GroupStore`. `publishes` False: it is about the position alone.
 
-    def __init__(self, settings: NatsSettings, system: System, slot: str, *, publishes: bool = True) -> None:
+    `acknowledged`: what the stream has acknowledged behind the last position, by number; the stores of one relay share
+    it.
+    """
+
+    def __init__(
+        self,
+        settings: NatsSettings,
+        system: System,
+        slot: str,
+        acknowledged: dict[int, bytes] | None = None,
+        *,
+        publishes: bool = True,
+    ) -> None:
         self._settings, self._publishes, self._system, self._slot = settings, publishes, system, slot
         of_slot = blake2b(f"{system.identifier}/{slot}".encode(), digest_size=8).hexdigest()
         self._ids = f"{of_slot}-"  # how the ids of this slot's messages begin
@@ -75,7 +87,7 @@ class NatsGroups:
         self._positions: PositionSubject | None = None  # once fenced
         self._found, self._end = Covered(None, 0), 0
         self._tail = StreamTail()
-        self._acknowledged: dict[int, bytes] = {}  # behind the last position, by number
+        self._acknowledged = {} if acknowledged is None else acknowledged
         self._moves = False  # something was acknowledged since the group was begun
         self._sent: set[Sending] = set()  # and not answered
         self._covered = 0  # the number of the last message that is there
@@ -241,8 +253,10 @@ class NatsGroups:
             if self._publishes:
                 self._end, _ = await self._look()  # an earlier run may have published meanwhile
                 stored = await self._stored(self._found.sequence + 1, self._end, limit)
-                behind = {number: each for number, each in self._acknowledged.items() if number > self._found.sequence}
-                self._tail = StreamTail(stored, behind)
+                for number in [*self._acknowledged]:
+                    if not self._found.sequence < number <= self._end:  # it is covered, or the stream was made again
+                        del self._acknowledged[number]
+                self._tail = StreamTail(stored, self._acknowledged)
                 self._covered = min(self._found.sequence, self._end)
                 connection.begin_behind(self._end)
         self._positions = positions

@@ -1,6 +1,7 @@
 """The NATS sink's entry point; imports the client library only when a sink is opened."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from walrelay.errors import Fatal
@@ -29,6 +30,13 @@ _NO_STREAM = "delivery: exactly_once needs the name of a stream that nobody else
 _SET_STREAM = "Set sink.stream."
 
 
+@dataclass
+class NatsMemory(RefusalMemory):
+    """What the sinks of one relay know of their stream."""
+
+    acknowledged: dict[int, bytes] = field(default_factory=dict)  # see `NatsGroups`
+
+
 def _open(settings: NatsSettings, memory: RefusalMemory) -> Sink:
     with client_library("NATS", "nats"):
         from walrelay.sinks.nats.connection import NatsConnection, Prepared
@@ -44,14 +52,14 @@ def _open(settings: NatsSettings, memory: RefusalMemory) -> Sink:
 
 
 def _open_exactly_once(
-    settings: NatsSettings, memory: RefusalMemory, system: System, slot: str, counting: Counting | None = None
+    settings: NatsSettings, memory: NatsMemory, system: System, slot: str, counting: Counting | None = None
 ) -> ExactlyOnceSink:
     with client_library("NATS", "nats"):
         from walrelay.sinks.nats.groups import NatsGroups
     if settings.stream is None:
         raise Fatal(_NO_STREAM, hint=_SET_STREAM)
     size = GroupSize(settings.max_in_flight, settings.max_in_flight_bytes // 2)
-    return GroupedSink(NatsGroups(settings, system, slot), size, system, slot, counting)
+    return GroupedSink(NatsGroups(settings, system, slot, memory.acknowledged), size, system, slot, counting)
 
 
 def _open_positions(settings: NatsSettings, system: System, slot: str) -> PositionKeeper:
@@ -91,7 +99,7 @@ plugin = SinkPlugin(
     NatsSettings,
     open=_open,
     examine=_examine,
-    memory=RefusalMemory,
+    memory=NatsMemory,
     topic_fault=subject_fault,
     place=lambda settings: place_by(AddressTemplate(settings.subject)),
     exactly_once=ExactlyOnce(_open_exactly_once, _open_positions, _examine_positions),
