@@ -46,7 +46,7 @@ def test_a_relay_is_restarted_and_drained_by_jobs(deployment: Deployment) -> Non
         assert is_paused(deployment)
         assert deployment.delivered_ids() == written
         assert admin.post(f"/relays/{name}/restart", {})["detail"].endswith("is paused already")
-        assert admin.post(f"/relays/{name}/resume", {}) == {"was_paused": True}
+        assert admin.post(f"/relays/{name}/resume", {}) == {"was_paused": True, "led": True, "disobeyed": ""}
 
         relay.wait_for("streaming", more_than=2)
         relay.send(signal.SIGSTOP)

@@ -24,7 +24,8 @@ def test_a_broker_away_for_longer_than_wal_sender_timeout_does_not_break_the_con
         broker.stop()
         stalled = relay.wait_for("stalled", more_than=1)
         assert stalled["seconds"] > 4
-        assert "refused" in stalled["why"] or "disconnected" in stalled["why"], "the cause is told"
+        causes = "refused", "disconnected", "transport failure"  # whichever client of the sink noticed it last
+        assert any(cause in stalled["why"] for cause in causes), "the cause is told"
         broker.start()
     relay.wait_for("resumed")
     deployment.catch_up()

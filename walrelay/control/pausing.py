@@ -22,6 +22,7 @@ from walrelay.observe import Leads, Noticed, Observer, Paused, PauseOver
 from walrelay.postgres.catalog import Catalog
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.sizes import size
+from walrelay.postgres.slot_moves import take_row
 from walrelay.postgres.slots import drop_slot
 from walrelay.table.confirmed import ended_before
 
@@ -49,6 +50,7 @@ class LeaderPause:
                 if self._control.pause is None:
                     clear_expired_pause(catalog, self._control.slot)
         self._control.lead()
+        take_row(catalog, self._control.slot, self._control.lead_name, reads=False)  # also if it ends before it reads
         self._observer.saw(Leads(True))
         error = ""
         try:

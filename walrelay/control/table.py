@@ -175,10 +175,10 @@ _VALUES = (
     " nullif(%s, ''), to_timestamp(nullif(%s::float8, 0)), now()"
 )
 # Only a lead that has the row (`postgres.slot_moves.take_row`) can say where it ended, and no later than the next one.
-# One that ended before it took the row has confirmed nothing, and leaves what the row says of the one before.
+# One that has confirmed nothing yet leaves what the row says of the one before.
 _ITS_END = (
     ", error_count = %s, lead = CASE WHEN lead = %s OR %s THEN lead END,"
-    " ended_at = CASE WHEN CASE WHEN lead = %s THEN %s ELSE %s AND ended_at = updated_at END THEN now() END"
+    " ended_at = CASE WHEN CASE WHEN %s THEN ended_at = updated_at ELSE lead = %s AND %s END THEN now() END"
 )
 _BY_LEAD = "(%s OR lead = %s OR (lead IS NULL AND (%s OR instance = %s)))"
 
@@ -197,7 +197,7 @@ def write_report(catalog: Catalog, report: RelayReport) -> None:
     its_end, from_whom, whose = "", "(%s OR instance = %s)", [led, instance]
     ends: list[Any] = []
     if current:
-        its_end, ends = _ITS_END, [errors, lead, idle, lead, over, idle]
+        its_end, ends = _ITS_END, [errors, lead, idle, idle, lead, over]
         from_whom, whose = _BY_LEAD, [leads, lead, led, instance]
     changed = catalog.run(
         f"UPDATE {TABLE} SET ({_COLUMNS}) = (SELECT {_VALUES.format(position='coalesce(%s::pg_lsn, position)')})"

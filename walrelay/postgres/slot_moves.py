@@ -92,12 +92,14 @@ def refuse_gap(catalog: Catalog, slot: Slot) -> None:
         )
 
 
-def take_row(catalog: Catalog, slot: str, lead: str) -> None:
-    """From now on the row is of that lead, if it reports at all, and says nothing about where an earlier one ended. A
-    role that may not write there has reported nothing either. `lead`: empty for a slot that is made or moved now.
+def take_row(catalog: Catalog, slot: str, lead: str, *, reads: bool = True) -> None:
+    """From now on the row is of that lead, if it reports at all. If it `reads`, the row no longer says where an earlier
+    one ended. A role that may not write there has reported nothing either. `lead`: empty for a slot that is made or
+    moved now.
     """
     current = f"SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('{_TABLE}') AND attname = 'ended_at'"
-    query = f"UPDATE {_TABLE} SET lead = nullif(%s, ''), ended_at = NULL WHERE slot_name = %s"
+    end = ", ended_at = NULL" if reads else ""
+    query = f"UPDATE {_TABLE} SET lead = nullif(%s, ''){end} WHERE slot_name = %s"
 
     def take() -> None:
         with catalog.connection.transaction():

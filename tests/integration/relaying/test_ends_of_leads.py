@@ -68,8 +68,11 @@ def test_leads_that_ended_before_they_confirmed_anything_leave_the_end_as_it_is(
     """As where the slot is gone, until it is made by hand."""
     report(catalog, "a", "failed", 16)
     for lead in ("b", "c"):
+        take_row(catalog, slot(catalog), lead, reads=False)
         report(catalog, lead, "starting", None)
-        report(catalog, lead, "failed", None)
+        report(catalog, lead, "failed", None, leads=False)
+        assert row(catalog)[:2] == ("failed", f"host:{lead}")
+    report(catalog, "a", "stopped", 8, leads=False)
     assert ended(catalog) == 16
 
 
