@@ -2,7 +2,8 @@
 
 Each process is a worker with servers of its own, so that tests meet each other as little as when they run one after
 the other. A test with a server goes to whoever is free; the tests of a module stay together where they are quick, or
-where they share what the module starts. What takes longest comes first: the quick ones fill the gaps at the end.
+where they share what the module starts. What takes longest comes first: the quick ones fill the gaps at the end. Those
+of the browser come once all servers have started: what they time is how long a person waits.
 """
 
 from functools import cache
@@ -13,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-_ORDER = ["browser", "lives", "acceptance", "integration", "contract", "simulation", "properties", "golden", "unit"]
+_ORDER = ["lives", "acceptance", "browser", "integration", "contract", "simulation", "properties", "golden", "unit"]
 _ALONE = ("tests/acceptance/", "tests/integration/")
 _TOGETHER = "tests/browser/"
 

@@ -4,6 +4,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage
 from tests.browser.shop import HOSTILE, Shop
+from tests.servers.waiting import wait_until
 
 
 def test_events_come_as_they_are_published_and_can_be_held_still(open_page: OpenPage, shop: Shop) -> None:
@@ -20,6 +21,7 @@ def test_events_come_as_they_are_published_and_can_be_held_still(open_page: Open
 
 def test_an_events_life_is_told_from_commit_to_confirmation(open_page: OpenPage, shop: Shop) -> None:
     id_ = shop.emit()
+    wait_until(lambda: id_ in str(shop.messages("orders")), 60, "the event to be published")
     page = open_page("#/relays/orders/events")
     page.get_by_label("Id of the event").fill(id_)
     page.keyboard.press("Enter")
