@@ -29,6 +29,7 @@ _SHORT, _LONG = 12.0, 600.0  # seconds
 _LIMIT = 3.0  # seconds until the stream is let go, so that a short outage shows that as well
 _LOOKS = 5  # between two questions in all places
 _QUICK = ["kafka", *BROKERS]
+_EXACTLY_ONCE = ["nats", "redis"]  # a group of PostgreSQL has room for all of the transaction
 _OTHERS = ["pubsub", "pulsar", "servicebus", *AWS]
 
 Places = list[tuple[str, KafkaServer | Broker, str]]
@@ -127,15 +128,41 @@ class Outage:
 def test_a_broker_that_is_away_for_long_in_a_transaction_costs_no_run(
     deploy: Deploy, postgres: Postgres, places: Places, seconds: float, measured: Measured
 ) -> None:
+    repeated = _away(deploy, postgres, places, seconds)
+    measured(f"events that came again after {seconds:g} s without a broker", repeated)
+    assert max(repeated.values()) <= _WINDOW
+
+
+@pytest.mark.parametrize(
+    ("places", "seconds"),
+    [
+        *(pytest.param([kind], _SHORT, id=kind, marks=pytest.mark.slow) for kind in _EXACTLY_ONCE),
+        pytest.param(_EXACTLY_ONCE, _LONG, id="ten-minutes", marks=pytest.mark.chaos),
+    ],
+    indirect=["places"],
+)
+@pytest.mark.timeout(_LONG + 900)
+def test_a_broker_that_is_away_for_long_costs_no_run_and_repeats_nothing_exactly_once(
+    deploy: Deploy, postgres: Postgres, places: Places, seconds: float
+) -> None:
+    repeated = _away(deploy, postgres, places, seconds, delivery="exactly_once")
+    assert set(repeated.values()) == {0}
+
+
+def _away(deploy: Deploy, postgres: Postgres, places: Places, seconds: float, **settings: Any) -> dict[str, int]:
+    """How many events came again, by kind."""
     with ExitStack() as stack:
         outages = []
         for kind, place, topic in places:
             database = postgres.create_database()
             stack.callback(database.drop)
             window = "max_queued_messages" if kind == "kafka" else "max_in_flight"
-            settings: dict[str, Any] = {"sink": {window: _WINDOW}, "source": {"pause_limit": _LIMIT}}
-            http = {"http": {"listen": "127.0.0.1:0"}}
-            outages.append(Outage(kind, place, deploy(database, place, topic, **settings, **http)))
+            of_all: dict[str, Any] = {"source": {"pause_limit": _LIMIT}, "http": {"listen": "127.0.0.1:0"}, **settings}
+            if "delivery" not in settings:
+                of_all["sink"] = {window: _WINDOW}
+            elif kind == "nats":
+                of_all["sink"] = {"stream": topic}
+            outages.append(Outage(kind, place, deploy(database, place, topic, **of_all)))
         for each in outages:
             each.begin()
         end, turns = monotonic() + seconds, cycle(outages)
@@ -150,5 +177,4 @@ def test_a_broker_that_is_away_for_long_in_a_transaction_costs_no_run(
         repeated = {each.kind: each.check() for each in outages}
         for each in outages:
             each.relay.stop()
-    measured(f"events that came again after {seconds:g} s without a broker", repeated)
-    assert max(repeated.values()) <= _WINDOW
+    return repeated

@@ -87,7 +87,8 @@ class Sink(Protocol):
 class ExactlyOnceSink(Sink, Protocol):
     """A sink that makes messages durable in groups, each together with the position that it ends at, or not at all.
 
-    It gives receipts for whole groups only. `source.contract.Positions` is what it is for the source.
+    It gives receipts for whole groups only. `source.contract.Positions` is what it is for the source. One that can wait
+    for room after the stream was let go has `outlives_the_stream`, true.
     """
 
     def fence(self) -> bool:

@@ -182,7 +182,8 @@ class Runs:
     def _wait_for(self, why: Retryable, lead: Lead, stream: Stream, stop: Callable[[], bool]) -> None:
         """Until there is room in a sink that holds messages; a sink that ended is made again after a pause."""
         # A Kafka transaction does not stay open for so long, and nobody has seen what is in it.
-        if isinstance(why, NoRoom) and self._relay is not None and not self._wiring.exactly_once:
+        waits = not self._wiring.exactly_once or getattr(self._sink, "outlives_the_stream", False)
+        if isinstance(why, NoRoom) and self._relay is not None and waits:
             said = "the stream starts again when there is room; this instance keeps the lead"
             self._observer.saw(Noticed(f"{why}; {said}"))
             stream.pause(stop)

@@ -39,6 +39,8 @@ class _Mark(NamedTuple):
 class GroupedSink:
     """Implements `walrelay.publish.ExactlyOnceSink` over a store. Owned by one run."""
 
+    outlives_the_stream = True  # a group that is not written yet is nowhere but here, and waits for room
+
     def __init__(
         self, store: GroupStore, size: GroupLimit, system: System, slot: str, counting: Counting | None = None
     ) -> None:
