@@ -50,10 +50,10 @@ class LeaderPause:
                 if self._control.pause is None:
                     clear_expired_pause(catalog, self._control.slot)
         self._control.lead()
-        take_row(catalog, self._control.slot, self._control.lead_name, reads=False)  # also if it ends before it reads
-        self._observer.saw(Leads(True))
         error = ""
         try:
+            take_row(catalog, self._control.slot, self._control.lead_name, reads=False)  # it may end before it reads
+            self._observer.saw(Leads(True))
             yield
         except Fatal as fatal:
             error = str(fatal)

@@ -78,7 +78,8 @@ class RelayControl:
 
     def lead(self) -> None:
         if self._state in ("stopped", "failed"):  # what an earlier lead of this process ended in is over
-            self._state, self._position = "starting", LSN(0)
+            self._state = "starting"
+        self._position = LSN(0)  # another instance may have led meanwhile and got further
         self.lead_name = uuid4().hex  # after the state: no report has that of the earlier one under this name
         self.leads = self.unread = True
         self._attend(self)
@@ -141,7 +142,8 @@ class RelayControl:
                 self._trouble(str(error))
                 self._enter("failed")
             case Stopped(confirmed):
-                self._position = max(self._position, confirmed)
+                if self._position:  # a lead that was paused all the time does not know how far the one before it got
+                    self._position = max(self._position, confirmed)
                 self._enter("stopped")
 
     def _trouble(self, text: str) -> None:

@@ -10,6 +10,7 @@ from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
 from walrelay.control.pausing import LeaderPause
 from walrelay.control.relay import RelayControl
+from walrelay.errors import Retryable
 from walrelay.observe import Observers
 from walrelay.postgres.catalog import Catalog
 
@@ -42,3 +43,18 @@ def test_a_paused_relay_looks_at_its_pause_no_more_often_than_it_should(
             pausing.hold(catalog, still_leads, _INTERVAL, lambda: len(looks) == 6)
     waited = [later - earlier for earlier, later in pairwise(looks)]
     assert min(waited) >= _INTERVAL * 0.9, waited
+
+
+def test_a_lead_whose_connection_breaks_as_it_takes_its_row_is_over(database: Database) -> None:
+    """Or this instance would write over the reports of the one that leads."""
+    outbox = Outbox(database, "text")
+    outbox.init()
+    with Catalog(database.dsn) as catalog:
+
+        def attend(_: RelayControl) -> None:
+            catalog.close()
+
+        control = RelayControl("orders", outbox.wiring, attend)
+        with pytest.raises(Retryable), LeaderPause(control, Observers()).while_leading(catalog):
+            pass
+    assert not control.leads

@@ -171,6 +171,18 @@ def test_another_lead_of_a_process_has_another_name_and_has_confirmed_nothing(re
     assert first.lead != second.lead
 
 
+def test_a_lead_that_reads_nothing_does_not_name_where_an_earlier_one_of_its_process_got(relay: RelayControl) -> None:
+    """Another instance may have led in between, and got further."""
+    relay.saw(STREAMING)
+    relay.saw(Retrying("the connection broke", 1, 0.1, False))
+    relay.leave()
+    relay.lead()
+    assert written(relay)["position"] is None
+    relay.saw(Paused("s", "by ops", "", None))
+    relay.saw(Stopped(LSN(100), 0))  # which this process remembers
+    assert (written(relay)["state"], written(relay)["position"]) == ("stopped", None)
+
+
 def test_a_table_that_cannot_be_written_is_told_once_and_written_much_later(relay: RelayControl) -> None:
     relay.observer = noted = Noted()
     relay.saw(STREAMING)
