@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 """Differs from an earlier one once a file has other contents; None for a file that is not there."""
@@ -51,7 +51,7 @@ class CertificateFiles(NamedTuple):
         except (OSError, ssl.SSLError) as why:
             if known is not None:
                 return known[1]
-            raise Fatal(f"the certificates for {broker} cannot be read: {why}", hint=hint) from why
+            raise SinkError(f"the certificates for {broker} cannot be read: {why}", hint=hint) from why
         _read[self] = stamp, context
         return context
 

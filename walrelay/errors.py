@@ -124,6 +124,12 @@ class ProtocolError(Fatal):
         self.lsn = lsn
 
 
+class SinkError(Fatal):
+    """The sink as a whole cannot do its work, or the registry that its messages need."""
+
+    page = "sink"
+
+
 class Undecodable(Fatal):
     """A committed row that cannot be read as an outbox record with these settings; text says which and why."""
 

@@ -18,9 +18,6 @@ class Bug(Fatal):
 def explained(error: Exception) -> WalrelayError:
     """The error in walrelay's words."""
     match error:
-        case Fatal(page="others") if _of_a_sink(error):
-            error.page = "sink"
-            return error
         case WalrelayError():
             return error
         case OSError() if error.strerror:
@@ -36,12 +33,6 @@ def explained(error: Exception) -> WalrelayError:
         hint=f"Please report it, with the command and its output when {TRACEBACK}=1 is set."
         " Nothing that may not have been published was confirmed.",
     )
-
-
-def _of_a_sink(error: Exception) -> bool:
-    """Whether a sink raised it, or the registry that a sink's messages need."""
-    rooms = [str(Path(__file__).parent / room) for room in ("sinks", "schemas", "publish")]
-    return any(frame.filename.startswith(tuple(rooms)) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def _summary(error: Exception) -> str:

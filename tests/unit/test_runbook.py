@@ -18,16 +18,20 @@ from walrelay.sinks.clients import client_library
 PACKAGE = Path(walrelay.__file__).parent
 RUNBOOK = (PACKAGE.parent / "docs" / "runbook.md").read_text()
 
-# The rooms that a relay runs through and in which a plain Fatal has to name its page. What a sink or a registry raises
-# is theirs.
+# The rooms that a relay runs through and in which a plain Fatal has to name its page. Sinks and registries raise
+# SinkError, which has one.
 NAMING = (
+    "certificates.py",
     "compose.py",
     "confirm",
     "decode",
     "operations/doctor",
     "postgres",
+    "publish",
     "relay",
     "route/router.py",
+    "schemas",
+    "sinks",
     "source",
     "table/backfill_journal.py",
     "telemetry",

@@ -2,7 +2,7 @@
 
 import select
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 
 from walrelay.control.relay import RelayControl
@@ -20,6 +20,7 @@ from walrelay.errors import Fatal, SlotGivenUp, WalrelayError
 from walrelay.model import RelayPosition
 from walrelay.observe import Leads, Noticed, Observer, Paused, PauseOver
 from walrelay.postgres.catalog import Catalog
+from walrelay.postgres.failures import Denied
 from walrelay.postgres.retained import SlotWal, slot_wal
 from walrelay.postgres.sizes import size
 from walrelay.postgres.slot_moves import take_row
@@ -52,7 +53,8 @@ class LeaderPause:
         self._control.lead()
         error = ""
         try:
-            take_row(catalog, self._control.slot, self._control.lead_name, reads=False)  # it may end before it reads
+            with suppress(Denied):  # that is told already, of the pause
+                take_row(catalog, self._control.slot, self._control.lead_name, reads=False)  # if it ends early
             self._observer.saw(Leads(True))
             yield
         except Fatal as fatal:

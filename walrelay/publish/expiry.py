@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from time import time
 from typing import NamedTuple
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.publish import AnySinkHandle
 
 ANYWAY = "--even-expired"
@@ -55,7 +55,7 @@ def refuse_expired(found: Sequence[Expired]) -> None:
     if found:
         first, *others = found
         more = f" ({len(others)} more topics do so)" if others else ""
-        raise Fatal(
+        raise SinkError(
             f"{first}{more}: the broker would delete it at once, and no consumer would see it",
             hint=f"Let the broker's clock decide: `{first.fix}`; or raise the topic's retention.ms until consumers have"
             f" read it. `{ANYWAY}` publishes all the same.",

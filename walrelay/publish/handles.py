@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NoReturn
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Counting, Finding, Message, System, address, sink_and_topic
 from walrelay.publish.contract import (
     ExactlyOnceSink,
@@ -150,7 +150,7 @@ class SinkHandles:
         def opened(topics: Sequence[str], since_ms: int) -> AbstractContextManager[TopicStream]:
             by_sink = self._by_sink(topics)
             if len(by_sink) > 1:
-                raise Fatal(
+                raise SinkError(
                     f"{purpose} reads the topics of one sink as one stream, and {', '.join(topics)} are of several",
                     hint="Run it once for each sink.",
                 )
@@ -183,7 +183,7 @@ class SinkHandles:
         return found
 
     def _refuse(self, what: str) -> NoReturn:
-        raise Fatal(
+        raise SinkError(
             f"a relay with several sinks ({', '.join(self._handles)}) cannot {what}",
             hint="No transaction goes over several brokers. Give each sink a relay: walrelay docs several-sinks",
         )

@@ -6,7 +6,7 @@ from functools import cache, cached_property, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import SinkError, WalrelayError
 from walrelay.model import Counting, Finding, Message, System
 from walrelay.publish.contract import (
     ExactlyOnce,
@@ -47,7 +47,7 @@ def load(kind: str) -> SinkPlugin:
     """The plug-in of that kind; Fatal when there is none."""
     point = entry_points_by_kind().get(kind)
     if point is None:
-        raise Fatal(
+        raise SinkError(
             f"there is no sink of kind {kind!r}",
             hint=f"Installed are: {', '.join(installed())}. A sink of another package is found once it is installed.",
         )
@@ -148,7 +148,7 @@ class SinkHandle:
         """Reads topics again; see `SinkPlugin.read_back`. `purpose`: what that is for."""
         read_back = self._plugin.read_back
         if read_back is None:
-            raise Fatal(
+            raise SinkError(
                 f"{purpose} reads the topics, and a sink of kind {self.kind!r} cannot read them",
                 hint="So far the sinks kafka and nats can.",
             )
@@ -164,7 +164,7 @@ class SinkHandle:
         """Opens topics to read everything in them; see `SinkPlugin.topic_stream`. `purpose`: what that is for."""
         topic_stream = self._plugin.topic_stream
         if topic_stream is None:
-            raise Fatal(
+            raise SinkError(
                 f"{purpose} reads the topics, and a sink of kind {self.kind!r} cannot read them",
                 hint="So far only the sink kafka can.",
             )
@@ -175,7 +175,7 @@ class SinkHandle:
     ) -> Iterator[tuple[str, bool]]:
         """See `SinkPlugin.make_topics`."""
         if self._plugin.make_topics is None:
-            raise Fatal(f"a sink of kind {self.kind!r} has no topics to make", hint="Leave --topics out.")
+            raise SinkError(f"a sink of kind {self.kind!r} has no topics to make", hint="Leave --topics out.")
         return self._plugin.make_topics(self._settings, topics, partitions, replication_factor)
 
     def made_as(self, topic: str) -> str:
@@ -193,7 +193,7 @@ class SinkHandle:
     @property
     def _exactly_once(self) -> ExactlyOnce:
         if self._plugin.exactly_once is None:
-            raise Fatal(
+            raise SinkError(
                 f"a sink of kind {self.kind!r} cannot publish exactly once",
                 hint="Set delivery to at_least_once, and let consumers detect duplicates by the header `id`.",
             )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import Fatal, SinkError, WalrelayError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Offered, Receipt, Refusal, address, sink_and_topic
 from walrelay.publish.contract import Sink
@@ -143,7 +143,7 @@ class SeveralSinks:
                 heard.append(refusal)
                 continue
             self._refusal = self._refusal or refusal
-            self._error = self._error or Fatal(f"the sink {name} has ended", hint=each.hint)
+            self._error = self._error or SinkError(f"the sink {name} has ended", hint=each.hint)
             self._end(name)
         return heard
 
@@ -156,7 +156,7 @@ class SeveralSinks:
 
 def unknown_sink(address: str, names: Iterable[str]) -> Fatal:
     first, *_ = names
-    return Fatal(
+    return SinkError(
         f"the topic {address!r} names no sink of this relay; its sinks are {', '.join(names)}",
         hint=f"Where a relay has several sinks a topic is written SINK:TOPIC, as in {first}:orders.",
     )

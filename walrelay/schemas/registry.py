@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegi
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from walrelay.certificates import Stamp, files_among, stamp_of
-from walrelay.errors import Fatal, RegistryAway, WalrelayError
+from walrelay.errors import Fatal, RegistryAway, SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.route.rules.schemas import PayloadSchema, SchemaRequest, subject_of
 from walrelay.schemas.formats import TYPES, Encode, about_the_registry, encoder
@@ -138,7 +138,7 @@ class SchemaRegistry:
                 self._made, self._stamp = SchemaRegistryClient.new_client(dict(self._options)), stamp
             except (ValueError, TypeError, OSError) as cause:
                 if self._made is None:
-                    raise Fatal(
+                    raise SinkError(
                         f"confluent-kafka refuses schema_registry: {cause}", hint="Correct schema_registry.options."
                     ) from cause
         return self._made
@@ -160,7 +160,7 @@ class SchemaRegistry:
         status, code, said = answer.http_status_code, answer.error_code, f"{answer.error_message}"[:200]
         what = "" if wanted is None else _named(wanted)
         if status in (401, 403):
-            return Fatal(
+            return SinkError(
                 f"the schema registry at {self._where} refuses walrelay{f' {what}' if what else ''}: HTTP {status}",
                 hint="Set schema_registry.username and schema_registry.password, and let that user read the subject.",
             )
@@ -172,7 +172,7 @@ class SchemaRegistry:
             return ValueError(f"the schema registry refuses the schema of {what}: {said}")
         if self._answered:  # it was one: a proxy answers for it, for example while it is started again
             return self._away(wanted, f"HTTP {status}: {said}")
-        return Fatal(
+        return SinkError(
             f"what answers at {self._where} is no schema registry: HTTP {status}: {said}",
             hint="Correct schema_registry.url: it ends where /subjects follows, as in http://host:8081, or"
             " http://host:8080/apis/ccompat/v7 for Apicurio.",

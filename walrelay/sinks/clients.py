@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 
 
 @contextmanager
@@ -12,7 +12,7 @@ def client_library(broker: str, extra: str, package: str = "walrelay") -> Iterat
     try:
         yield
     except ImportError as cause:
-        raise Fatal(
+        raise SinkError(
             f"the {broker} client is not installed ({cause})",
             hint=f"Install it in the environment walrelay runs in: pip install '{package}[{extra}]'",
         ) from cause

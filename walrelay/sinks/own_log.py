@@ -2,7 +2,7 @@
 
 import logging
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 
 SINK_LOG = logging.getLogger("walrelay.sinks")
 
@@ -10,7 +10,7 @@ SINK_LOG = logging.getLogger("walrelay.sinks")
 def insist_on_info(kind: str) -> None:
     """For a sink whose work is what it logs: Fatal where `log.level` would swallow that."""
     if not SINK_LOG.isEnabledFor(logging.INFO):
-        raise Fatal(
+        raise SinkError(
             f"the sink {kind} writes to the log with the level info, which log.level leaves out: nobody would see it",
             hint="Set log.level to info.",
             page="listening",
@@ -22,4 +22,4 @@ def log_event(event: str, fields: dict[str, object]) -> None:
     try:
         SINK_LOG.info(event, extra={"fields": fields})
     except OSError as cause:
-        raise Fatal(f"the log cannot be written: {cause.strerror}", page="listening") from cause
+        raise SinkError(f"the log cannot be written: {cause.strerror}", page="listening") from cause

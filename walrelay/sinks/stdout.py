@@ -18,7 +18,7 @@ from time import monotonic
 
 from pydantic import BaseModel, ConfigDict
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import ANY_PARTITION, Message, Receipt
 from walrelay.publish import SinkPlugin, SinkTraits
@@ -93,7 +93,7 @@ class StdoutSink:
                 self._written += count
                 timeout = 0
         except OSError as cause:
-            raise Fatal(f"standard output cannot be written: {cause.strerror}") from cause
+            raise SinkError(f"standard output cannot be written: {cause.strerror}") from cause
 
 
 def line(message: Message) -> bytes:

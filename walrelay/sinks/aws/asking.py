@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.aws.answers import verdict
@@ -119,7 +119,7 @@ def made(
             try:
                 yield place, make(client, place)
             except (BotoCoreError, ClientError) as why:
-                raise Fatal(f"{api.name} did not make {place!r}: {why}", hint="Make it yourself.") from why
+                raise SinkError(f"{api.name} did not make {place!r}: {why}", hint="Make it yourself.") from why
     finally:
         connections.abort()
 

@@ -31,7 +31,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnection
 
 from walrelay import __version__
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.sinks.aws.contract import AwsApi
 from walrelay.sinks.aws.programs import CredentialPrograms
 from walrelay.sinks.aws.settings import AwsSettings
@@ -146,7 +146,7 @@ def _in_role(session: Any, settings: AwsSettings) -> Any:
         asked["ExternalId"] = settings.external_id.get_secret_value()
     source = own.get_credentials()
     if source is None:
-        raise Fatal(
+        raise SinkError(
             "there are no credentials to assume the role of sink.role_arn with",
             hint="Set sink.access_key_id and sink.secret_access_key, sink.profile, or the environment of AWS.",
         )
@@ -179,7 +179,7 @@ def _settings_are_wrong() -> Iterator[None]:
     except _NO_CREDENTIALS as why:
         raise Retryable(f"there are no credentials for AWS: {why}") from why
     except (BotoCoreError, ValueError) as why:
-        raise Fatal(
+        raise SinkError(
             f"boto3 makes no client of these settings: {why}",
             hint="Correct sink.region, sink.endpoint_url, sink.profile or the environment of AWS.",
         ) from why

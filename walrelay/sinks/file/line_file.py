@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from errno import EACCES, EDQUOT, EISDIR, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 
 _NO_SPACE = {ENOSPC, EDQUOT}
 _FOR_EVER = {EACCES, EISDIR, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, EROFS}
@@ -145,7 +145,7 @@ def _explained(path: Path) -> Iterator[None]:
         if why.errno in _NO_SPACE:
             raise NotNow(text) from why
         if why.errno in _FOR_EVER:
-            raise Fatal(
+            raise SinkError(
                 text, hint="sink.path belongs into a directory that is there and that walrelay may write to."
             ) from why
         raise Retryable(text) from why

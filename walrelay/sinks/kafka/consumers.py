@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.sinks.kafka.errors import NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
 
@@ -35,7 +35,7 @@ def consumer_for(settings: KafkaSettings, purpose: Purpose, isolation: str = "re
     try:
         consumer = Consumer({**_options(settings), "isolation.level": isolation})
     except (KafkaException, ValueError, TypeError) as cause:
-        raise Fatal(
+        raise SinkError(
             f"librdkafka does not accept the sink's settings for a consumer: {cause}",
             hint=purpose.if_options_are_wrong,
         ) from cause
@@ -51,7 +51,7 @@ def _explained(cause: KafkaException, purpose: Purpose) -> WalrelayError:
     error = error_of(cause)
     text = f"the topics cannot be {purpose.action}: {error.str()}"
     if error.code() in _NOT_ALLOWED:
-        return Fatal(text, hint=purpose.if_not_allowed)
+        return SinkError(text, hint=purpose.if_not_allowed)
     return Retryable(text)
 
 

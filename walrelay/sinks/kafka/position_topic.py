@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.model import RelayPosition, System
 from walrelay.sinks.kafka.errors import AWAY, NOT_THERE, error_of
 from walrelay.sinks.kafka.settings import KafkaSettings
@@ -118,7 +118,7 @@ class PositionTopic:
         try:
             return RelayPosition.of_json(value)
         except (ValueError, TypeError, LookupError) as cause:
-            raise Fatal(
+            raise SinkError(
                 f"the position of {self._key.decode()!r} in topic {self._topic!r} cannot be read: {value[:100]!r}",
                 hint="Something else wrote to the topic. Give the relay a topic of its own: sink.positions_topic; with"
                 " `walrelay run --from-slot` it begins where the slot stands.",
@@ -144,7 +144,7 @@ class PositionTopic:
             if monotonic() < deadline:
                 sleep(_AGAIN)
                 continue
-            raise Fatal(
+            raise SinkError(
                 f"the topic {self._topic!r} for positions could not be made: {error.str()}",
                 hint=f"Make it: kafka-topics.sh --create --topic {self._topic} --partitions 1 --config"
                 " cleanup.policy=compact; and allow walrelay's principal to read and write it.",
@@ -161,7 +161,7 @@ class PositionTopic:
             return  # walrelay may not read the setting; the doctor reports that
         policy = found["cleanup.policy"].value
         if policy != "compact":
-            raise Fatal(
+            raise SinkError(
                 f"the topic {self._topic!r} has cleanup.policy={policy}: positions in it would be forgotten",
                 hint=f"kafka-configs.sh --alter --entity-type topics --entity-name {self._topic} --add-config"
                 " cleanup.policy=compact",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.lsn import LSN, ZERO
 from walrelay.model import Message, Receipt, Refusal
 from walrelay.sinks.kafka.batching import UNBATCHED, BatchingHistory, Trial
@@ -97,7 +97,7 @@ class KafkaSink:
         try:
             self._producer = Producer(options, logger=CLIENT_LOG)
         except (KafkaException, ValueError, TypeError) as cause:
-            refused = Fatal(
+            refused = SinkError(
                 f"librdkafka does not accept the sink's settings: {text_of(cause)}",
                 hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
             )

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Consumed
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.publish.contract import Span, TopicMessage
 from walrelay.sinks.kafka.consumers import Purpose, consumer_for
 from walrelay.sinks.kafka.read_back import spans_since
@@ -40,7 +40,7 @@ def topic_stream(settings: KafkaSettings, topics: Sequence[str], since_ms: int) 
         spans = list(spans_since(asking, topics, since_ms))
         for topic in topics:
             if not any(span.topic == topic for span in spans):
-                raise Fatal(f"there is no topic {topic!r}", hint="Check its name and sink.bootstrap_servers.")
+                raise SinkError(f"there is no topic {topic!r}", hint="Check its name and sink.bootstrap_servers.")
         yield KafkaTopicStream(consumer, spans)
 
 

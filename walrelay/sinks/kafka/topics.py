@@ -6,7 +6,7 @@ from typing import TypeAlias
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, NewTopic
 
-from walrelay.errors import Fatal
+from walrelay.errors import Fatal, SinkError
 from walrelay.model import Finding
 from walrelay.sinks.kafka.cluster import Cluster, Commands, Topic, Unreachable, commands
 from walrelay.sinks.kafka.errors import COLLIDING
@@ -140,11 +140,11 @@ def make_topics(
     try:
         cluster = Cluster(settings)
     except (KafkaException, ValueError, TypeError) as cause:
-        raise Fatal(f"librdkafka refuses sink.options: {cause}", hint="walrelay config check") from cause
+        raise SinkError(f"librdkafka refuses sink.options: {cause}", hint="walrelay config check") from cause
     try:
         cluster.reach()
     except Unreachable as cause:
-        raise Fatal(
+        raise SinkError(
             f"no topic was made: Kafka cannot be reached at {settings.bootstrap_servers}: {cause}",
             hint="walrelay doctor has the fix. Then run this again: what is there already stays as it is.",
         ) from cause
@@ -163,4 +163,4 @@ def _refused(name: str, error: KafkaError, tools: Commands) -> Fatal:
         hint = COLLIDING
     if error.code() in _DENIED:
         hint = tools.allow("Create", on=f"--topic {name}")
-    return Fatal(f"topic {name} could not be made: {error.str()}", hint=hint)
+    return SinkError(f"topic {name} could not be made: {error.str()}", hint=hint)

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.model import System
 from walrelay.sinks.kafka.batching import UNBATCHED
 from walrelay.sinks.kafka.errors import AWAY, CLIENT_LOG, Complaints, error_of, text_of
@@ -94,7 +94,7 @@ def producer(
     try:
         return Producer(counted(options), logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as cause:
-        raise Fatal(
+        raise SinkError(
             f"librdkafka does not accept the sink's settings: {text_of(cause)}",
             hint="Correct the names and values under sink.options; librdkafka's CONFIGURATION.md lists them.",
         ) from cause
@@ -114,12 +114,12 @@ def _fenced(producer: Producer, settings: KafkaSettings, identity: str) -> bool:
     except KafkaException as cause:
         error = error_of(cause)
         if error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            raise Fatal(
+            raise SinkError(
                 f"Kafka allows no transaction as long as {settings.transaction_timeout:g} s",
                 hint="Lower sink.transaction_timeout, or raise transaction.max.timeout.ms of the brokers.",
             ) from cause
         if error.code() in _FORBIDDEN:
-            raise Fatal(
+            raise SinkError(
                 f"Kafka refuses the transactional id {identity!r}: {error.str()}",
                 hint="Allow walrelay's principal Write and Describe on all ids that begin with walrelay-: kafka-acls.sh"
                 " --add --allow-principal User:... --operation Write --operation Describe --transactional-id walrelay-"

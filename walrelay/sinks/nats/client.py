@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import nkeys
 from nats.aio.client import Client
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Fatal, Retryable, SinkError
 from walrelay.sinks.hosting import PumpedLoop
 from walrelay.sinks.nats.settings import NatsSettings, addresses
 
@@ -98,7 +98,7 @@ def _check_files(settings: NatsSettings) -> None:
                 raise ValueError("it has no JWT with a seed")
     except Exception as why:
         file = settings.nkey_file or settings.credentials_file
-        raise Fatal(
+        raise SinkError(
             f"the credentials for NATS in {file} cannot be read: {type(why).__name__}: {why}",
             hint="Correct the file, or sink.credentials_file or sink.nkey_file.",
         ) from why
@@ -115,7 +115,7 @@ def _credentials(servers: list[Any], secret: Callable[[str], Callable[[], str]])
 
 
 def _unencrypted() -> Fatal:
-    return Fatal(
+    return SinkError(
         "sink.url asks for TLS, and the NATS server offers none: nothing was sent to it",
         hint="Let the server have TLS, or write nats:// instead of tls://.",
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -106,7 +106,7 @@ class NatsConnection:
         )
         await self._client.flush(self._settings.request_timeout)  # type: ignore[arg-type]
         if _MAY_NOT_LISTEN in self._complaint:
-            raise Fatal(
+            raise SinkError(
                 f"the user of sink.url may not subscribe where NATS answers: {self._complaint}",
                 hint=f"Allow it {self._settings.inbox_prefix}.>, or set sink.inbox_prefix to what it may.",
             )

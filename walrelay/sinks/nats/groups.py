@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Message, RelayPosition, System
 from walrelay.sinks.group_contract import Culprit, PartlyWritten
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -107,7 +107,7 @@ class NatsGroups:
 
     def last(self) -> RelayPosition | None:
         if self._publishes and self._found.sequence > self._end:
-            raise Fatal(
+            raise SinkError(
                 f"stream {self._settings.stream!r} ends at message {self._end}, and the relay published up to"
                 f" {self._found.sequence}: it lost messages, or was made again",
                 hint="`walrelay run --from-slot` goes on where the slot is; `walrelay replay` publishes rows again.",
@@ -269,7 +269,7 @@ class NatsGroups:
         except ApiError as why:
             if why.code != STREAM_NOT_FOUND:
                 raise
-            raise Fatal(f"stream {stream!r} does not exist", hint="walrelay init --topics") from why
+            raise SinkError(f"stream {stream!r} does not exist", hint="walrelay init --topics") from why
         return answer["state"]["last_seq"], answer["config"].get("num_replicas", 1)
 
     async def _stored(self, first: int, last: int, limit: asyncio.Timeout) -> list[Stored]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Counting, Finding, System
 from walrelay.publish.contract import (
     ExactlyOnce,
@@ -57,7 +57,7 @@ def _open_exactly_once(
     with client_library("NATS", "nats"):
         from walrelay.sinks.nats.groups import NatsGroups
     if settings.stream is None:
-        raise Fatal(_NO_STREAM, hint=_SET_STREAM)
+        raise SinkError(_NO_STREAM, hint=_SET_STREAM)
     size = GroupSize(settings.max_in_flight, settings.max_in_flight_bytes // 2)
     return GroupedSink(NatsGroups(settings, system, slot, memory.acknowledged), size, system, slot, counting)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client
 from nats.errors import Error
 
-from walrelay.errors import Fatal, Retryable, Superseded
+from walrelay.errors import Retryable, SinkError, Superseded
 from walrelay.model import RelayPosition, System
 from walrelay.sinks.nats.api import NO_MESSAGE, OTHER_LAST_SEQUENCE, STREAM_NOT_FOUND, ApiError, ask
 
@@ -91,7 +91,7 @@ class PositionSubject:
         try:
             return Covered.of_json(b64decode(found["data"]))
         except (ValueError, TypeError, LookupError) as why:
-            raise Fatal(
+            raise SinkError(
                 f"the position in {self._subject!r} cannot be read: {why}",
                 hint="Something else wrote to the subject. Give relays a stream of their own: sink.positions_stream;"
                 " with `walrelay run --from-slot` the relay begins where the slot stands.",

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.model import EVENT_ID, REPLAYED
 from walrelay.publish.contract import Found, Span
 from walrelay.sinks.address import AddressTemplate
@@ -32,7 +32,7 @@ def read_back(settings: NatsSettings, topics: Sequence[str], since_ms: int) -> I
     """See `SinkPlugin.read_back`."""
     template = AddressTemplate(settings.subject)
     if template.by_row:
-        raise Fatal(
+        raise SinkError(
             f"only a row says which subject its message has, by sink.subject: {settings.subject}",
             hint="Subjects of {topic} alone can be read back.",
         )
@@ -44,7 +44,7 @@ def read_back(settings: NatsSettings, topics: Sequence[str], since_ms: int) -> I
             if not subject_fault(subject):
                 yield from _Subject(settings, loop, client, topic, subject).all(since_ms)
     except ApiError as why:
-        raise Fatal(f"the subjects cannot be read: {why}", hint=_RIGHTS) from why
+        raise SinkError(f"the subjects cannot be read: {why}", hint=_RIGHTS) from why
     except (Error, OSError) as why:
         raise Retryable(f"the subjects cannot be read: {said(why)}") from why
     finally:
@@ -98,7 +98,7 @@ class _Subject:
                 return None
             raise
         if (retention := answer["config"].get("retention", "limits")) != "limits":
-            raise Fatal(
+            raise SinkError(
                 f"stream {stream!r} throws away what was consumed (retention: {retention}), so it is not read",
                 hint="Only a stream that keeps its messages can be read back.",
             )

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeVar
 
 from nats.aio.client import Client
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting import PumpedLoop
@@ -42,7 +42,7 @@ def add_subjects(
 ) -> Iterator[tuple[str, bool]]:
     """Makes `sink.stream` if it is missing, kept in files, and adds the subjects that it lacks."""
     if settings.stream is None:
-        raise Fatal(
+        raise SinkError(
             "sink.stream does not say which stream is to have the subjects",
             hint="Set it, or make a stream yourself: nats stream add",
         )
@@ -139,7 +139,7 @@ async def _made(
             config["subjects"] = [*config["subjects"], *missing]
             await ask(client, f"STREAM.{request}.{stream}", **config)
     except ApiError as why:
-        raise Fatal(f"stream {stream!r} was not made: {why}", hint="Make it yourself: nats stream add") from why
+        raise SinkError(f"stream {stream!r} was not made: {why}", hint="Make it yourself: nats stream add") from why
     return [(each, each in missing) for each in subjects]
 
 

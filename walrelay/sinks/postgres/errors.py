@@ -4,7 +4,7 @@ import re
 
 import psycopg
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.postgres.dsn import address, cure
 from walrelay.postgres.failures import connection_lost, first_line
 from walrelay.sinks.group_contract import Culprit
@@ -74,5 +74,5 @@ def not_connected(error: psycopg.Error, dsn: str, *, ever: bool) -> WalrelayErro
     fix, final = cure(text, dsn)
     text = f"no connection to the database of the sink at {address(dsn)}: {text}"
     if final and not ever:
-        return Fatal(text, hint=fix.replace("source.dsn", "sink.dsn").replace(" REPLICATION ", " "))
+        return SinkError(text, hint=fix.replace("source.dsn", "sink.dsn").replace(" REPLICATION ", " "))
     return Retryable(text)

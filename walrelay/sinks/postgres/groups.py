@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import errors, sql
 
-from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
+from walrelay.errors import Retryable, SinkError, Superseded, WalrelayError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Message, RelayPosition, System
 from walrelay.postgres.failures import first_line
@@ -155,13 +155,13 @@ class PostgresGroups:
             cursor = await self._execute(_FENCE, *self._key, self._epoch, self._epoch)
             fenced = await cursor.fetchall()
         except errors.InsufficientPrivilege as why:
-            raise Fatal(
+            raise SinkError(
                 f"the role of sink.dsn may not keep positions in {self._settings.positions_table}: {first_line(why)}",
                 hint=f"GRANT SELECT, INSERT, UPDATE ON {self._settings.positions_table} TO the role;"
                 " `walrelay init --topics` makes the table, where the role may.",
             ) from why
         except psycopg.ProgrammingError as why:
-            raise Fatal(
+            raise SinkError(
                 f"{self._settings.positions_table} cannot hold positions: {first_line(why)}",
                 hint="It is another table than walrelay makes, or its schema is missing: correct sink.positions_table.",
             ) from why
@@ -177,7 +177,7 @@ class PostgresGroups:
         try:
             return RelayPosition.of_json(text.encode())
         except (ValueError, TypeError, LookupError) as why:
-            raise Fatal(
+            raise SinkError(
                 f"the position in {self._settings.positions_table} cannot be read: {text[:100]}",
                 hint="Something else wrote to the table. Give relays one of their own: sink.positions_table; with"
                 " `walrelay run --from-slot` the relay begins where the slot stands.",

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.identifiers import qualified_name
 from walrelay.model import Finding
 from walrelay.postgres.dsn import address
@@ -87,7 +87,7 @@ def make_tables(settings: PostgresSettings, topics: Sequence[str]) -> Iterator[t
                     connection.execute(sql.SQL(statement).format(name))
                 yield ".".join(table), missing
     except psycopg.Error as why:
-        raise Fatal(
+        raise SinkError(
             f"the tables of the sink were not made: {first_line(why)}", hint="Make them yourself, or GRANT CREATE."
         ) from why
 

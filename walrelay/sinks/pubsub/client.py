@@ -9,7 +9,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would write into the relay
 import grpc
 
 from walrelay import __version__
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.sinks.pubsub.settings import PubsubPlace, PubsubSettings
 
 _OPTIONS = [
@@ -29,7 +29,7 @@ def place_of(settings: PubsubSettings) -> PubsubPlace:
     try:
         return settings.place
     except ValueError as why:
-        raise Fatal(f"PUBSUB_EMULATOR_HOST: {why}", hint="Correct it, or set sink.endpoint.") from why
+        raise SinkError(f"PUBSUB_EMULATOR_HOST: {why}", hint="Correct it, or set sink.endpoint.") from why
 
 
 def channel(settings: PubsubSettings) -> Any:

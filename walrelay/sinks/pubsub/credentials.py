@@ -9,7 +9,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
 from google.oauth2.service_account import Credentials
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 
 _SCOPES = ["https://www.googleapis.com/auth/pubsub"]
 _PATIENCE = 10.0  # seconds for an answer of whoever gives them
@@ -54,7 +54,7 @@ class AccessToken:
         except (GoogleAuthError, ValueError, OSError) as why:
             if self._file is None:  # the machine's server of credentials may come up after the relay
                 raise Retryable(f"there are no default credentials for Pub/Sub: {said(why)}") from why
-            raise Fatal(
+            raise SinkError(
                 f"the credentials for Pub/Sub in {self._file} cannot be read: {said(why)}",
                 hint="It has to be the key of a service account; GOOGLE_APPLICATION_CREDENTIALS may name another.",
             ) from why

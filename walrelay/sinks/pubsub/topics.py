@@ -9,7 +9,7 @@ from google.pubsub_v1 import PublisherClient, SubscriberClient
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.hosting.threads import in_time
@@ -149,7 +149,9 @@ def _made(asking: _Asking, names: Iterable[str]) -> list[tuple[str, bool]]:
     for name in names:
         _, status, text = _asked(asking, asking.publisher.create_topic, name=name)
         if status not in ("", "ALREADY_EXISTS"):
-            raise Fatal(f"{name} was not made: {status}: {text}", hint="Make it yourself: gcloud pubsub topics create")
+            raise SinkError(
+                f"{name} was not made: {status}: {text}", hint="Make it yourself: gcloud pubsub topics create"
+            )
         made.append((name, not status))
     return made
 
@@ -171,5 +173,7 @@ def _names(settings: PubsubSettings, topics: Sequence[str]) -> dict[str, str]:
         try:
             names.setdefault(full_name(template.text, settings.project, address), topic)
         except ValueError as why:
-            raise Fatal(f"{address!r} is no topic of Pub/Sub: {why}", hint="Correct sink.topic, or the route.") from why
+            raise SinkError(
+                f"{address!r} is no topic of Pub/Sub: {why}", hint="Correct sink.topic, or the route."
+            ) from why
     return names

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import SinkError, WalrelayError
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.pulsar.settings import PulsarSettings
 from walrelay.sinks.pulsar.topics import address_fault
@@ -102,7 +102,7 @@ def make_topics(settings: PulsarSettings, topics: Sequence[str], partitions: int
     the namespace.
     """
     if settings.admin_url is None:
-        raise Fatal(
+        raise SinkError(
             "sink.admin_url does not say where topics are made",
             hint="Set it, or make them: pulsar-admin topics create-partitioned-topic",
         )
@@ -113,7 +113,7 @@ def make_topics(settings: PulsarSettings, topics: Sequence[str], partitions: int
             if missing:
                 admin.make(topic, max(1, partitions))
         except AdminError as why:
-            raise Fatal(
+            raise SinkError(
                 f"topic {topic!r} was not made: {why}", hint="pulsar-admin topics create-partitioned-topic"
             ) from why
         yield topic, missing

@@ -20,7 +20,7 @@ from weakref import ref
 import pulsar
 from pulsar import _pulsar
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.sinks.pulsar.messages import ForPulsar, partition
 from walrelay.sinks.pulsar.settings import PulsarSettings
 
@@ -109,7 +109,9 @@ def made_client(settings: PulsarSettings) -> Any:
     try:
         return _pulsar.Client(settings.url, config)
     except Exception as why:
-        raise Fatal(f"sink.url is no address of Pulsar: {why}", hint="pulsar://broker-1:6650,broker-2:6650") from why
+        raise SinkError(
+            f"sink.url is no address of Pulsar: {why}", hint="pulsar://broker-1:6650,broker-2:6650"
+        ) from why
 
 
 def producer_config(settings: PulsarSettings) -> Any:
@@ -196,7 +198,7 @@ class _TokenFile:
         try:
             self._token = self._read()
         except (OSError, UnicodeDecodeError) as why:
-            raise Fatal(f"sink.token_file cannot be read: {why}", hint="Correct sink.token_file.") from why
+            raise SinkError(f"sink.token_file cannot be read: {why}", hint="Correct sink.token_file.") from why
 
     def token(self) -> str:
         with suppress(OSError, UnicodeDecodeError):

@@ -16,7 +16,7 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
 from pika.exceptions import ChannelClosed, StreamLostError
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import InDoubt, Misfit, PumpedLoop, Sending
@@ -261,7 +261,7 @@ def parameters(settings: RabbitmqSettings) -> Sequence[pika.ConnectionParameters
         try:
             each = pika.URLParameters(address)
         except (ValueError, TypeError) as why:
-            raise Fatal(
+            raise SinkError(
                 f"sink.url is no address of RabbitMQ: {why}", hint="amqp://user:password@host:5672/vhost"
             ) from why
         if address.startswith("amqps://"):

@@ -7,7 +7,7 @@ from typing import Any
 import pika
 from pika.exceptions import AMQPError, ChannelClosed
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.making import making
@@ -62,7 +62,7 @@ def declare(
                         channel.exchange_declare(name, settings.exchange_type, durable=True)
             except AMQPError as why:
                 hint = "Grant the user of sink.url the right to configure it, or declare it yourself."
-                raise Fatal(f"RabbitMQ did not declare {kind} {name!r}: {said(why)}", hint=hint) from why
+                raise SinkError(f"RabbitMQ did not declare {kind} {name!r}: {said(why)}", hint=hint) from why
             yield name, missing
 
 

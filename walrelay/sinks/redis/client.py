@@ -10,7 +10,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.sinks.redis.settings import Address, RedisSettings
 
 _OLDEST = (6, 2)  # the first that knows NOMKSTREAM and MINID
@@ -155,13 +155,13 @@ def refuse_unfit(client: Client, settings: RedisSettings) -> None:
     """Fatal where the server is older than what walrelay asks of it, or of another kind than the settings say."""
     version = client.info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-        raise Fatal(f"{client.address} is Redis {version}", hint="Use Redis 6.2 or later.")
+        raise SinkError(f"{client.address} is Redis {version}", hint="Use Redis 6.2 or later.")
     if client.info.get("cluster_enabled", str(int(settings.cluster))) != str(int(settings.cluster)):
         if settings.cluster:
             what, hint = "no node of a Redis Cluster, and sink.cluster is set", "Leave sink.cluster out."
         else:
             what, hint = "a node of a Redis Cluster, and sink.cluster is not set", "Set sink.cluster."
-        raise Fatal(f"{client.address} is {what}", hint=hint)
+        raise SinkError(f"{client.address} is {what}", hint=hint)
 
 
 def answered(why: ResponseError) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.sinks.redis.client import CLUSTER_RIGHTS, Client, answered, connect_to, refuse_unfit, said
 from walrelay.sinks.redis.settings import Address, RedisSettings
 
@@ -102,7 +102,7 @@ async def _asked(client: Client) -> Any:
     except ResponseError as why:
         if not answered(why).startswith("NOPERM"):
             raise
-        raise Fatal(
+        raise SinkError(
             f"the user may not ask {client.address} which node has which hash slot: {answered(why)}",
             hint=f"ACL SETUSER {client.user}{CLUSTER_RIGHTS}",
         ) from why

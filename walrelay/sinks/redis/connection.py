@@ -11,7 +11,7 @@ from typing import Any
 from hiredis import pack_command
 from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, Retryable, WalrelayError
+from walrelay.errors import Retryable, SinkError, WalrelayError
 from walrelay.model import Message
 from walrelay.sinks.address import AddressTemplate, NoAddress
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -211,7 +211,7 @@ class RedisConnection:
         elif code in ELSEWHERE and self._settings.cluster:
             first.failed(f"the Redis Cluster is moving the hash slot: {why}")
         elif code in ELSEWHERE:
-            self._fail(Fatal(f"this is a Redis Cluster: {why}", hint="Set sink.cluster."))
+            self._fail(SinkError(f"this is a Redis Cluster: {why}", hint="Set sink.cluster."))
         else:
             self._over = self._all_or_none or len(rest) > 1 or bool(self._queue)
             self._refuse(first, code, why, ends=self._all_or_none)

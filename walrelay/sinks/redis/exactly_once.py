@@ -15,7 +15,7 @@ from uuid import uuid4
 from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, Retryable, Superseded, WalrelayError
+from walrelay.errors import Retryable, SinkError, Superseded, WalrelayError
 from walrelay.model import Message, RelayPosition, System
 from walrelay.sinks.group_contract import Culprit, GroupMemory, GroupTooLarge
 from walrelay.sinks.hosting import Misfit, PumpedLoop, Sending
@@ -107,7 +107,7 @@ class OwnerConnection(RedisConnection):
                 raise Retryable(f"the Redis Cluster is moving the hash slot of {self._key!r}: {said}") from why
             if not said.startswith(("WRONGTYPE", "NOPERM")):
                 raise
-            raise Fatal(
+            raise SinkError(
                 f"the key {self._key!r} for the relay's position cannot be used: {said}",
                 hint=f"Grant ~{self._settings.positions_key}:* +hset +hget +xdel, or correct sink.positions_key.",
             ) from why
@@ -136,7 +136,7 @@ class OwnerConnection(RedisConnection):
         try:
             return RelayPosition.of_json(text)
         except (ValueError, TypeError, LookupError) as why:
-            raise Fatal(
+            raise SinkError(
                 f"the position in {self._key!r} cannot be read: {text[:100]!r}",
                 hint="Something else wrote to the key. Give the relay one of its own: sink.positions_key; with"
                 " `walrelay run --from-slot` it begins where the slot stands.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
 
-from walrelay.errors import Fatal, WalrelayError
+from walrelay.errors import SinkError, WalrelayError
 from walrelay.model import Finding
 from walrelay.sinks.address import AddressTemplate
 from walrelay.sinks.making import making
@@ -159,7 +159,7 @@ async def _made(settings: RedisSettings, topics: Sequence[str]) -> list[tuple[st
                 made.append((stream, missing))
     except (RedisError, OSError, WalrelayError) as why:
         hint = getattr(why, "hint", "") or "Correct sink.url, or grant +type +xgroup|create +xgroup|destroy."
-        raise Fatal(f"the streams could not be made: {said(why)}", hint=hint) from why
+        raise SinkError(f"the streams could not be made: {said(why)}", hint=hint) from why
     return made
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from walrelay.errors import Fatal, Retryable
+from walrelay.errors import Retryable, SinkError
 from walrelay.sinks.redis.client import Client, answered
 from walrelay.sinks.redis.settings import RedisSettings
 
@@ -43,12 +43,12 @@ async def check_append_only_file(client: Client) -> None:
         said = answered(why)
         if "unknown command" in said:
             version = client.info.get("redis_version", "of a version that it does not tell")
-            raise Fatal(
+            raise SinkError(
                 f"{client.address} is Redis {version}, which has no WAITAOF, and sink.wait_aof is set",
                 hint="Use Redis 7.2 or later, or Valkey. Or leave sink.wait_aof out, and set appendfsync always there.",
             ) from why
         if said.startswith("NOPERM"):
-            raise Fatal(
+            raise SinkError(
                 f"the user may not ask {client.address} for WAITAOF, and sink.wait_aof is set: {said}",
                 hint="Grant +waitaof.",
             ) from why

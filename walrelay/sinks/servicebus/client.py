@@ -9,7 +9,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import ServiceBusCommunicationError
 
 from walrelay.certificates import CertificateFiles
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.sinks.servicebus.settings import ServicebusSettings
 
 _NOT_FOUND = {"amqp:not-found"}
@@ -49,7 +49,7 @@ def service_bus(settings: ServicebusSettings) -> ServiceBusClient:
     try:
         return ServiceBusClient.from_connection_string(settings.connection_string.get_secret_value(), **options)
     except ValueError as why:
-        raise Fatal(f"sink.connection_string cannot be used: {why}", hint="Copy it from the portal again.") from why
+        raise SinkError(f"sink.connection_string cannot be used: {why}", hint="Copy it from the portal again.") from why
 
 
 def sender_of(client: ServiceBusClient, entity: str) -> ServiceBusSender:

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Finding
 from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.asking import findings, is_missing, known_places, made
@@ -33,7 +33,7 @@ def make_buses(settings: EventbridgeSettings, topics: Sequence[str]) -> Iterator
     buses = known_places(settings.bus, topics)
     for bus in buses:
         if fault := bus_fault(bus):
-            raise Fatal(f"{bus!r} cannot be made: {fault}", hint="Correct sink.bus.")
+            raise SinkError(f"{bus!r} cannot be made: {fault}", hint="Correct sink.bus.")
     yield from made(EventbridgeApi(settings), settings, buses, _make)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Finding
 from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.asking import findings, is_missing, known_places, made
@@ -58,5 +58,5 @@ def make_streams(settings: KinesisSettings, topics: Sequence[str], shards: int) 
     streams = known_places(settings.stream, topics)
     for stream in streams:
         if fault := stream_fault(stream):
-            raise Fatal(f"{stream!r} cannot be made: {fault}", hint="Correct sink.stream.")
+            raise SinkError(f"{stream!r} cannot be made: {fault}", hint="Correct sink.stream.")
     yield from made(KinesisApi(settings), settings, streams, make)

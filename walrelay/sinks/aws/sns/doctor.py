@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Finding
 from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.asking import findings, is_missing, known_places, made
@@ -47,7 +47,7 @@ def make_sns_topics(settings: SnsSettings, topics: Sequence[str]) -> Iterator[tu
     arns = known_places(settings.topic_arn, topics)
     for arn in arns:
         if fault := sns_fault(arn) or ordering_fault(arn, fifo=settings.ordering == "per_key"):
-            raise Fatal(f"{arn!r} cannot be made: {fault}", hint="Correct sink.topic_arn.")
+            raise SinkError(f"{arn!r} cannot be made: {fault}", hint="Correct sink.topic_arn.")
     yield from made(SnsApi(settings), settings, arns, _make)
 
 

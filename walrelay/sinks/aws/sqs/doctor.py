@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from walrelay.errors import Fatal
+from walrelay.errors import SinkError
 from walrelay.model import Finding
 from walrelay.sinks.aws.arns import name_of
 from walrelay.sinks.aws.asking import findings, is_missing, known_places, made
@@ -38,7 +38,7 @@ def make_queues(settings: SqsSettings, topics: Sequence[str]) -> Iterator[tuple[
     queues = known_places(settings.queue, topics)
     for queue in queues:
         if fault := queue_fault(queue) or ordering_fault(queue, fifo=settings.ordering == "per_key"):
-            raise Fatal(f"{queue!r} cannot be made: {fault}", hint="Correct sink.queue.")
+            raise SinkError(f"{queue!r} cannot be made: {fault}", hint="Correct sink.queue.")
     yield from made(SqsApi(settings), settings, queues, _make)
 
 
