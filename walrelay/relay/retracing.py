@@ -45,15 +45,16 @@ class ReadHistory:
         return start
 
     def _told_of(self, gap: str, catalog: Catalog) -> str:
-        """Told and not refused: the next events wait for nothing. No clean-up may delete what was left out."""
-        kept = "the clean-up deletes nothing until then"
+        """Told and not refused: the next events wait for nothing. But no clean-up may delete what was left out: Fatal
+        where that cannot be noted, and the row goes on to say where the earlier lead ended.
+        """
+        hint = "`walrelay recover --replace` publishes rows in between that are still in the table"
         try:
             forget_published(catalog, self.source.slot.name)
-        except Fatal as error:
-            kept = f"do not run the clean-up before that, because it cannot be told: {error}"
-        return (
-            f"{gap} (hint: `walrelay recover --replace` publishes rows in between that are still in the table; {kept})"
-        )
+        except Fatal as why:
+            text = f"{gap}; the clean-up cannot be kept from those rows: {why}"
+            raise Fatal(text, hint=f"{hint}. Or, to go on without them: {why.hint}", page="slot-moved") from why
+        return f"{gap} (hint: {hint}; the clean-up deletes nothing until then)"
 
     def at_the_slot(self, catalog: Catalog, own: Callable[[], OwnPosition | None]) -> Start:
         """Begins at the slot's position because an operator asked for it, against the relay's own. If that one, or the

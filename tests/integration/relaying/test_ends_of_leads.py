@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.integration.relaying.harness import Outbox
 from tests.servers.database import Database
@@ -109,3 +110,33 @@ def test_the_first_report_of_a_relay_has_the_row_for_its_lead(catalog: Catalog) 
     assert ended(catalog) is None
     report(catalog, "b", "stopped", 16)
     assert ended(catalog) == 16
+
+
+def test_a_gap_that_the_relay_may_not_note_stops_it_and_stays_known(database: Database) -> None:
+    """Under the grants of deploy/grants.sql the relay only reads walrelay.slots."""
+    outbox = Outbox(database, "text")
+    outbox.init()
+    role = f"relay_{database.name}"
+    database.execute(f"CREATE ROLE {role} LOGIN REPLICATION")
+    try:
+        for grant in (
+            "USAGE ON SCHEMA walrelay, public",
+            "SELECT ON ALL TABLES IN SCHEMA walrelay, public",
+            "INSERT, UPDATE ON walrelay.relays, walrelay.activity, walrelay.dead_letters",
+        ):
+            database.execute(f"GRANT {grant} TO {role}")
+        relay = outbox.under(source={"dsn": make_conninfo(database.dsn, user=role)})
+        with Catalog(database.dsn) as catalog:
+            name = slot(catalog)
+            report(catalog, "a", "starting", None)
+            take_row(catalog, name, "a")
+            report(catalog, "a", "stopped", 16)
+            for _ in range(2):
+                failure = relay.failure()
+                assert "its relay had confirmed only 0/10 when it stopped" in str(failure)
+                assert "walrelay recover --replace" in failure.hint
+                assert f'GRANT UPDATE (published_from) ON walrelay.slots TO "{role}"' in failure.hint
+                assert ended(catalog) == 16
+    finally:
+        database.execute(f"DROP OWNED BY {role}")
+        database.execute(f"DROP ROLE {role}")
