@@ -49,7 +49,7 @@ class LeaderPause:
             if relays_table_exists(catalog):
                 self._read(catalog)  # before an event is: whoever takes over obeys a pause, too
                 if self._control.pause is None:
-                    clear_expired_pause(catalog, self._control.slot)
+                    self._clear_expired(catalog)
         self._control.lead()
         error = ""
         try:
@@ -70,6 +70,10 @@ class LeaderPause:
             catalog.run("SET LOCAL lock_timeout = '1s'")
             found = pauses(catalog, [self._control.slot], locked=locked)
         self._control.wish(found.get(self._control.slot))
+
+    def _clear_expired(self, catalog: Catalog) -> bool:
+        with _soon(catalog):
+            return clear_expired_pause(catalog, self._control.slot)
 
     @contextmanager
     def _unless_it_cannot(self, catalog: Catalog, what: str) -> Iterator[None]:
@@ -92,7 +96,7 @@ class LeaderPause:
         while not stop():
             with self._unless_it_cannot(catalog, "whether the pause goes on cannot be seen, so it does"):
                 self._read(catalog)
-                if control.pause is None and clear_expired_pause(catalog, control.slot):
+                if control.pause is None and self._clear_expired(catalog):
                     why = "its time has passed"
             control.news.silence()  # its own too; none is missed, as the pause is looked at after this
             if (pause := control.pause) is None:
@@ -132,9 +136,8 @@ class LeaderPause:
     def _end(self, catalog: Catalog, pause: Pause) -> None:
         """It is over even if that cannot be written."""
         self._control.end_pause(pause)
-        with self._unless_it_cannot(
-            catalog, "the pause is over, but this could not be noted, and a restart may find it"
-        ):
+        what = "the pause is over, but this could not be noted, and a restart may find it"
+        with self._unless_it_cannot(catalog, what), _soon(catalog):
             end_pause(catalog, self._control.slot, pause)
 
     def _give_up(self, catalog: Catalog, pause: Pause) -> bool:
@@ -157,6 +160,15 @@ class LeaderPause:
             end_pause(catalog, name, pause)
         self._control.end_pause(pause)
         return True
+
+
+@contextmanager
+def _soon(catalog: Catalog) -> Iterator[None]:
+    """A transaction that waits for no standby, and for a lock no longer than a second: events wait behind it."""
+    with catalog.connection.transaction():
+        catalog.run("SET LOCAL synchronous_commit = local")
+        catalog.run("SET LOCAL lock_timeout = '1s'")
+        yield
 
 
 def _given_up(slot: str, pause: Pause, why: str, wal: SlotWal) -> SlotGivenUp:

@@ -50,7 +50,9 @@ class ReadHistory:
         """
         hint = "`walrelay recover --replace` publishes rows in between that are still in the table"
         try:
-            forget_published(catalog, self.source.slot.name)
+            with catalog.connection.transaction():
+                catalog.run("SET LOCAL synchronous_commit = local")  # no standby is waited for
+                forget_published(catalog, self.source.slot.name)
         except Fatal as why:
             text = f"{gap}; the clean-up cannot be kept from those rows: {why}"
             raise Fatal(text, hint=f"{hint}. Or, to go on without them: {why.hint}", page="slot-moved") from why
