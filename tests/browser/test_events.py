@@ -21,7 +21,10 @@ def test_events_come_as_they_are_published_and_can_be_held_still(open_page: Open
 
 def test_an_events_life_is_told_from_commit_to_confirmation(open_page: OpenPage, shop: Shop) -> None:
     id_ = shop.emit()
-    wait_until(lambda: id_ in str(shop.messages("orders")), 60, "the event to be published")
+    confirmed = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND confirmed_flush_lsn >= %s::pg_lsn"
+    ((end,),) = shop.database.execute("SELECT pg_current_wal_lsn()::text")
+    slot = f"{shop.database.name}_orders"
+    wait_until(lambda: shop.database.execute(confirmed, [slot, end]), 60, "the event to be confirmed")
     page = open_page("#/relays/orders/events")
     page.get_by_label("Id of the event").fill(id_)
     page.keyboard.press("Enter")
