@@ -77,8 +77,8 @@ def cleanup_horizon(catalog: Catalog, slot: str, table: str, publication: str | 
     if own is None or not own.of_this_system or own.published_from is None or own.seen is None:
         raise Fatal(
             f"walrelay.slots does not say from when on slot {slot!r} publishes the rows of {table}",
-            hint="Where a relay named a gap before its slot, `walrelay recover --replace` publishes what was left out, and"
-            " notes it. `walrelay init` takes note of it from now on; rows from before that are left alone.",
+            hint="Where a relay named a gap before its slot, `walrelay recover --replace` publishes what was left out."
+            " `walrelay init` takes note of it from now on; rows from before that are left alone.",
         )
     now = catalog.published(publication or "", table)
     if not own.seen.same(now.seen):
