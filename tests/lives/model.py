@@ -143,6 +143,9 @@ class Model:
             late = (each.replayed and (self.replayed or not blocks)) or (each.n in letters and not blocks)
             if each.n in seen or late or each.n not in self.rows:
                 continue
+            written = self.rows[each.n]
+            if any(place not in rules.destinations(written.row) for rules in self.versions(written)):
+                continue  # dropped by earlier rules, and read once more under these: after what those published
             seen.add(each.n)
             if each.n < highest.get(each.key, -1):
                 found.append(f"row {each.n} came to {place} after row {highest[each.key]} of its key {each.key}")
