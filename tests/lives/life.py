@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What the settings say, in the words of the model."""
+    """Settings of a relay, in the words of the model."""
 
     sinks: int = 1
     policy: str = "dead_letter"  # or stop, skip
@@ -52,7 +52,7 @@ class Rules:
         return frozenset(found)
 
     def settings(self, dsn: str, slot: str, port: int, directory: str) -> dict[str, Any]:
-        """What the file says."""
+        """Content of the settings file."""
         topic = "second" if self.renamed else "first"
         routes: list[dict[str, Any]] = []
         if self.drops_noise:

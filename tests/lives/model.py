@@ -1,4 +1,4 @@
-"""What must be, from the committed rows and the settings in force alone. It knows nothing of the product's code.
+"""Model of what must be, from committed rows and settings alone. It knows nothing of the product's code.
 
 A row is published under settings that were in force at some time from its commit until it was confirmed: which, a kill
 may leave open. So one of these versions explains all that became of it.
@@ -74,7 +74,7 @@ class Model:
         return found | (set(self.history[-1].destinations(written.row)) if self.replayed else set())
 
     def faults(self, journal: list[Stored], letters: list[Letter], *, settled: bool) -> list[str]:
-        """What is wrong. `settled`: all was confirmed, no fault lasts, and the open dead letters were replayed."""
+        """Faults found. `settled`: all was confirmed, no fault lasts, and open dead letters were replayed."""
         found: list[str] = []
         arrived: dict[int, set[Destination]] = defaultdict(set)
         places: dict[Destination, list[Stored]] = defaultdict(list)

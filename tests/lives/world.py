@@ -24,13 +24,13 @@ _STOPS = 12.0  # seconds for a relay to stop
 
 
 class World:
-    """What lives share, one after the other."""
+    """Servers and endpoints that lives share, one after the other."""
 
     def __init__(self, server: PostgresServer, commands: Commands, receiver: Receiver, directory: Path) -> None:
         self.server, self.commands, self.receiver, self.directory = server, commands, receiver, directory
 
     def live(self, life: Life) -> list[str]:
-        """What was wrong with it; empty if nothing was."""
+        """Faults that were found; empty if there are none."""
         self.server.start()
         self.receiver.begin()
         home = self.directory / "life"
@@ -225,7 +225,7 @@ class Living:
         self._wrong += [f"the clean-up deleted what was not published: {each}" for each in wrong]
 
     def _look(self) -> None:
-        """What `status` says, where it can be only one thing."""
+        """Compares what `status` says, where it can be only one thing."""
         found = self._json("status")
         state, alive = found.get("state"), any(each.running for each in self._relays)
         if not alive and state in ("streaming", "waiting"):

@@ -121,13 +121,13 @@ class DeadLetterSelection(BaseModel):
 
 
 class LettersChosen(ChangeRequested):
-    """Which dead letters are to be changed."""
+    """Selection of dead letters to be changed."""
 
     select: DeadLetterSelection
 
 
 class ReplayRequested(LettersChosen):
-    """What is to be replayed."""
+    """Selection of dead letters to be replayed."""
 
     even_expired: bool = Field(False, description="Also to topics that delete messages of that age at once.")
 

@@ -207,7 +207,7 @@ class RelayControl:
         return max(0.0, max(soonest, self._not_before) - now)
 
     def report(self) -> tuple[RelayReport, int]:
-        """What is to be written now, and the number for `reported`. It stays due until that is called."""
+        """Report to be written now, and the number for `reported`. It stays due until that is called."""
         number, leads, lead = self._changes, self.leads, self.lead_name
         position = self._position or None
         error = self._error[:2000].replace("\0", "")

@@ -144,8 +144,8 @@ def end_pause(catalog: Catalog, slot: str, only: Pause | None = None) -> bool:
 
 
 class RelayReport(NamedTuple):
-    """What a relay writes of itself. `lead` names the lead that it tells of; `leads`: it lasts; `led`: it did when what
-    is told happened. `position` None: nothing was confirmed. `waiting_since`: when the oldest event was committed that
+    """Report of a relay about itself. `lead` names the lead that it is about; `leads`: it lasts; `led`: it did when the
+    state changed. `position` None: nothing was confirmed. `waiting_since`: when the oldest event was committed that
     has waited for long, in microseconds since 1970; None: none has.
     """
 

@@ -221,8 +221,8 @@ class DeadLetterReplay:
 def dead_letter_replay(
     wiring: Wiring, table: DeadLetterTable, by: str, instead: str | None = None, *, even_expired: bool = False
 ) -> DeadLetterReplay:
-    """By the rules of the relay, to its sinks. `instead`: see `Republishing`. `even_expired`: also to topics that
-    delete messages of that age at once.
+    """Replay by the rules of the relay, to its sinks. `instead`: see `Republishing`. `even_expired`: also to topics
+    that delete messages of that age at once.
     """
     asks = wiring.sink.may_expire and not even_expired
     republishing = Republishing(wiring.router(table.catalog).route, instead)

@@ -93,7 +93,7 @@ def refuse_gap(catalog: Catalog, slot: Slot) -> None:
 
 
 def take_row(catalog: Catalog, slot: str, lead: str, *, reads: bool = True) -> None:
-    """From now on the row is of that lead, if it reports at all. If it `reads`, the row no longer says where an earlier
+    """Gives the row to that lead, if it reports at all. If it `reads`, the row no longer says where an earlier
     one ended. A role that may not write there has reported nothing either. `lead`: empty for a slot that is made or
     moved now.
     """

@@ -29,7 +29,7 @@ class PartlyWritten(Retryable):
 
 
 class GroupMemory(RefusalMemory):
-    """What the sinks of one relay know of the size that a group may have."""
+    """Memory of the sinks of one relay about the size that a group may have."""
 
     most: int | None = None  # messages, where the store took no more
     _written = 0  # groups in a row
@@ -55,7 +55,7 @@ class GroupMemory(RefusalMemory):
 
 
 class GroupStore(Protocol):
-    """What holds groups. One is written at a time.
+    """Store that holds groups. One is written at a time.
 
     `fence`, `begin` and `step` raise Retryable where the connection broke or the store takes nothing now. Whether the
     group that was being written is there is not known then; `fence` is called next, after a delay in which `step` runs
@@ -102,7 +102,7 @@ class GroupStore(Protocol):
 
 
 class GroupLimit(Protocol):
-    """What a group has at most, unless a single record has more; asked again for each."""
+    """Limit of a group, unless a single record has more; asked again for each."""
 
     @property
     def messages(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What a relay that is paused costs its server."""
+"""Costs of a relay that is paused: it looks at its pause, and else rests."""
 
 from collections.abc import Callable
 from itertools import pairwise

@@ -32,7 +32,7 @@ _SET_STREAM = "Set sink.stream."
 
 @dataclass
 class NatsMemory(RefusalMemory):
-    """What the sinks of one relay know of their stream."""
+    """Memory of the sinks of one relay about their stream."""
 
     acknowledged: dict[int, bytes] = field(default_factory=dict)  # see `NatsGroups`
 
